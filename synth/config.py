@@ -1,0 +1,168 @@
+"""Configuration: what one run is asked to do (:class:`RunConfig`) and where this installation lives (:class:`Settings`)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from synth.errors import ConfigError
+from synth.schema import IdentifierColumn, Schema
+
+__all__ = ["OptionValue", "RunConfig", "Settings", "TableFormat", "default_delta"]
+
+OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
+
+MAXIMUM_ROWS = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """How the cells of a table file are written.
+
+    ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
+    after them and before the header. ``names`` are the column names of a file without a header.
+    """
+
+    separator: str = "auto"
+    header: bool = True
+    names: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = ("",)
+    strip: bool = True
+    skip_rows: int = 0
+    comment: str | None = None
+    kind: Literal["auto", "csv", "tsv", "parquet"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.separator != "auto" and len(self.separator) != 1:
+            raise ConfigError("format: separator must be one character, or auto.")
+        if not self.header and not self.names:
+            raise ConfigError("format: a table without a header needs 'names', one for every column in order.")
+        if self.header and self.names is not None:
+            raise ConfigError("format: give 'names' only with 'header: false'.")
+        if self.skip_rows < 0:
+            raise ConfigError(f"format: skip_rows must not be negative, got {self.skip_rows}.")
+
+
+def default_delta(people_at_most: int) -> float:
+    """Return min(1e-6, 1 / (10 people)), rounded down to a power of ten.
+
+    The number of people is the declared one, never the count of a private table.
+    """
+    return float(10.0 ** min(-6, math.floor(-math.log10(10 * people_at_most) + 1e-12)))
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything one run needs to know; nothing in it comes from rows.
+
+    ``table`` and ``test_table`` are where the files lie on the owner's machine and never leave it
+    (:meth:`published` drops them). ``seed`` is public and seeds training and sampling, never the privacy noise.
+    """
+
+    schema: Schema
+    account: str
+    epsilon: float
+    rows: int
+    delta: float
+    people_at_most: int
+    generator: str = "dp-merf"
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    table: str | None = None
+    test_table: str | None = None
+    format: TableFormat = TableFormat()
+    test_format: TableFormat | None = None
+    undeclared: Literal["refuse", "drop"] = "refuse"
+    holdout: float = 0.2
+    label: str | None = None
+    groups: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    seed: int = 0
+    device: str = "auto"
+    evaluation_share: float = 0.1
+    domain_source: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ConfigError(f"budget: epsilon must be positive and finite, got {self.epsilon:g}.")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"budget: delta must be between 0 and 1, got {self.delta:g}.")
+        if self.people_at_most < 1:
+            raise ConfigError(f"people_at_most must be at least 1, got {self.people_at_most}.")
+        if not 1 <= self.rows <= MAXIMUM_ROWS:
+            raise ConfigError(f"rows must be between 1 and {MAXIMUM_ROWS:,}, got {self.rows:,}.")
+        if not 0 <= self.holdout < 1:
+            raise ConfigError(f"holdout must be at least 0 and below 1, got {self.holdout:g}.")
+        if not 0 <= self.evaluation_share < 1:
+            raise ConfigError(f"evaluation_share must be at least 0 and below 1, got {self.evaluation_share:g}.")
+        if not self.account.strip():
+            raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
+        if self.device not in {"auto", "cpu", "cuda"}:
+            raise ConfigError(f"device must be auto, cpu or cuda, got {self.device}.")
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        if self.label is not None:
+            column = self.schema.modelled_column(self.label)
+            if self.schema.unit.id_column == column.name:
+                raise ConfigError(f"label: '{self.label}' is the id column and cannot be predicted.")
+        for name in self.groups:
+            self.schema.modelled_column(name)
+        for column in self.schema:
+            if isinstance(column, IdentifierColumn) and column.name in self.groups:
+                raise ConfigError(f"groups: '{column.name}' is an identifier.")
+
+    def published(self) -> RunConfig:
+        """Return the configuration as it may leave the machine: without paths."""
+        return replace(self, table=None, test_table=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where this installation keeps its state, and its limits."""
+
+    home: Path
+    database_url: str
+    job_slots: int = 1
+    maximum_upload_bytes: int = 200 * 2**20
+    maximum_table_bytes: int = 20 * 2**30
+    retention_hours: float = 24.0
+    heartbeat_seconds: float = 30.0
+    approval_epsilon: float | None = None
+    threads: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Read ``HERMITAGE_HOME`` (default ``~/.hermitage``), ``DATABASE_URL`` and the ``HERMITAGE_*`` limits."""
+        variables = os.environ if environment is None else environment
+        home = Path(variables.get("HERMITAGE_HOME") or Path.home() / ".hermitage").expanduser().resolve()
+        url = variables.get("DATABASE_URL") or f"sqlite:///{home / 'hermitage.sqlite'}"
+        return cls(
+            home=home,
+            database_url=url,
+            job_slots=int(_number(variables, "HERMITAGE_JOB_SLOTS", 1)),
+            maximum_upload_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_UPLOAD_MIB", 200) * 2**20),
+            maximum_table_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_TABLE_GIB", 20) * 2**30),
+            retention_hours=_number(variables, "HERMITAGE_RETENTION_HOURS", 24.0),
+            approval_epsilon=_number(variables, "HERMITAGE_APPROVAL_EPSILON", 0.0) or None,
+            threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
+        )
+
+
+def _number(variables: Mapping[str, str], name: str, default: float) -> float:
+    text = variables.get(name)
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise ConfigError(f"The environment variable {name} must be a number that is not negative.")
+    return value

@@ -1,0 +1,108 @@
+"""What can go wrong, as one tree.
+
+Every message says what is wrong, where, and how to mend it; none ever holds a cell of a private table.
+
+::
+
+    SynthError
+    ├── InputError                 what the user gave us                     exit 2
+    │   ├── SchemaError            a column, bound or category
+    │   ├── ConfigError            a configuration file
+    │   └── TableError             a table that cannot be read
+    ├── PrivacyError               the promise cannot be kept                exit 2
+    │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
+    │   ├── ApprovalRequiredError  a second person has to agree              exit 4
+    │   ├── UnsupportedCostError   an accountant does not know a mechanism
+    │   └── LedgerError            the ledger is missing, altered or behind  exit 3
+    ├── VerificationError          a bundle does not say what it claims      exit 1
+    └── JobError                   a run stopped
+        └── RunCancelledError      because somebody asked for it             exit 5
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ApprovalRequiredError",
+    "BudgetExceededError",
+    "ConfigError",
+    "InputError",
+    "JobError",
+    "LedgerError",
+    "PrivacyError",
+    "RunCancelledError",
+    "SchemaError",
+    "SynthError",
+    "TableError",
+    "UnsupportedCostError",
+    "VerificationError",
+]
+
+
+class SynthError(Exception):
+    """Base of every error whose text may be shown to a user without a traceback."""
+
+    exit_code: ClassVar[int] = 70
+
+
+class InputError(SynthError):
+    """Something the user gave us cannot be used."""
+
+    exit_code = 2
+
+
+class SchemaError(InputError):
+    """A declared column, bound or category cannot be used."""
+
+
+class ConfigError(InputError):
+    """A configuration cannot be used."""
+
+
+class TableError(InputError):
+    """A table cannot be read."""
+
+
+class PrivacyError(SynthError):
+    """A question was refused because the promise could not be kept."""
+
+    exit_code = 2
+
+
+class BudgetExceededError(PrivacyError):
+    """A question, a run or an account would spend more than it may."""
+
+    exit_code = 3
+
+
+class ApprovalRequiredError(PrivacyError):
+    """A second person has to approve before this can go on."""
+
+    exit_code = 4
+
+
+class UnsupportedCostError(PrivacyError):
+    """An accountant was given a mechanism it does not know."""
+
+
+class LedgerError(PrivacyError):
+    """The ledger is missing, altered, or older than what it protects."""
+
+    exit_code = 3
+
+
+class VerificationError(SynthError):
+    """A bundle does not say what it claims."""
+
+    exit_code = 1
+
+
+class JobError(SynthError):
+    """A run stopped before its end."""
+
+
+class RunCancelledError(JobError):
+    """A run stopped because somebody asked for it."""
+
+    exit_code = 5
