@@ -1,4 +1,4 @@
-"""Configuration: what one run is asked to do (:class:`RunConfig`) and where this installation lives (:class:`Settings`)."""
+"""Configuration: what one run is asked to do and where this installation keeps its state."""
 
 from __future__ import annotations
 

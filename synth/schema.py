@@ -301,7 +301,7 @@ class PrivacyUnit:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The declared table: its columns in the order of the output, the unit, and whether the number of units is public."""
+    """The declared table: its columns in output order, the unit, and whether the number of units is public."""
 
     columns: tuple[Column, ...]
     unit: PrivacyUnit = PrivacyUnit()

@@ -1,0 +1,1 @@
+"""Hermitage: turn a private table into rows that can be shared."""
