@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from synth.errors import ConfigError
-from synth.schema import IdentifierColumn, Schema
+from synth.schema import Schema
 
 __all__ = ["OptionValue", "RunConfig", "Settings", "TableFormat", "default_delta"]
 
@@ -109,14 +109,9 @@ class RunConfig:
 
     def _check_columns(self) -> None:
         if self.label is not None:
-            column = self.schema.modelled_column(self.label)
-            if self.schema.unit.id_column == column.name:
-                raise ConfigError(f"label: '{self.label}' is the id column and cannot be predicted.")
+            self.schema.modelled_column(self.label)
         for name in self.groups:
             self.schema.modelled_column(name)
-        for column in self.schema:
-            if isinstance(column, IdentifierColumn) and column.name in self.groups:
-                raise ConfigError(f"groups: '{column.name}' is an identifier.")
 
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths."""

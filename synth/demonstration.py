@@ -1,0 +1,223 @@
+"""The demonstration table: simulated visits to a regional clinic network. No real person is in it.
+
+The process is public and seeded: patients are drawn with an age, a sex, a district, an insurance and a habit of
+smoking; each has one to six visits; a visit has a date (weekday and season), a diagnosis group that depends on age and
+season, a length of stay, a cost that follows from stay and diagnosis, blood pressure that is missing more often for the
+young, and a readmission that depends on age, stay, smoking and on living in the most remote district, the small group
+that fares worse.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from synth.config import RunConfig
+from synth.config_file import parse_config, read_mapping
+
+__all__ = ["DEMONSTRATION_NAME", "demonstration_config", "demonstration_table", "write_demonstration"]
+
+DEMONSTRATION_NAME = "demonstration-visits.csv"
+N_PATIENTS = 9_000
+N_VISITS = 20_000
+
+DISTRICTS = (
+    "Ashford", "Brook", "Castle", "Dale", "Eastgate", "Fairfield", "Grange", "Harbour", "Isle", "Kingsway", "Lakeside",
+    "Moor",
+)  # fmt: skip
+DIAGNOSES = (
+    "arrhythmia", "asthma", "back pain", "bronchitis", "chest pain", "depression", "diabetes", "fracture",
+    "gastritis", "heart failure", "hypertension", "infection", "injury", "migraine", "pneumonia", "pregnancy", "stroke",
+    "tumour",
+)  # fmt: skip
+INSURANCES = ("public", "private", "worker", "none")
+
+_CONFIG = """
+table: {table}
+account: demonstration
+unit: {{protects: patient, rows_per_unit: 6, id_column: patient}}
+row_count: private
+people_at_most: 10000
+budget: {{epsilon: 1.0}}
+holdout: 0.2
+generator: {{name: {generator}, options: {{}}}}
+rows: 20000
+label: readmitted
+groups: [sex, district]
+seed: 0
+columns:
+  patient: {{type: identifier}}
+  visited: {{type: date, low: 2023-01-01, high: 2025-12-31, step: day}}
+  age: {{type: number, low: 0, high: 110, step: 1}}
+  sex: {{type: category, values: [female, male]}}
+  district: {{type: category, values: [{districts}]}}
+  insurance: {{type: category, values: ["public", "private", "worker", "none"]}}
+  diagnosis: {{type: category, values: [{diagnoses}]}}
+  stay_days: {{type: number, low: 0, high: 60, step: 1, special: [0]}}
+  cost: {{type: number, low: 0, high: 50000, step: 10, special: [0]}}
+  systolic: {{type: number, low: 70, high: 230, step: 1, missing: true}}
+  diastolic: {{type: number, low: 40, high: 140, step: 1, missing: true}}
+  smoker: {{type: yes_no, yes: "yes", no: "no"}}
+  readmitted: {{type: yes_no, yes: "yes", no: "no"}}
+  note: {{type: drop}}
+"""
+
+
+def demonstration_table(seed: int = 2026) -> pd.DataFrame:
+    """Simulate the table.
+
+    Returns
+    -------
+    DataFrame of 20,000 visits of about 9,000 patients, 14 columns, in the order of the visits
+    """
+    random = np.random.default_rng(seed)
+    # One to six visits, few for most people; the last patients may drop out so that the table has a round length.
+    visits = 1 + random.binomial(5, random.beta(0.9, 2.8, N_PATIENTS))
+    patient = np.repeat(np.arange(N_PATIENTS), visits)
+    patient = np.sort(random.permutation(patient)[:N_VISITS] if len(patient) >= N_VISITS else _top_up(patient, random))
+    n = len(patient)
+
+    district = random.choice(12, N_PATIENTS, p=_shares(np.linspace(2.2, 0.25, 12)))
+    age = np.clip(np.where(random.random(N_PATIENTS) < 0.3, random.normal(12, 9, N_PATIENTS).__abs__(),
+                           random.normal(56, 19, N_PATIENTS)), 0, 104).astype(int)  # fmt: skip
+    female = random.random(N_PATIENTS) < 0.53
+    insurance = np.where(age < 18, 0, random.choice(4, N_PATIENTS, p=(0.58, 0.2, 0.17, 0.05)))
+    smoker = random.random(N_PATIENTS) < np.where(age < 15, 0.0, 0.32 - 0.002 * age + 0.05 * ~female)
+
+    day = _days(n, random)
+    diagnosis = _diagnoses(age[patient], female[patient], day, random)
+    stay = _stays(diagnosis, age[patient], random)
+    cost = _costs(stay, diagnosis, insurance[patient], random)
+    systolic, diastolic = _pressures(age[patient], smoker[patient], random)
+    remote = district[patient] == 11
+    risk = -3.4 + 0.018 * age[patient] + 0.09 * np.minimum(stay, 20) + 0.55 * smoker[patient] + 1.1 * remote
+    readmitted = random.random(n) < 1 / (1 + np.exp(-risk))
+
+    order = np.argsort(day, kind="stable")
+    frame = pd.DataFrame(
+        {
+            "patient": [f"P{number:05d}" for number in patient],
+            "visited": (np.datetime64("2023-01-01") + day).astype("datetime64[D]").astype(str),
+            "age": age[patient],
+            "sex": np.where(female, "female", "male")[patient],
+            "district": np.array(DISTRICTS)[district][patient],
+            "insurance": np.array(INSURANCES)[insurance][patient],
+            "diagnosis": np.array(DIAGNOSES)[diagnosis],
+            "stay_days": stay,
+            "cost": cost,
+            "systolic": systolic,
+            "diastolic": diastolic,
+            "smoker": np.where(smoker, "yes", "no")[patient],
+            "readmitted": np.where(readmitted, "yes", "no"),
+            "note": [f"simulated note {number}" for number in random.integers(0, 10**9, n)],
+        }
+    )
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def demonstration_config(*, table: str | None = None, generator: str | None = None) -> RunConfig:
+    """Return the configuration that belongs to the table."""
+    text = _CONFIG.format(
+        table="null" if table is None else table,
+        generator=generator or RunConfig.__dataclass_fields__["generator"].default,
+        districts=", ".join(DISTRICTS),
+        diagnoses=", ".join(DIAGNOSES),
+    )
+    return parse_config(read_mapping(text))
+
+
+def demonstration_config_text(*, table: str, generator: str | None = None) -> str:
+    """Return the same configuration as the text a person would write."""
+    text = _CONFIG.format(
+        table=table,
+        generator=generator or RunConfig.__dataclass_fields__["generator"].default,
+        districts=", ".join(DISTRICTS),
+        diagnoses=", ".join(DIAGNOSES),
+    )
+    return "# A simulated table: no real person is in it.\n" + text.lstrip()
+
+
+def demonstration_bytes(seed: int = 2026) -> io.BytesIO:
+    """Return the table as a CSV file in memory."""
+    frame = demonstration_table(seed)
+    text = frame.to_csv(index=False, lineterminator="\n")
+    return io.BytesIO(text.encode())
+
+
+def write_demonstration(folder: str | Path) -> tuple[Path, Path]:
+    """Write the table and a configuration that runs into ``folder``; return both paths."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    table, config = folder / DEMONSTRATION_NAME, folder / "demonstration.yaml"
+    table.write_bytes(demonstration_bytes().getvalue())
+    config.write_text(demonstration_config_text(table=table.name), encoding="utf-8")
+    return table, config
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    shares: np.ndarray = weights / weights.sum()
+    return shares
+
+
+def _top_up(patient: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Give more visits to patients who have fewer than six until there are enough."""
+    visits = np.bincount(patient, minlength=N_PATIENTS)
+    while visits.sum() < N_VISITS:
+        open_patients = np.flatnonzero(visits < 6)
+        visits[random.choice(open_patients, min(len(open_patients), N_VISITS - visits.sum()), replace=False)] += 1
+    return np.repeat(np.arange(N_PATIENTS), visits)
+
+
+def _days(n: int, random: np.random.Generator) -> np.ndarray:
+    """Days since the first of January 2023: fewer at weekends, more in winter."""
+    days = np.arange(3 * 365 + 1)
+    weekday = (days + 6) % 7  # the first day was a Sunday
+    weight = np.where(weekday >= 5, 0.35, 1.0) * (1 + 0.3 * np.cos(2 * np.pi * days / 365.25))
+    return random.choice(days, n, p=_shares(weight))
+
+
+def _diagnoses(age: np.ndarray, female: np.ndarray, day: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Diagnosis groups by age, sex and season, by the Gumbel trick on log weights."""
+    n = len(age)
+    winter = np.cos(2 * np.pi * day / 365.25)
+    weight = np.zeros((n, len(DIAGNOSES)))
+    slope = np.array([2, -1.5, 0.5, 0, 1.5, 0, 1.2, 0.2, 0, 3.5, 2.2, 0, -0.8, -0.8, 1.0, 0, 3.0, 1.8])
+    season = np.array([0, 0.5, 0, 1.2, 0, 0.3, 0, 0.3, 0, 0.2, 0, 0.6, -0.4, 0, 1.2, 0, 0, 0])
+    weight += slope * (age[:, None] - 45) / 45 + season * winter[:, None]
+    pregnant = female & (age >= 16) & (age <= 46)
+    weight[:, 15] = np.where(pregnant, 1.6, -20.0)
+    choice: np.ndarray = np.argmax(weight + random.gumbel(size=weight.shape), axis=1)
+    return choice
+
+
+def _stays(diagnosis: np.ndarray, age: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Days in hospital: about half none, the rest with a long tail."""
+    severity = np.array([2, 1, 0.6, 1, 1, 2.5, 1.5, 2, 0.8, 4, 1, 2, 1.2, 0.3, 4, 2, 6, 5])[diagnosis]
+    stays = random.random(len(age)) < 0.25 + 0.09 * np.minimum(severity, 6)
+    length = random.gamma(1.2, severity * (0.7 + age / 90))
+    return np.where(stays, np.clip(np.ceil(length), 1, 60), 0).astype(int)
+
+
+def _costs(stay: np.ndarray, diagnosis: np.ndarray, insurance: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Cost in multiples of ten: log-normal, following from stay and diagnosis; zero where nothing is billed."""
+    base = 60 + 25 * (diagnosis % 7) + 640 * stay
+    cost = base * np.exp(random.normal(0, 0.35, len(stay)))
+    free = random.random(len(stay)) < np.where(stay == 0, 0.25, 0.02) + 0.2 * (insurance == 3)
+    return np.where(free, 0, np.clip(10 * np.round(cost / 10), 10, 50_000)).astype(int)
+
+
+def _pressures(age: np.ndarray, smoker: np.ndarray, random: np.random.Generator) -> tuple[pd.array, pd.array]:
+    """Two correlated pressures; about 7 % missing, the young more often."""
+    common = random.normal(0, 1, len(age))
+    systolic = np.clip(np.round(104 + 0.45 * age + 4 * smoker + 13 * common), 70, 230)
+    diastolic = np.clip(np.round(66 + 0.16 * age + 8 * (0.75 * common + 0.66 * random.normal(0, 1, len(age)))), 40, 140)
+    missing = random.random(len(age)) < np.where(age < 30, 0.15, 0.04)
+    pair = []
+    for values in (systolic, diastolic):
+        column = pd.array(values.astype(int), dtype="Int64")
+        column[missing] = pd.NA
+        pair.append(column)
+    return pair[0], pair[1]
