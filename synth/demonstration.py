@@ -14,11 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionArray
 
 from synth.config import RunConfig
 from synth.config_file import parse_config, read_mapping
 
-__all__ = ["DEMONSTRATION_NAME", "demonstration_config", "demonstration_table", "write_demonstration"]
+__all__ = [
+    "DEMONSTRATION_NAME",
+    "demonstration_bytes",
+    "demonstration_config",
+    "demonstration_config_text",
+    "demonstration_table",
+    "write_demonstration",
+]
 
 DEMONSTRATION_NAME = "demonstration-visits.csv"
 N_PATIENTS = 9_000
@@ -209,7 +217,9 @@ def _costs(stay: np.ndarray, diagnosis: np.ndarray, insurance: np.ndarray, rando
     return np.where(free, 0, np.clip(10 * np.round(cost / 10), 10, 50_000)).astype(int)
 
 
-def _pressures(age: np.ndarray, smoker: np.ndarray, random: np.random.Generator) -> tuple[pd.array, pd.array]:
+def _pressures(
+    age: np.ndarray, smoker: np.ndarray, random: np.random.Generator
+) -> tuple[ExtensionArray, ExtensionArray]:
     """Two correlated pressures; about 7 % missing, the young more often."""
     common = random.normal(0, 1, len(age))
     systolic = np.clip(np.round(104 + 0.45 * age + 4 * smoker + 13 * common), 70, 230)
