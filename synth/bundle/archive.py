@@ -1,0 +1,198 @@
+"""A bundle as a set of named files, read from a zip or a folder without trusting either."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+from synth.errors import VerificationError
+
+__all__ = ["MEMBERS", "SIGNED_BY_HASH", "Archive", "open_archive", "write_zip"]
+
+MEMBERS = (
+    "README.txt",
+    "CITATION.cff",
+    "certificate.json",
+    "certificate.json.sig",
+    "public-key.pem",
+    "synthetic.csv",
+    "synthetic.parquet",
+    "schema.json",
+    "config.yaml",
+    "measurements.npz",
+    "model.safetensors",
+    "report.html",
+    "report.json",
+)
+"""Every file of a bundle, in the order in which they are packed."""
+
+SIGNED_BY_HASH = tuple(
+    name for name in MEMBERS if name not in {"certificate.json", "certificate.json.sig", "public-key.pem"}
+)
+"""Files whose hash stands in the certificate; the other three are the signature itself."""
+
+_SMALL = 64 * 2**20
+_LARGE = 16 * 2**30
+_ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+_BLOCK = 1 << 20
+
+
+class Archive(Protocol):
+    """Named files; every read is bounded."""
+
+    def size(self, name: str) -> int:
+        """Return the length of a file in bytes."""
+        ...
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Return a small file as bytes."""
+        ...
+
+
+class _ZipArchive:
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        _check_names([entry.filename for entry in archive.infolist()])
+        for entry in archive.infolist():
+            if entry.flag_bits & 0x1:
+                raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
+            _check_size(entry.filename, entry.file_size)
+
+    def size(self, name: str) -> int:
+        return self._archive.getinfo(name).file_size
+
+    def open(self, name: str) -> BinaryIO:
+        return cast(BinaryIO, io.BufferedReader(_Member(self._archive, name)))
+
+    def read(self, name: str) -> bytes:
+        with self.open(name) as stream:
+            return stream.read()
+
+
+class _Member(io.RawIOBase):
+    """A member of a zip whose damage is reported in our own words."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        super().__init__()
+        self._name = name
+        with _readable(name):
+            self._stream = archive.open(name)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _readable(self._name):
+            block = self._stream.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+class _FolderArchive:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        entries = sorted(folder.iterdir())
+        _check_names([entry.name for entry in entries])
+        for entry in entries:
+            if not stat.S_ISREG(entry.lstat().st_mode):
+                raise VerificationError(f"{entry.name} is not a plain file.")
+            _check_size(entry.name, entry.lstat().st_size)
+
+    def size(self, name: str) -> int:
+        return (self._folder / name).lstat().st_size
+
+    def open(self, name: str) -> BinaryIO:
+        return (self._folder / name).open("rb")
+
+    def read(self, name: str) -> bytes:
+        return (self._folder / name).read_bytes()
+
+
+@contextmanager
+def open_archive(path: Path) -> Iterator[Archive]:
+    """Open a bundle, a zip or an unpacked folder.
+
+    Raises
+    ------
+    VerificationError
+        If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file.
+    """
+    if path.is_dir():
+        yield _FolderArchive(path)
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
+        raise VerificationError(f"{path.name} is neither a bundle (a zip) nor a folder that can be read.") from None
+    with archive:
+        yield _ZipArchive(archive)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
+        raise VerificationError(f"{name} is damaged in the zip.") from None
+
+
+def _check_names(names: Sequence[str]) -> None:
+    known = set(MEMBERS)
+    for name in names:
+        if name not in known:
+            # The name is not repeated: it may be a path made to mislead.
+            raise VerificationError("The bundle holds a file that does not belong to a bundle.")
+    if len(set(names)) != len(names):
+        raise VerificationError("The bundle holds a file twice.")
+    missing = [name for name in MEMBERS if name not in set(names)]
+    if missing:
+        raise VerificationError(f"The bundle lacks {', '.join(missing)}.")
+
+
+def _check_size(name: str, size: int) -> None:
+    limit = _LARGE if name in _ROW_FILES else _SMALL
+    if size > limit:
+        raise VerificationError(f"{name} claims {size:,} bytes; at most {limit:,} are read.")
+
+
+def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
+    """Pack a bundle: fixed order, fixed times, so that the same contents are the same bytes.
+
+    Parameters
+    ----------
+    path : Path
+        Where the zip goes; it appears complete or not at all.
+    members : dict
+        For every name of :data:`MEMBERS`, its bytes or the file that holds them.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
+            for name in MEMBERS:
+                _pack(archive, name, members[name])
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _pack(archive: zipfile.ZipFile, name: str, contents: bytes | Path) -> None:
+    entry = zipfile.ZipInfo(name, date_time=_FIXED_TIME)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    large = not isinstance(contents, bytes) and contents.stat().st_size >= 2**31
+    source: BinaryIO = io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb")
+    with source, archive.open(entry, "w", force_zip64=large) as sink:
+        while block := source.read(_BLOCK):
+            sink.write(block)

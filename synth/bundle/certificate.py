@@ -1,0 +1,282 @@
+"""The certificate: what is promised about a synthetic table, to whom, and the receipts that prove it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.receipt import Receipt
+
+from synth.bundle.canonical import canonical_json
+from synth.config import OptionValue
+from synth.errors import PrivacyError, VerificationError
+from synth.schema import Neighbours, PrivacyUnit
+
+__all__ = [
+    "CERTIFICATE_KEYS",
+    "DECLARED",
+    "READ_FROM_ROWS",
+    "Certificate",
+    "certificate_from_dict",
+    "certificate_to_bytes",
+    "certificate_to_dict",
+    "certify",
+    "promise",
+]
+
+CERTIFICATE_VERSION = 1
+DECLARED = "declared"
+READ_FROM_ROWS = "read from the private rows"
+"""Domain source of a column whose bounds or categories were taken from the rows without any charge."""
+
+CERTIFICATE_KEYS = frozenset(
+    {
+        "version", "epsilon", "delta", "neighbours", "unit", "account", "generator", "options", "rows", "seed",
+        "receipts", "assumptions", "domain_source", "files", "versions", "ledger",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A statement about one synthetic table that anyone can recompute.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What the receipts below compose to; ``epsilon`` is computed, never asked for.
+    neighbours, unit
+        Which change of the table is hidden: the relation, and whose rows.
+    account : str
+        The people whose ledger was charged.
+    generator, options, rows, seed
+        What was trained and sampled; the seed is public and never the privacy noise.
+    receipts : tuple of Receipt
+        Every private question of the run, in order.
+    assumptions : tuple of str
+        What has to be true for the promise to hold, in sentences.
+    domain_source : mapping
+        For every column, where its bounds or categories come from.
+    files : mapping
+        SHA-256 of every other file of the bundle.
+    versions : mapping
+        Versions of the packages that compute the numbers above.
+    ledger : mapping
+        The account's number of charges and the head of its hash chain after this run's charge.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    unit: PrivacyUnit
+    account: str
+    generator: str
+    options: Mapping[str, OptionValue]
+    rows: int
+    seed: int
+    receipts: tuple[Receipt, ...]
+    assumptions: tuple[str, ...] = ()
+    domain_source: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    ledger: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.receipts:
+            raise PrivacyError("A certificate needs at least one receipt: nothing was measured privately.")
+        for receipt in self.receipts:
+            if not receipt.private:
+                raise PrivacyError(
+                    f"The receipt of '{receipt.query}' was made with test noise, which protects nobody; it can never "
+                    "be certified. Run again with the noise of the operating system."
+                )
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
+            raise PrivacyError("A certificate needs a positive, finite epsilon and a delta between 0 and 1.")
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """Columns whose domain was read from the private rows, which the promise does not cover."""
+        return tuple(sorted(name for name, source in self.domain_source.items() if source == READ_FROM_ROWS))
+
+
+def certify(
+    receipts: Sequence[Receipt],
+    *,
+    delta: float,
+    neighbours: Neighbours,
+    unit: PrivacyUnit,
+    account: str,
+    generator: str,
+    options: Mapping[str, OptionValue],
+    rows: int,
+    seed: int,
+    assumptions: Sequence[str] = (),
+    domain_source: Mapping[str, str] | None = None,
+    versions: Mapping[str, str] | None = None,
+    ledger: Mapping[str, str | int] | None = None,
+) -> Certificate:
+    """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
+
+    Raises
+    ------
+    PrivacyError
+        If a receipt was made with test noise, or there is none.
+    """
+    for receipt in receipts:
+        if receipt.neighbours is not neighbours:
+            raise PrivacyError(f"The receipt of '{receipt.query}' belongs to another neighbouring relation.")
+    return Certificate(
+        epsilon=epsilon_of_receipts(receipts, delta) if receipts else math.inf,
+        delta=delta,
+        neighbours=neighbours,
+        unit=unit,
+        account=account,
+        generator=generator,
+        options=dict(options),
+        rows=rows,
+        seed=seed,
+        receipts=tuple(receipts),
+        assumptions=_all_assumptions(receipts, assumptions),
+        domain_source=dict(domain_source or {}),
+        versions=dict(versions or {}),
+        ledger=dict(ledger or {}),
+    )
+
+
+def _all_assumptions(receipts: Sequence[Receipt], declared: Sequence[str]) -> tuple[str, ...]:
+    gathered = dict.fromkeys(declared)
+    for receipt in receipts:
+        gathered.update(dict.fromkeys(receipt.assumptions))
+    return tuple(gathered)
+
+
+def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+    """Write a certificate as JSON values, with exactly the keys of :data:`CERTIFICATE_KEYS`."""
+    unit = certificate.unit
+    return {
+        "version": CERTIFICATE_VERSION,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "neighbours": str(certificate.neighbours),
+        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "account": certificate.account,
+        "generator": certificate.generator,
+        "options": {name: _plain(value) for name, value in certificate.options.items()},
+        "rows": certificate.rows,
+        "seed": certificate.seed,
+        "receipts": [receipt.to_dict() for receipt in certificate.receipts],
+        "assumptions": list(certificate.assumptions),
+        "domain_source": dict(certificate.domain_source),
+        "files": dict(certificate.files),
+        "versions": dict(certificate.versions),
+        "ledger": dict(certificate.ledger),
+    }
+
+
+def certificate_to_bytes(certificate: Certificate) -> bytes:
+    """Write a certificate as the bytes that are signed."""
+    return canonical_json(certificate_to_dict(certificate))
+
+
+def certificate_from_dict(document: object) -> Certificate:
+    """Read a certificate back.
+
+    Raises
+    ------
+    VerificationError
+        If a key is missing, unknown, or of the wrong type.
+    """
+    if not isinstance(document, dict) or set(document) != CERTIFICATE_KEYS:
+        raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
+    if document["version"] != CERTIFICATE_VERSION:
+        raise VerificationError(
+            f"certificate.json is of a version other than {CERTIFICATE_VERSION}, which is unknown here."
+        )
+    try:
+        unit = document["unit"]
+        return Certificate(
+            epsilon=_number(document["epsilon"]),
+            delta=_number(document["delta"]),
+            neighbours=Neighbours(document["neighbours"]),
+            unit=PrivacyUnit(**unit),
+            account=_text(document["account"]),
+            generator=_text(document["generator"]),
+            options={_text(name): _option(value) for name, value in document["options"].items()},
+            rows=_whole(document["rows"]),
+            seed=_whole(document["seed"]),
+            receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
+            assumptions=tuple(_text(sentence) for sentence in document["assumptions"]),
+            domain_source={_text(name): _text(source) for name, source in document["domain_source"].items()},
+            files={_text(name): _text(digest) for name, digest in document["files"].items()},
+            versions={_text(name): _text(version) for name, version in document["versions"].items()},
+            ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
+        )
+    except PrivacyError as refusal:
+        raise VerificationError(f"certificate.json: {refusal}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise VerificationError("certificate.json holds a value of the wrong kind.") from None
+
+
+def promise(certificate: Certificate) -> tuple[str, ...]:
+    """Say in words what a certificate promises, to whom and under which assumptions.
+
+    The first line names the columns that are not covered where there are any: epsilon is never stated without it.
+    """
+    unit, relation = certificate.unit, certificate.neighbours
+    rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
+    change = (
+        f"replacing one {unit.protects}'s {rows} by another's"
+        if relation is Neighbours.REPLACE
+        else f"adding or removing one {unit.protects} with {rows}"
+    )
+    lines = []
+    if certificate.read_columns:
+        names = ", ".join(certificate.read_columns)
+        lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
+    odds = math.exp(min(certificate.epsilon, 700.0))
+    lines += [
+        f"Promised: epsilon = {certificate.epsilon:.6g} at delta = {certificate.delta:.3g}, for {change}.",
+        f"To whom: every {unit.protects} in the table of the account '{certificate.account}'.",
+        f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
+        f"factor of {odds:.4g}, except with a chance of about {certificate.delta:.3g}.",
+    ]
+    return (*lines, *(f"Assumed: {sentence}" for sentence in certificate.assumptions))
+
+
+def _plain(value: OptionValue) -> Any:
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _option(value: Any) -> OptionValue:
+    if isinstance(value, list):
+        return tuple(_option(entry) for entry in value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _entry(value: Any) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError
+    return value

@@ -1,0 +1,171 @@
+"""Pictures and tables of a report, as data: always binned beforehand, never one point for one row.
+
+Pages and the page of the bundle draw them; nothing here knows how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from synth.errors import InputError
+
+__all__ = ["Bars", "Cell", "Figure", "HeatMap", "Meaning", "Series", "Table", "figure_from_dict", "figure_to_dict"]
+
+MAXIMUM_POINTS = 200
+"""Points of one trace; more is neither readable nor a summary."""
+
+MAXIMUM_HEAT_MAP_SIDE = 40
+
+Meaning = Literal["synthetic", "real", "measured", "stand_in", "control", "floor", "ceiling"]
+"""What a series shows; each meaning has one colour everywhere."""
+
+_MEANINGS: tuple[Meaning, ...] = ("synthetic", "real", "measured", "stand_in", "control", "floor", "ceiling")
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One trace: a value for every category, and half the width of its 95 % bar where there is one."""
+
+    name: str
+    meaning: Meaning
+    values: tuple[float, ...]
+    errors: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.values) > MAXIMUM_POINTS:
+            raise InputError(f"'{self.name}' has {len(self.values)} points; bin it to at most {MAXIMUM_POINTS}.")
+        if self.errors is not None and len(self.errors) != len(self.values):
+            raise InputError(f"'{self.name}' needs one error for every value.")
+        if self.meaning not in _MEANINGS:
+            raise InputError(f"'{self.name}': meaning must be one of {', '.join(_MEANINGS)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars or dots with whiskers over the same categories."""
+
+    title: str
+    unit: str
+    categories: tuple[str, ...]
+    series: tuple[Series, ...]
+
+    def __post_init__(self) -> None:
+        if any(len(series.values) != len(self.categories) for series in self.series):
+            raise InputError(f"'{self.title}': every series needs one value for every category.")
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A square of values, one row and one column for every name; None where nothing was computed."""
+
+    title: str
+    unit: str
+    names: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+
+    def __post_init__(self) -> None:
+        side = len(self.names)
+        if side > MAXIMUM_HEAT_MAP_SIDE:
+            raise InputError(f"'{self.title}': a heat map shows at most {MAXIMUM_HEAT_MAP_SIDE} columns, got {side}.")
+        if len(self.values) != side or any(len(row) != side for row in self.values):
+            raise InputError(f"'{self.title}': a heat map needs one row and one column for every name.")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A small table: the twin of a picture, or a list such as the worst ten."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.header) for row in self.rows):
+            raise InputError(f"'{self.title}': every row needs one cell for every heading.")
+
+
+Figure = Bars | HeatMap | Table
+
+
+def figure_to_dict(figure: Figure) -> dict[str, Any]:
+    """Write a figure as JSON values; :func:`figure_from_dict` gives it back."""
+    if isinstance(figure, Table):
+        rows = [[_finite(cell) for cell in row] for row in figure.rows]
+        return {"figure": "table", "title": figure.title, "header": list(figure.header), "rows": rows}
+    if isinstance(figure, HeatMap):
+        values = [[_finite(cell) for cell in row] for row in figure.values]
+        body = {"figure": "heat_map", "title": figure.title, "unit": figure.unit}
+        return {**body, "names": list(figure.names), "values": values}
+    series = [
+        {
+            "name": trace.name,
+            "meaning": trace.meaning,
+            "values": list(trace.values),
+            "errors": None if trace.errors is None else list(trace.errors),
+        }
+        for trace in figure.series
+    ]
+    body = {"figure": "bars", "title": figure.title, "unit": figure.unit}
+    return {**body, "categories": list(figure.categories), "series": series}
+
+
+def figure_from_dict(body: Mapping[str, Any]) -> Figure:
+    """Read a figure back.
+
+    Raises
+    ------
+    InputError
+        If it is not a figure that :func:`figure_to_dict` writes.
+    """
+    try:
+        return _READERS[body["figure"]](body)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError("A figure of the report cannot be read.") from None
+
+
+def _read_table(body: Mapping[str, Any]) -> Table:
+    return Table(str(body["title"]), _texts(body["header"]), tuple(tuple(map(_cell, row)) for row in body["rows"]))
+
+
+def _read_heat_map(body: Mapping[str, Any]) -> HeatMap:
+    values = tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body["values"])
+    return HeatMap(str(body["title"]), str(body["unit"]), _texts(body["names"]), values)
+
+
+def _read_bars(body: Mapping[str, Any]) -> Bars:
+    series = tuple(
+        Series(
+            str(trace["name"]),
+            trace["meaning"],
+            tuple(float(value) for value in trace["values"]),
+            None if trace["errors"] is None else tuple(float(value) for value in trace["errors"]),
+        )
+        for trace in body["series"]
+    )
+    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series)
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
+    "table": _read_table,
+    "heat_map": _read_heat_map,
+    "bars": _read_bars,
+}
+
+
+def _texts(values: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values)
+
+
+def _cell(value: object) -> Cell:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise ValueError
+
+
+def _finite(value: Cell) -> Cell:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

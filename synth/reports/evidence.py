@@ -1,0 +1,178 @@
+"""What a number on a screen is: safe to publish, charged, or for the owner's eyes only.
+
+The kind is the type. Whatever leaves the machine takes :data:`Publishable` values, so a report that reads raw rows
+cannot reach a bundle: the type checker refuses it, and so does :func:`publishable` when the program runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, final
+
+from synth.errors import InputError
+from synth.reports.charts import Figure, figure_from_dict, figure_to_dict
+
+__all__ = [
+    "OWNER_ONLY_SENTENCE",
+    "ChargedEvidence",
+    "Evidence",
+    "Kind",
+    "OwnerOnlyEvidence",
+    "Publishable",
+    "SafeEvidence",
+    "Value",
+    "evidence_from_dict",
+    "evidence_to_dict",
+    "publishable",
+]
+
+Kind = Literal["safe", "charged", "owner_only"]
+Value = float | int | str | bool | None
+
+OWNER_ONLY_SENTENCE = (
+    "Read directly from the private rows; fine to look at; do not publish; picking settings by it weakens the promise."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    id: str
+    title: str
+    value: Value
+    error: float | None = None
+    unit: str = ""
+    sentence: str = ""
+    figures: tuple[Figure, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.id.strip():
+            raise InputError("A number of a report has no id.")
+        for number in (self.value, self.error):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise InputError(f"'{self.id}': a number of a report must be finite; give None where there is none.")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeEvidence(_Evidence):
+    """Computed from synthetic rows, paid measurements, declared facts, or public or stand-in data.
+
+    Attributes
+    ----------
+    id : str
+        Stable name, parts joined by full stops, such as ``marginals.2.mean``.
+    title : str
+        A few words above the number.
+    value : number, text or None
+        None where nothing was measured.
+    error : float, optional
+        Half the width of the range that covers 95 %, in the unit of ``value``.
+    unit : str
+        What one is one of: rows, total variation, ...
+    sentence : str
+        One plain sentence below the number.
+    figures : tuple of Figure
+        Pictures and tables that belong to the number.
+    """
+
+    kind: ClassVar[Kind] = "safe"
+    badge: ClassVar[str] = "● safe to publish"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargedEvidence(_Evidence):
+    """A noisy measurement made for the report, with its own receipt; attributes as :class:`SafeEvidence`.
+
+    ``epsilon`` is what the measurement alone would cost at the delta of the release; ``receipts`` are the sequence
+    numbers of its receipts in the certificate.
+    """
+
+    epsilon: float
+    receipts: tuple[int, ...]
+    kind: ClassVar[Kind] = "charged"
+    badge: ClassVar[str] = "◐ charged"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerOnlyEvidence(_Evidence):
+    """Computed on raw rows: shown to the owner, never in a bundle, a log or a download; attributes as the others."""
+
+    kind: ClassVar[Kind] = "owner_only"
+    badge: ClassVar[str] = "○ owner only"
+
+
+Publishable = SafeEvidence | ChargedEvidence
+Evidence = SafeEvidence | ChargedEvidence | OwnerOnlyEvidence
+
+
+def publishable(evidence: Iterable[Publishable]) -> tuple[Publishable, ...]:
+    """Let publishable evidence through; the gate of everything that writes a bundle.
+
+    Raises
+    ------
+    TypeError
+        If anything else is among it.
+    """
+    gathered = tuple(evidence)
+    for entry in gathered:
+        # The exact types: a subclass or a look-alike made elsewhere is refused as well.
+        if type(entry) not in (SafeEvidence, ChargedEvidence):
+            raise TypeError(f"Only SafeEvidence and ChargedEvidence may be published, got {type(entry).__name__}.")
+    return gathered
+
+
+def evidence_to_dict(evidence: Evidence) -> dict[str, Any]:
+    """Write one number as JSON values; :func:`evidence_from_dict` gives it back."""
+    body: dict[str, Any] = {
+        "id": evidence.id,
+        "kind": evidence.kind,
+        "value": evidence.value,
+        "error": evidence.error,
+        "unit": evidence.unit,
+        "title": evidence.title,
+        "sentence": evidence.sentence,
+        "figures": [figure_to_dict(figure) for figure in evidence.figures],
+    }
+    if isinstance(evidence, ChargedEvidence):
+        body |= {"epsilon": evidence.epsilon, "receipts": list(evidence.receipts)}
+    return body
+
+
+def evidence_from_dict(body: Mapping[str, Any]) -> Evidence:
+    """Read one number back.
+
+    Raises
+    ------
+    InputError
+        If it is not what :func:`evidence_to_dict` writes.
+    """
+    try:
+        common: dict[str, Any] = {
+            "id": str(body["id"]),
+            "title": str(body["title"]),
+            "value": _value(body["value"]),
+            "error": None if body["error"] is None else float(body["error"]),
+            "unit": str(body["unit"]),
+            "sentence": str(body["sentence"]),
+            "figures": tuple(figure_from_dict(figure) for figure in body["figures"]),
+        }
+        if body["kind"] == "charged":
+            receipts = tuple(int(sequence) for sequence in body["receipts"])
+            return ChargedEvidence(**common, epsilon=float(body["epsilon"]), receipts=receipts)
+        if body["kind"] == "owner_only":
+            return OwnerOnlyEvidence(**common)
+        if body["kind"] != "safe":
+            raise ValueError
+        return SafeEvidence(**common)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError("A number of the report cannot be read.") from None
+
+
+def _value(value: object) -> Value:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError
