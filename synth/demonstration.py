@@ -217,17 +217,15 @@ def _costs(stay: np.ndarray, diagnosis: np.ndarray, insurance: np.ndarray, rando
     return np.where(free, 0, np.clip(10 * np.round(cost / 10), 10, 50_000)).astype(int)
 
 
-def _pressures(
-    age: np.ndarray, smoker: np.ndarray, random: np.random.Generator
-) -> tuple[ExtensionArray, ExtensionArray]:
+def _pressures(age: np.ndarray, smoker: np.ndarray, random: np.random.Generator) -> list[ExtensionArray]:
     """Two correlated pressures; about 7 % missing, the young more often."""
     common = random.normal(0, 1, len(age))
     systolic = np.clip(np.round(104 + 0.45 * age + 4 * smoker + 13 * common), 70, 230)
     diastolic = np.clip(np.round(66 + 0.16 * age + 8 * (0.75 * common + 0.66 * random.normal(0, 1, len(age)))), 40, 140)
     missing = random.random(len(age)) < np.where(age < 30, 0.15, 0.04)
-    pair = []
+    pair: list[ExtensionArray] = []
     for values in (systolic, diastolic):
         column = pd.array(values.astype(int), dtype="Int64")
         column[missing] = pd.NA
         pair.append(column)
-    return pair[0], pair[1]
+    return pair

@@ -1,0 +1,148 @@
+"""The house rules, read off the source with ``ast``: who may import whom, and what nobody may do."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Lower layers may not know higher ones. Modules that are not named here are given their place by their package.
+LAYERS = [
+    {"errors"},
+    {"schema", "kernels"},
+    {"schema_file", "config", "progress"},
+    {"config_file", "encoding", "keys", "demonstration"},
+    {"writing", "store"},
+    {"privacy"},
+    {"models"},
+    {"generators"},
+    {"forecast", "reports", "bundle"},
+    {"services"},
+    {"jobs"},
+    {"worker", "cli", "__main__", "__init__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+SOURCES = sorted((ROOT / "synth").rglob("*.py"))
+SCREENS = [ROOT / "app.py", *sorted((ROOT / "pages").rglob("*.py"))]
+
+
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT / "synth").parts[0].removesuffix(".py")
+
+
+def imported(path: Path, *, lazy: bool = True) -> Iterator[str]:
+    nodes = ast.walk(tree(path)) if lazy else tree(path).body
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    here = part_of(path)
+    assert here in LEVEL, f"give synth/{here} a place in the layers"
+    for module in imported(path):
+        if module.startswith("synth.") and here != "__init__":
+            there = module.split(".")[1]
+            if there in LEVEL and there != here:
+                # The worker is handed its work by name, so that an engine never imports a service.
+                assert LEVEL[there] <= LEVEL[here], f"{here} imports {there}, which stands above it"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_pages_know_streamlit(path: Path) -> None:
+    assert not [module for module in imported(path) if module.split(".")[0] == "streamlit"]
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *SCREENS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_nobody_runs_what_was_stored(path: Path) -> None:
+    modules = {module.split(".")[0] for module in imported(path)}
+    assert not modules & {"pickle", "cloudpickle", "dill", "marshal", "shelve"}
+    for name, call in calls(path):
+        assert name not in {"eval", "exec", "compile", "print", "__import__"}, f"{name} in line {call.lineno}"
+        keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+        if name.endswith("torch.load"):
+            assert keywords.get("weights_only") == "True"
+        if name in {"np.load", "numpy.load"}:
+            assert keywords.get("allow_pickle") == "False"
+
+
+@pytest.mark.parametrize("path", SCREENS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_cache_nothing_that_came_from_rows(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert "cache_data" not in source
+    assert "unsafe_allow_html" not in source
+    assert ".getvalue(" not in source
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *SCREENS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_boundary_draws_privacy_noise_or_opens_tables(path: Path) -> None:
+    if path.is_relative_to(ROOT / "synth" / "privacy"):
+        return
+    for module in imported(path):
+        assert module != "synth.privacy.noise" or part_of(path) == "services", "noise is drawn by the session alone"
+        assert not module.startswith("secrets")
+    source = path.read_text(encoding="utf-8")
+    assert "._codes(" not in source
+    assert "os.urandom" not in source or path.name == "keys.py"
+
+
+def test_owner_only_readers_are_listed_in_one_place() -> None:
+    from synth.privacy.owner_view import OWNER_ONLY_READERS
+
+    for path in [*SOURCES, *SCREENS]:
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if "synth.privacy.owner_view" in imported(path) and not module.startswith("synth.privacy"):
+            assert module in OWNER_ONLY_READERS, f"{module} reads exact rows and is not listed"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_public_names_are_declared(path: Path) -> None:
+    if path.name in {"__main__.py"}:
+        return
+    declared: set[str] | None = None
+    defined: set[str] = set()
+    for node in tree(path).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            declared = set(ast.literal_eval(node.value))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            defined.add(node.name)
+    if defined:
+        assert declared is not None, "no __all__"
+        assert defined <= declared, f"public but not in __all__: {sorted(defined - declared)}"
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *SCREENS], ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
+
+
+def test_requirements_are_pinned() -> None:
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        for line in (ROOT / name).read_text().splitlines():
+            assert line.startswith("-r ") or "==" in line, f"{name}: {line} has no version"
+
+
+def test_docker_and_requirements_agree_on_torch() -> None:
+    pinned = next(line for line in (ROOT / "requirements.txt").read_text().splitlines() if line.startswith("torch=="))
+    assert pinned in (ROOT / "Dockerfile").read_text()

@@ -1,0 +1,162 @@
+"""Configurations: what is read, what is refused and in which words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from synth.config import Settings, TableFormat, default_delta
+from synth.config_file import config_to_mapping, config_to_yaml, load_config, parse_config, read_mapping
+from synth.errors import ConfigError, InputError
+from synth.schema import CategoryColumn, NumberColumn
+
+ROOT = Path(__file__).resolve().parents[1]
+
+COMPLETE = """
+table: patients.csv
+format: {separator: auto, header: true, names: null, encoding: utf-8, missing: ["", "NA"], strip: true, skip_rows: 0}
+account: city-survey-2026
+unit: {protects: person, rows_per_unit: 3, id_column: name}
+row_count: private
+people_at_most: 100000
+budget: {epsilon: 1.0, delta: 1e-6}
+holdout: 0.2
+test_table: null
+generator: {name: dp-hp, options: {order: 10, gamma: 1e-3}}
+rows: 20000
+label: outcome
+groups: [region]
+rules: ["end >= start"]
+seed: 9007199254740993
+device: auto
+columns:
+  age:     {type: number, low: 0, high: 120, step: 1}
+  gain:    {type: number, low: 0, high: 99999, step: 1, special: [0], weight: high}
+  weight:  {type: number, low: 20, high: 250, step: 0.5, missing: true}
+  region:  {type: category, values: [north, south, 007, 1], other: true}
+  smoker:  {type: yes_no, yes: "yes", no: "no"}
+  no:      {type: date, low: 2020-01-01, high: 2025-12-31, step: month}
+  outcome: {type: category, values: ["none", "mild", "severe"], aliases: {"none.": "none"}}
+  name:    {type: identifier}
+  notes:   {type: drop}
+"""
+SMALL = "account: x\nrows: 5\nbudget: {epsilon: 1}\n"
+
+
+def parse(text: str):
+    return parse_config(read_mapping(text))
+
+
+def test_a_complete_configuration_is_read(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(COMPLETE)
+    config = load_config(tmp_path / "run.yaml")
+    assert config.table == str(tmp_path / "patients.csv")
+    assert config.delta == 1e-6
+    assert config.seed == 9007199254740993
+    assert dict(config.options) == {"order": 10, "gamma": 1e-3}
+    assert config.schema.sizes == (121, 100_001, 462, 5, 2, 72, 3)
+    region = config.schema["region"]
+    assert isinstance(region, CategoryColumn)
+    assert region.values == ("north", "south", "007", "1")
+    weight = config.schema["weight"]
+    assert isinstance(weight, NumberColumn)
+    assert (weight.decimals, weight.missing_code) == (1, 461)
+
+
+def test_round_trips() -> None:
+    config = parse(COMPLETE)
+    assert parse(config_to_yaml(config)) == config
+    assert parse_config(json.loads(json.dumps(config_to_mapping(config)))) == config
+    assert parse(config_to_yaml(config.published())).table is None
+
+
+def test_examples_are_read() -> None:
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        config = load_config(path)
+        assert parse(config_to_yaml(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("columns: {a: {type: yes_no, yes: yes, no: no}}", "'a': yes, no, true and false must be in quotes"),
+        ("columns: {a: {type: category, values: [true]}}", "'a': yes, no, true and false must be in quotes"),
+        ("columns: {a: {type: category, values: []}}", "'a' needs its categories"),
+        ("columns: {a: {type: number, low: 0}}", "'a' needs a lowest and a highest value"),
+        ("columns: {a: {type: number, low: 120, high: 18}}", "'a': high must be larger than low"),
+        ("columns: {a: {type: number, low: x, high: 18}}", "'a': low must be a number"),
+        ("columns: {a: {type: number, low: 0, high: 1, colour: red}}", "'a': unknown key 'colour'"),
+        ("columns: {a: {type: number, low: 0, high: 1e9, step: 1}}", "'a' has 1,000,000,001 places"),
+        ("columns: {a: {type: text}}", "'a': type must be one of"),
+        ("columns: {a: 3}", "'a' needs a mapping"),
+        ("columns: {a: {type: date, low: 2020, high: 2021-01-01}}", "'a': low must be a date"),
+        ("columns: {a: {type: drop}}", "No column is left to model"),
+        ("columns: {}", "columns is missing"),
+        ("colour: red", "unknown key 'colour'"),
+        ("account: y", "The key 'account' is given twice (line 4)"),
+        ("columns: {a: {type: drop}, a: {type: drop}}", "The key 'a' is given twice"),
+        ("[", "not valid YAML near line"),
+        ("unit: {who: me}\ncolumns: {a: {type: drop}}", "unit: unknown key 'who'"),
+        ("unit: {id_column: b}\ncolumns: {a: {type: yes_no}}", "id_column 'b' is not a declared column"),
+        ("unit: {id_column: a}\ncolumns: {a: {type: yes_no}}", "must be declared 'type: identifier'"),
+        ("seed: -1\ncolumns: {a: {type: yes_no}}", "seed must be a whole number"),
+        ("seed: 1.5\ncolumns: {a: {type: yes_no}}", "seed must be a whole number"),
+        ("label: b\ncolumns: {a: {type: yes_no}}", "There is no column called 'b'"),
+        ("holdout: 1\ncolumns: {a: {type: yes_no}}", "holdout must be at least 0 and below 1"),
+        ("row_count: maybe\ncolumns: {a: {type: yes_no}}", "row_count must be public or private"),
+        ("format: {header: false}\ncolumns: {a: {type: yes_no}}", "needs 'names'"),
+        ("generator: dp-hp\ncolumns: {a: {type: yes_no}}", "generator must be a mapping"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(SMALL + text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rows: 5\nbudget: {epsilon: 1}", "account is missing"),
+        ("account: x\nbudget: {epsilon: 1}", "rows is missing"),
+        ("account: x\nrows: 5", "budget: epsilon is missing"),
+        ("account: x\nrows: 5\nbudget: {epsilon: -1}", "epsilon must be positive and finite, got -1"),
+        ("account: x\nrows: 5\nbudget: {epsilon: .inf}", "epsilon must be"),
+        ("account: x\nrows: 5\nbudget: {epsilon: 1, delta: 2}", "delta must be between 0 and 1, got 2"),
+        ("account: x\nrows: 0\nbudget: {epsilon: 1}", "rows must be between 1 and"),
+    ],
+)
+def test_the_budget_and_the_rows_are_needed(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse(text + "\ncolumns: {a: {type: yes_no}}")
+
+
+@pytest.mark.parametrize(
+    ("people", "delta"), [(1, 1e-6), (9_000, 1e-6), (100_000, 1e-6), (100_001, 1e-7), (10**6, 1e-7), (10**9, 1e-10)]
+)
+def test_default_delta_is_far_below_one_over_the_number_of_people(people: int, delta: float) -> None:
+    assert default_delta(people) == pytest.approx(delta, rel=1e-12)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"'nowhere\.yaml' cannot be read"):
+        load_config("nowhere.yaml")
+
+
+def test_settings_come_from_the_environment(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"HERMITAGE_HOME": str(tmp_path), "HERMITAGE_RETENTION_HOURS": "2.5"})
+    assert settings.home == tmp_path
+    assert settings.database_url == f"sqlite:///{tmp_path}/hermitage.sqlite"
+    assert settings.retention_hours == 2.5
+    with pytest.raises(ConfigError, match="HERMITAGE_JOB_SLOTS"):
+        Settings.from_environment({"HERMITAGE_JOB_SLOTS": "many"})
+
+
+def test_a_table_format_that_contradicts_itself_is_refused() -> None:
+    with pytest.raises(ConfigError, match="names"):
+        TableFormat(header=False)
+    with pytest.raises(ConfigError, match="separator"):
+        TableFormat(separator="ab")
