@@ -1,0 +1,295 @@
+r"""What receipts are worth: one currency, mu^2, and its exchange into (epsilon, delta).
+
+A mechanism is mu-GDP when telling two neighbouring tables apart is at least as hard as telling N(0, 1) from N(mu, 1)
+(Dong, Roth and Su 2022). Squares of mu add, also when later questions are chosen by earlier answers and a filter stops
+at a cap (Smith and Thakurta 2022). Every cost becomes a mu, sums are kept in whole units, and the exact curve of the
+Gaussian mechanism (Balle and Wang 2018, theorem 8) turns the sum into epsilon and delta.
+
+Noise on a grid is not quite Gaussian. With c the sum of 6 d / n over releases of d coordinates and integer variance n,
+and D the coordinates altogether, a promise (epsilon, delta) of Gaussians becomes, for every tail t >= 12
+(``docs/proofs/discretisation-slack.md``),
+
+.. math:: (\varepsilon + 2 c_t,\; e^{c_t} \delta + 4 D \Phi(-t) e^{\varepsilon + c_t}), \quad c_t = c\, (t / 12)^2.
+
+Only ``dp_bank.get_logdelta_ana_gaussian`` and ``dp_bank.get_eps_ana_gaussian`` are called of autodp. Forbidden:
+``ana_gaussian_mech`` and ``ana_gaussian_calibrator`` (true delta up to 2228 times the target outside epsilon <= 10,
+delta >= 1e-10), ``get_approxDP`` of ``ComposeAFA`` (returns a negative epsilon), ``eps_delta_calibrator`` (may
+overshoot), ``gaussian_mech`` (31 % too much noise), ``AmplificationBySampling_pld`` (broken on current scipy).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+
+# autodp's other modules fail on a circular import unless this one comes first
+from autodp import rdp_acct  # noqa: F401
+
+# isort: split
+import numpy as np
+from autodp import dp_bank
+from scipy.special import log_ndtr
+
+from synth.errors import PrivacyError
+from synth.privacy.ceilings import (
+    advantage_ceiling,
+    gaussian_advantage,
+    gaussian_true_positive,
+    posterior,
+    true_positive_ceiling,
+)
+from synth.privacy.costs import (
+    MU_UNIT,
+    discretisation_slack,
+    exponential_of_mu,
+    mu_of_exponential,
+    mu_of_gaussian,
+    mu_of_pure,
+    mu_squared_of,
+    require_honest,
+    total_up,
+    units_of,
+    units_of_receipt,
+)
+from synth.privacy.receipt import Receipt
+
+__all__ = [
+    "COORDINATE_ALLOWANCE",
+    "MU_UNIT",
+    "SLACK_ALLOWANCE",
+    "advantage_ceiling",
+    "delta_of",
+    "discretisation_slack",
+    "epsilon_of",
+    "epsilon_of_receipts",
+    "exponential_of_mu",
+    "gaussian_advantage",
+    "gaussian_true_positive",
+    "mu_of_budget",
+    "mu_of_exponential",
+    "mu_of_gaussian",
+    "mu_of_pure",
+    "mu_squared_of",
+    "posterior",
+    "require_honest",
+    "total_up",
+    "true_positive_ceiling",
+    "units_of",
+    "units_of_receipt",
+]
+
+SLACK_ALLOWANCE = 1e-5
+"""Discretisation cost c that a budget sets aside for all releases together."""
+
+COORDINATE_ALLOWANCE = 10**9
+"""Noisy coordinates that a budget sets aside the Gaussian tails of."""
+
+# the only two doors to autodp
+_log_delta: Callable[[float, float], float] = dp_bank.get_logdelta_ana_gaussian
+_epsilon: Callable[[float, float], float] = dp_bank.get_eps_ana_gaussian
+
+_TAILS = (12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0)
+"""Where the tails are cut, in standard deviations; any value from 12 on is valid, larger ones suit large epsilon."""
+
+_TAIL_PART = 1e-6
+"""Part of delta that the tails may take before a farther cut is tried."""
+
+_MARGIN = 1e-9
+"""Relative margin of searches, always on the safe side."""
+
+_ROOT_ERROR = 1e-11
+"""Error of autodp's search for epsilon, absolute below 1 and relative above."""
+
+
+def delta_of(
+    mu_squared: float, epsilon: float, *, slack: float = 0.0, coordinates: int = 0, additive_delta: float = 0.0
+) -> float:
+    """Return the smallest delta stated at ``epsilon`` for Gaussian releases of total ``mu_squared``.
+
+    Parameters
+    ----------
+    mu_squared : float
+        Sum of squares of mu; at least 0.
+    epsilon : float
+        At least 0.
+    slack, coordinates, additive_delta
+        Sums over the releases: c, noisy coordinates (0 with a slack means ``COORDINATE_ALLOWANCE``), deltas that are
+        added.
+
+    Returns
+    -------
+    float in [0, 1]
+    """
+    _require_curve(mu_squared, slack, coordinates, additive_delta)
+    if not epsilon >= 0:
+        raise PrivacyError(f"epsilon must be at least 0, got {epsilon}.")
+    best = 1.0
+    for cost, log_tail in _cuts(slack, coordinates):
+        of_gaussian = _gaussian_delta(mu_squared, epsilon - 2 * cost)
+        best = min(best, _exp(cost) * (of_gaussian + additive_delta) + _exp(log_tail + epsilon - cost))
+    return best
+
+
+def epsilon_of(
+    mu_squared: float, delta: float, *, slack: float = 0.0, coordinates: int = 0, additive_delta: float = 0.0
+) -> float:
+    """Return the epsilon stated at ``delta`` for Gaussian releases of total ``mu_squared``.
+
+    Parameters
+    ----------
+    mu_squared : float
+        Sum of squares of mu; at least 0.
+    delta : float
+        Strictly between 0 and 1.
+    slack, coordinates, additive_delta
+        Sums over the releases: c, noisy coordinates (0 with a slack means ``COORDINATE_ALLOWANCE``), deltas that are
+        added.
+
+    Returns
+    -------
+    float, at least 0; infinity when no epsilon is true at this delta
+    """
+    _require_curve(mu_squared, slack, coordinates, additive_delta)
+    _require_delta(delta)
+    part = 1 - _TAIL_PART if coordinates else 1.0
+    for cost, log_tail in _cuts(slack, coordinates):
+        left = delta * part * _exp(-cost) - additive_delta
+        if left <= 0:
+            continue
+        of_gaussian = _gaussian_epsilon(mu_squared, left)
+        if log_tail + of_gaussian + cost <= math.log(delta * _TAIL_PART):
+            return of_gaussian + 2 * cost
+    return math.inf
+
+
+@lru_cache(maxsize=1024)
+def mu_of_budget(epsilon: float, delta: float) -> float:
+    """Return the largest mu that keeps Gaussian releases within (epsilon, delta), allowances included.
+
+    The allowances are ``SLACK_ALLOWANCE`` and ``COORDINATE_ALLOWANCE``; the result lies on the safe side:
+    ``epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)`` never exceeds ``epsilon``.
+
+    Raises
+    ------
+    PrivacyError
+        If ``epsilon`` is not positive and finite, ``delta`` not strictly between 0 and 1, or the allowances alone
+        take the whole budget.
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise PrivacyError(f"epsilon must be positive and finite, got {epsilon}.")
+    _require_delta(delta)
+
+    def fits(mu: float) -> bool:
+        stated = epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)
+        return stated <= epsilon
+
+    lower = 1.0
+    while not fits(lower):
+        lower /= 2
+        if lower < 2**-40:
+            raise PrivacyError(
+                f"epsilon {epsilon} with delta {delta} is too small for noise on a grid. Choose epsilon of at least "
+                "0.001."
+            )
+    upper = 2 * lower
+    while fits(upper):
+        upper *= 2
+    while upper - lower > _MARGIN / 8 * lower:
+        middle = (lower + upper) / 2
+        lower, upper = (middle, upper) if fits(middle) else (lower, middle)
+    return lower * (1 - _MARGIN)
+
+
+def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
+    """Return the epsilon that receipts of one run add up to at ``delta``; what a certificate states.
+
+    Nothing a receipt claims about its own cost is believed: it must be at least what its sensitivity, noise and grid
+    amount to.
+
+    Parameters
+    ----------
+    receipts : iterable of Receipt
+        All under one neighbouring relation.
+    delta : float
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    float; 0 without receipts, infinity when one was made with known noise or no epsilon is true at this delta
+
+    Raises
+    ------
+    PrivacyError
+        If relations are mixed or a receipt understates its cost.
+    """
+    paid = tuple(receipts)
+    if len({receipt.neighbours for receipt in paid}) > 1:
+        raise PrivacyError("Receipts of two neighbouring relations cannot be added. Keep one relation per account.")
+    for receipt in paid:
+        require_honest(receipt)
+    if not all(receipt.private for receipt in paid):
+        _require_delta(delta)
+        return math.inf
+    return epsilon_of(
+        mu_squared_of(sum(receipt.mu_squared_units for receipt in paid)),
+        delta,
+        slack=total_up(receipt.slack for receipt in paid),
+        coordinates=sum(receipt.dimension for receipt in paid if receipt.mechanism == "discrete_gaussian"),
+        additive_delta=total_up(receipt.additive_delta for receipt in paid),
+    )
+
+
+def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:
+    """Yield (c_t, logarithm of 4 D Phi(-t)) for each place t where the tails may be cut."""
+    if slack == 0 and coordinates == 0:
+        yield 0.0, -math.inf
+        return
+    for tail in _TAILS:
+        yield (
+            slack * (tail / _TAILS[0]) ** 2,
+            math.log(4 * (coordinates or COORDINATE_ALLOWANCE)) + float(log_ndtr(-tail)),
+        )
+
+
+def _gaussian_delta(mu_squared: float, epsilon: float) -> float:
+    """Return delta of a mu-GDP Gaussian at ``epsilon``, which may be negative, rounded up."""
+    if epsilon < 0:  # the curve's symmetry: delta(-a) = 1 - exp(-a) (1 - delta(a))
+        return 1 - math.exp(epsilon) * (1 - _gaussian_delta(mu_squared, -epsilon))
+    if mu_squared == 0:
+        return 0.0
+    mu = math.sqrt(mu_squared)
+    with np.errstate(all="ignore"):
+        return _exp(float(_log_delta(1 / mu, epsilon)) + _oracle_error(mu))
+
+
+def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
+    """Return epsilon of a mu-GDP Gaussian at ``delta``, rounded up."""
+    if mu_squared == 0:
+        return 0.0
+    mu = math.sqrt(mu_squared)
+    with np.errstate(all="ignore"):
+        root = float(_epsilon(1 / mu, delta * math.exp(-_oracle_error(mu))))
+    return root + _ROOT_ERROR * max(1.0, root) if root > 0 else 0.0
+
+
+def _oracle_error(mu: float) -> float:
+    """Bound the error of autodp's log delta, as measured against 60 digits in the tests for mu from 1e-6 to 100."""
+    return 1e-12 + 2e-13 / mu + 1e-14 * mu
+
+
+def _exp(exponent: float) -> float:
+    """Return exp without overflow; what is so large is never compared with anything but 1."""
+    return math.exp(min(exponent, 700.0))
+
+
+def _require_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise PrivacyError(f"delta must lie strictly between 0 and 1, got {delta}.")
+
+
+def _require_curve(mu_squared: float, slack: float, coordinates: int, additive_delta: float) -> None:
+    named = {"mu squared": mu_squared, "slack": slack, "coordinates": coordinates, "additive delta": additive_delta}
+    for name, value in named.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise PrivacyError(f"{name} must be finite and at least 0, got {value}.")

@@ -1,0 +1,111 @@
+r"""What no attacker can exceed, in the words of odds, advantage and true-positive rate.
+
+Any (epsilon, delta) promise bounds how well anybody tells a member from a non-member (Kairouz, Oh and Viswanath 2017);
+a release that is known to be mu-GDP is bounded more tightly (Dong, Roth and Su 2022, equation 6).
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import expit, logit, ndtr, ndtri
+
+from synth.errors import PrivacyError
+
+__all__ = [
+    "advantage_ceiling",
+    "gaussian_advantage",
+    "gaussian_true_positive",
+    "posterior",
+    "true_positive_ceiling",
+]
+
+
+def advantage_ceiling(epsilon: float, delta: float) -> float:
+    r"""Return the largest (true-positive rate - false-positive rate): (e^eps - 1 + 2 delta) / (e^eps + 1).
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; infinity promises nothing.
+    delta : float
+        From 0 to 1.
+
+    Returns
+    -------
+    float in [0, 1]
+    """
+    _require_promise(epsilon, delta)
+    return min(1.0, math.tanh(epsilon / 2) + 2 * delta * float(expit(-epsilon)))
+
+
+def true_positive_ceiling(epsilon: float, delta: float, false_positive: float) -> float:
+    r"""Return the largest true-positive rate at one false-positive rate f.
+
+    .. math:: \min(e^\varepsilon f + \delta,\; 1 - e^{-\varepsilon} (1 - \delta - f),\; 1)
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; infinity promises nothing.
+    delta : float
+        From 0 to 1.
+    false_positive : float
+        f, from 0 to 1.
+
+    Returns
+    -------
+    float in [0, 1]
+    """
+    _require_promise(epsilon, delta)
+    _require_probability("The false-positive rate", false_positive)
+    risen = math.exp(min(epsilon, 700.0)) * false_positive + delta
+    return min(risen, 1 - math.exp(-epsilon) * (1 - delta - false_positive), 1.0)
+
+
+def gaussian_advantage(mu: float) -> float:
+    """Return the largest (true-positive rate - false-positive rate) against mu-GDP: 2 Phi(mu/2) - 1."""
+    _require_mu(mu)
+    return math.erf(mu / math.sqrt(8))
+
+
+def gaussian_true_positive(mu: float, false_positive: float) -> float:
+    """Return the largest true-positive rate against mu-GDP at one false-positive rate f: Phi(Phi^-1(f) + mu)."""
+    _require_mu(mu)
+    _require_probability("The false-positive rate", false_positive)
+    return float(ndtr(ndtri(false_positive) + mu))
+
+
+def posterior(prior: float, epsilon: float) -> float:
+    """Return the largest belief after the release of somebody who believed ``prior`` before (pure epsilon).
+
+    Parameters
+    ----------
+    prior : float
+        From 0 to 1.
+    epsilon : float
+        At least 0; infinity promises nothing.
+
+    Returns
+    -------
+    float: prior e^eps / (prior e^eps + 1 - prior)
+    """
+    _require_probability("The prior", prior)
+    _require_promise(epsilon, 0.0)
+    return prior if prior in (0.0, 1.0) else float(expit(logit(prior) + epsilon))
+
+
+def _require_promise(epsilon: float, delta: float) -> None:
+    if not epsilon >= 0:
+        raise PrivacyError(f"epsilon must be at least 0, got {epsilon}.")
+    _require_probability("delta", delta)
+
+
+def _require_mu(mu: float) -> None:
+    if not mu >= 0:
+        raise PrivacyError(f"mu must be at least 0, got {mu}.")
+
+
+def _require_probability(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise PrivacyError(f"{name} must lie between 0 and 1, got {value}.")

@@ -1,0 +1,157 @@
+"""What one private answer cost: everything an accountant needs, and nothing that was read from rows.
+
+A receipt is a value (the idea of a ``DpEvent``): ``accounting`` interprets it, the ledger stores it, a certificate
+prints it, and ``verify`` recomputes the promise from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError, UnsupportedCostError
+from synth.schema import Neighbours
+
+__all__ = ["Mechanism", "Receipt", "Release"]
+
+Mechanism = Literal["discrete_gaussian", "exponential"]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The cost of one answered question.
+
+    Raises
+    ------
+    PrivacyError
+        If a number is out of its range.
+    UnsupportedCostError
+        If the mechanism is not one that ``accounting`` can interpret.
+    """
+
+    sequence: int
+    """Place in the session's order of questions, from 0."""
+    query: str
+    """Name of the question, unique within a run."""
+    mechanism: Mechanism
+    source: str
+    """Who asked: a generator's or a report's name."""
+    neighbours: Neighbours
+    protects: str
+    """Whom the promise protects, in the owner's word."""
+    rows_per_unit: int
+    sensitivity: float
+    """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian), of one score
+    (exponential); the relation and ``rows_per_unit`` are in it already."""
+    noise_scale: float
+    """Gaussian: standard deviation of the noise in units of the answer. Exponential: the parameter e."""
+    dimension: int
+    """Gaussian: number of noisy coordinates. Exponential: number of candidates."""
+    grid: float
+    """Grid step, in units of the answer."""
+    mu_squared_units: int
+    """Cost in multiples of 2^-40 of mu^2, rounded up."""
+    slack: float
+    """Discretisation cost c = 6 dimension (grid / noise_scale)^2, rounded up; 0 for a selection."""
+    additive_delta: float = 0.0
+    private: bool = True
+    """False when a test's noise source was used; no certificate accepts such a receipt."""
+    assumptions: tuple[str, ...] = ()
+    """Sentences that the promise leans on, printed in the certificate."""
+
+    def __post_init__(self) -> None:
+        if self.mechanism not in get_args(Mechanism):
+            raise UnsupportedCostError(
+                f"Receipt {self.sequence}: the mechanism must be one of {', '.join(get_args(Mechanism))}, "
+                f"got '{self.mechanism}'."
+            )
+        for name in ("sensitivity", "noise_scale", "grid"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise self._refusal(name, "positive and finite")
+        for name in ("slack", "additive_delta"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise self._refusal(name, "finite and at least 0")
+        for name in ("rows_per_unit", "dimension", "mu_squared_units"):
+            if getattr(self, name) < 1:
+                raise self._refusal(name, "at least 1")
+        if self.sequence < 0:
+            raise self._refusal("sequence", "at least 0")
+
+    def _refusal(self, name: str, rule: str) -> PrivacyError:
+        return PrivacyError(f"Receipt {self.sequence}: {name} must be {rule}, got {getattr(self, name)}.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary of JSON types from which ``from_dict`` makes an equal receipt."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make a receipt of what ``to_dict`` returned, after a round trip through JSON.
+
+        Raises
+        ------
+        PrivacyError
+            If a field is missing, unknown or of another type.
+        """
+        expected = {field.name for field in fields(cls)}
+        if set(values) != expected:
+            names = ", ".join(sorted(expected ^ set(values)))
+            raise PrivacyError(f"A receipt must have exactly the documented fields; missing or unknown: {names}.")
+        return cls(**{name: _typed(name, value) for name, value in values.items()})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """One noisy answer and its receipt; safe to keep, print and publish."""
+
+    receipt: Receipt
+    value: NDArray[np.float64]
+    """Noisy answer, in units of the answer, in the shape of the question; read-only."""
+    feature_map: object
+    """The public question: a feature map of the closed set."""
+
+    def __post_init__(self) -> None:
+        value = np.array(self.value, dtype=np.float64)
+        value.setflags(write=False)
+        object.__setattr__(self, "value", value)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on every coordinate, in units of the answer.
+
+        Raises
+        ------
+        PrivacyError
+            If the answer came from a selection, which has no noise on coordinates.
+        """
+        if self.receipt.mechanism != "discrete_gaussian":
+            raise PrivacyError(f"'{self.receipt.query}' is a selection; it has no standard deviation of noise.")
+        return self.receipt.noise_scale
+
+
+_TEXTS = ("query", "mechanism", "source", "protects")
+_WHOLE_NUMBERS = ("sequence", "rows_per_unit", "dimension", "mu_squared_units")
+
+
+def _typed(name: str, value: Any) -> Any:
+    """Check one JSON value against its field and return what the field holds."""
+    if name == "neighbours" and value in tuple(Neighbours):
+        return Neighbours(value)
+    if name == "assumptions" and isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return tuple(value)
+    if name == "private" and isinstance(value, bool):
+        return value
+    if name in _TEXTS and isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if name in _WHOLE_NUMBERS and isinstance(value, int):
+            return value
+        if name in ("sensitivity", "noise_scale", "grid", "slack", "additive_delta"):
+            return float(value)
+    raise PrivacyError(f"A receipt's field '{name}' has a value of the wrong kind ({type(value).__name__}).")
