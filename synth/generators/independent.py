@@ -1,0 +1,190 @@
+"""The controls: noised one-way tables, alone or by class. They are printed beside every other generator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.errors import InputError
+from synth.generators.options import check_between
+from synth.generators.places import Places, column_weights, places_of
+from synth.generators.protocol import GeneratorTask
+from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
+from synth.privacy.features import OneHot, Stack
+from synth.privacy.session import AnswerSource
+from synth.progress import Progress
+from synth.schema import ModelledColumn
+
+__all__ = ["Independent", "IndependentByClass", "IndependentOptions"]
+
+_LABEL_BINS = 10
+"""Places of a label that is a number: a class for each tenth of its declared range."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentOptions:
+    """Options of both controls."""
+
+    bins: int = 32
+    """Places of a number's or date's declared range that are counted apart; more follow its shape, fewer carry less noise."""
+
+    def __post_init__(self) -> None:
+        check_between("bins", self.bins, 1, 4096)
+
+
+class IndependentByClass:
+    """Noised one-way tables of every column within every class of the label, in one release.
+
+    The answer is the label's table and one table (column by label) for every other column, stacked; the columns share the
+    squared norm of the question as their declared weights say. Each table is projected onto the tables that are possible
+    (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row. Without a
+    label it is the plain :class:`Independent`.
+    """
+
+    name: ClassVar[str] = "independent-by-class"
+    title: ClassVar[str] = "Independent columns, by class"
+    summary: ClassVar[str] = (
+        "Counts every column within each class of the label, with noise; columns are unrelated within a class."
+    )
+    best_for: ClassVar[str] = (
+        "Training a classifier at a small budget, and as the control every other generator has to beat."
+    )
+    loses_where: ClassVar[str] = "Columns that depend on each other within a class: pairs come out as if they did not."
+    reference: ClassVar[str] = "Noised contingency tables (Dwork 2006); the naive Bayes assumption."
+    Options: ClassVar[type[IndependentOptions]] = IndependentOptions
+    measures_one_ways: ClassVar[bool] = True
+    _conditional: ClassVar[bool] = True
+
+    def __init__(self, task: GeneratorTask, options: IndependentOptions) -> None:
+        self._columns = task.schema.modelled
+        self._label: int | None = None
+        if self._conditional and task.label is not None:
+            self._label = task.schema.names.index(task.label)
+        self._places = [self._column_places(d, column, options) for d, column in enumerate(self._columns)]
+        self._tables: list[NDArray[np.float64]] | None = None
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask for all tables in one question and make them possible."""
+        progress.phase("Measuring")
+        question = self._question()
+        release = session.noisy_sum(
+            question,
+            share=session.remaining_share,
+            query="one-way tables" if self._label is None else "one-way tables by class",
+            source=f"generator {self.name}",
+        )
+        progress.phase("Fitting")
+        counts = self._split(np.asarray(release.value, dtype=np.float64).reshape(-1), question)
+        total = max(session.rows.value, 1.0)
+        noise = [release.noise_std / weight for weight in question.weights]
+        self._tables = self._fit_tables(counts, noise, total)
+        return self
+
+    def sample(self, n_rows: int, seed: int) -> Tensor:
+        """Draw rows whose counts follow the fitted tables to within one row."""
+        check_rows(n_rows)
+        if self._tables is None:
+            raise InputError("This generator has not been fitted yet.")
+        random = random_source(seed)
+        codes = np.empty((n_rows, len(self._columns)), dtype=np.int64)
+        classes = np.zeros(1, dtype=np.int64) + n_rows
+        if self._label is not None:
+            classes = rounded_counts(self._tables[self._label][0], n_rows, random)
+        for d, places in enumerate(self._places):
+            if d == self._label:
+                drawn = np.repeat(np.arange(places.size), classes)
+            else:
+                drawn = np.concatenate(
+                    [
+                        random.permutation(np.repeat(np.arange(places.size), rounded_counts(table, int(count), random)))
+                        for table, count in zip(self._tables[d], classes, strict=True)
+                    ]
+                )
+            codes[:, d] = places.codes(drawn, random.random(n_rows))
+        return torch.from_numpy(codes[random.permutation(n_rows)])
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Return the fitted tables, one tensor of shape (classes, places) for each column."""
+        if self._tables is None:
+            raise InputError("This generator has not been fitted yet.")
+        return {f"table.{d}": torch.from_numpy(table.copy()) for d, table in enumerate(self._tables)}
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: IndependentOptions, state: Mapping[str, Tensor]) -> Self:
+        """Rebuild a fitted control from its tables."""
+        generator = cls(task, options)
+        generator._tables = [state[f"table.{d}"].numpy().astype(np.float64) for d in range(len(generator._columns))]
+        return generator
+
+    def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> Places:
+        grid = _LABEL_BINS if position == self._label else options.bins
+        return places_of(column, grid=grid, atoms=max(column.size, 1))
+
+    def _question(self) -> Stack:
+        parts = tuple(
+            self._table((d,) if self._label in (None, d) else (d, self._label)) for d in range(len(self._columns))
+        )
+        return Stack(parts=parts, weights=column_weights(self._columns))
+
+    def _table(self, positions: Sequence[int]) -> OneHot:
+        return OneHot(
+            columns=tuple(self._columns[d].name for d in positions),
+            bins=tuple(self._places[d].bins for d in positions),
+            sizes=tuple(self._columns[d].size for d in positions),
+        )
+
+    def _split(self, value: NDArray[np.float64], question: Stack) -> list[NDArray[np.float64]]:
+        ends = np.cumsum([part.dimension for part in question.parts])
+        pieces = np.split(value, ends[:-1])
+        shapes = [(places.size, -1) for places in self._places]
+        return [
+            (piece / weight).reshape(shape)
+            for piece, weight, shape in zip(pieces, question.weights, shapes, strict=True)
+        ]
+
+    def _fit_tables(
+        self, counts: list[NDArray[np.float64]], noise: list[float], total: float
+    ) -> list[NDArray[np.float64]]:
+        if self._label is None:
+            return [project_to_simplex(table.T / total) for table in counts]
+        classes = _class_counts(counts, noise, self._label, total)
+        tables = []
+        for d, table in enumerate(counts):
+            if d == self._label:
+                tables.append((classes / classes.sum())[None, :])
+            else:
+                # A class of less than one row would turn its noise into a table of one place.
+                tables.append(project_to_simplex(table.T / np.maximum(classes, 1.0)[:, None]))
+        return tables
+
+
+class Independent(IndependentByClass):
+    """Noised one-way tables of all columns in one release; columns are drawn independently of each other."""
+
+    name: ClassVar[str] = "independent"
+    title: ClassVar[str] = "Independent columns"
+    summary: ClassVar[str] = "Counts every column by itself, with noise, and forgets how columns go together."
+    best_for: ClassVar[str] = "Very small budgets or tables, and as the control every other generator has to beat."
+    loses_where: ClassVar[str] = "Anything that needs two columns at once: pairs, groups, and every classifier."
+    reference: ClassVar[str] = "Noised contingency tables (Dwork 2006)."
+    _conditional: ClassVar[bool] = False
+
+
+def _class_counts(
+    counts: list[NDArray[np.float64]], noise: list[float], label: int, total: float
+) -> NDArray[np.float64]:
+    """Average every table's view of the class counts, each with the inverse of its variance, and make it possible."""
+    summed = np.zeros(counts[label].shape[0])
+    precision = 0.0
+    for d, table in enumerate(counts):
+        view, cells = (table[:, 0], 1) if d == label else (table.sum(axis=0), table.shape[0])
+        weight = 1.0 / (cells * noise[d] ** 2)
+        summed += weight * view
+        precision += weight
+    return total * project_to_simplex(summed / (precision * total))

@@ -1,0 +1,98 @@
+"""Options of a generator: frozen dataclasses of plain values, built from a configuration and drawn as a form.
+
+The docstring under each field is the help text of the form, so it is read from the source once.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from synth.errors import ConfigError
+
+__all__ = ["OptionField", "build_options", "check_between", "option_fields"]
+
+_KIND_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """One field of a form: ``kind`` is int, float, bool or str."""
+
+    name: str
+    kind: type
+    default: int | float | bool | str
+    help: str
+
+
+@functools.cache
+def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
+    """Return the fields of an options class in order, each with the docstring written under it."""
+    helps = _field_docstrings(options_type)
+    hints = get_type_hints(options_type)
+    return tuple(
+        OptionField(field.name, hints[field.name], field.default, helps[field.name])
+        for field in dataclasses.fields(options_type)
+    )
+
+
+def build_options(options_type: type[Any], values: Mapping[str, object], *, generator: str) -> Any:
+    """Build the options of a generator from a configuration.
+
+    Parameters
+    ----------
+    options_type : type
+        A frozen dataclass whose fields are int, float, bool or str with defaults.
+    values : mapping
+        Option names and values; what is absent keeps its default.
+    generator : str
+        Name of the generator, for the message.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown, of the wrong kind or out of range.
+    """
+    fields = {field.name: field for field in option_fields(options_type)}
+    for name in values:
+        if name not in fields:
+            known = ", ".join(fields) or "none"
+            raise ConfigError(f"generator '{generator}' has no option '{name}'. Its options are: {known}.")
+    converted = {name: _convert(fields[name], value, generator) for name, value in values.items()}
+    return options_type(**converted)
+
+
+def check_between(name: str, value: float, low: float, high: float) -> None:
+    """Refuse an option outside [low, high], naming option, bounds and value."""
+    if not (math.isfinite(value) and low <= value <= high):
+        raise ConfigError(f"option '{name}' must lie between {low:g} and {high:g}, got {value:g}.")
+
+
+def _convert(field: OptionField, value: object, generator: str) -> object:
+    if field.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not field.kind:
+        raise ConfigError(
+            f"generator '{generator}': option '{field.name}' must be {_KIND_WORDS[field.kind]}, for example {field.default}."
+        )
+    return value
+
+
+def _field_docstrings(options_type: type[Any]) -> dict[str, str]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(options_type)))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found: dict[str, str] = {}
+    for statement, following in zip(body, [*body[1:], None], strict=True):
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+            continue
+        documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+        text = following.value.value if documented else ""  # type: ignore[union-attr]
+        found[statement.target.id] = inspect.cleandoc(str(text)).replace("\n", " ")
+    return found

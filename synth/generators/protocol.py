@@ -1,0 +1,112 @@
+"""What a generator is: it asks a private session, trains on the answers, and samples codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+
+from torch import Tensor
+
+from synth.errors import ConfigError
+from synth.privacy.session import AnswerSource
+from synth.progress import Progress
+from synth.schema import Schema
+
+__all__ = ["Card", "Generator", "GeneratorTask"]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratorTask:
+    """Everything public that a generator is told before it asks its first question.
+
+    ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
+    "auto", "cpu" or "cuda".
+    """
+
+    schema: Schema
+    label: str | None = None
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.label is not None:
+            self.schema.modelled_column(self.label)
+        if not 0 <= self.seed < 2**63:
+            raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
+        if self.device not in {"auto", "cpu", "cuda"}:
+            raise ConfigError(f"device must be auto, cpu or cuda, got {self.device}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the app says about a generator before it is chosen; all of it public."""
+
+    name: str
+    title: str
+    summary: str
+    best_for: str
+    loses_where: str
+    reference: str
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
+
+    ``measures_one_ways`` says that the answers hold a noisy one-way table of every column, which a report can then publish
+    with error bars. ``fit`` may be called once; the fitted object keeps neither the session nor a table.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    best_for: ClassVar[str]
+    loses_where: ClassVar[str]
+    reference: ClassVar[str]
+    Options: ClassVar[type[Any]]
+    measures_one_ways: ClassVar[bool]
+
+    def __init__(self, task: GeneratorTask, options: Any) -> None: ...
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask the session, spend its whole budget, and train on the answers.
+
+        Parameters
+        ----------
+        session : AnswerSource
+            Answers questions about the rows with noise and a receipt; the only way to them.
+        progress : Progress
+            Told about phases, steps and losses (all post-processing of answers); may cancel the run.
+
+        Returns
+        -------
+        Self
+        """
+        ...
+
+    def sample(self, n_rows: int, seed: int) -> Tensor:
+        """Draw rows of codes; post-processing of the answers, so it costs nothing.
+
+        Parameters
+        ----------
+        n_rows : int
+            Public number of rows to make, at least 1.
+        seed : int
+            Public; the same seed gives the same bytes on one machine with the versions in the certificate.
+
+        Returns
+        -------
+        Tensor of shape (n_rows, n_modelled), int64
+            Codes, columns in ``schema.names`` order, each below its column's size.
+        """
+        ...
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Return everything ``sample`` needs, as named tensors on the CPU."""
+        ...
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: Any, state: Mapping[str, Tensor]) -> Self:
+        """Rebuild a fitted generator from what ``state`` returned."""
+        ...
