@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.receipt import Receipt
-
 from synth.bundle.canonical import canonical_json
 from synth.config import OptionValue
 from synth.errors import PrivacyError, VerificationError
+from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours, PrivacyUnit
 
 __all__ = [

@@ -1,0 +1,250 @@
+"""Whether every cell of a synthetic table lies in the declared domain, without any private row.
+
+A cell is checked as the text that is printed: it must be the print of one of the column's codes. Only distinct texts
+are looked at one by one, so a million rows take seconds.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+import re
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from synth.codes import code_values, guarded, typed_as
+from synth.errors import VerificationError
+from synth.schema import (
+    Column,
+    DateColumn,
+    DateStep,
+    DropColumn,
+    IdentifierColumn,
+    ModelledColumn,
+    NumberColumn,
+    Schema,
+    YesNoColumn,
+)
+
+__all__ = ["TableCheck", "check_csv", "check_parquet", "code_of_text"]
+
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BATCH_ROWS = 65_536
+_BLOCK_BYTES = 8 * 2**20
+_OUTSIDE = -1
+_LARGEST_CACHE = 1_000_000
+
+Places = npt.NDArray[np.integer[Any]]
+
+
+def code_of_text(column: ModelledColumn, text: str) -> int:
+    """Return the code a printed cell stands for, or -1 where no code of the column prints so.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+        The declared column.
+    text : str
+        A cell as it stands in ``synthetic.csv``; the empty text is a missing cell.
+    """
+    if text == "":
+        return _OUTSIDE if column.missing_code is None else column.missing_code
+    if isinstance(column, NumberColumn):
+        candidates = _number_candidates(column, text)
+    elif isinstance(column, DateColumn):
+        candidates = _date_candidates(column, text)
+    else:
+        labels = [guarded(label) for label in column.labels]
+        return labels.index(text) if text in labels else _OUTSIDE
+    for code in candidates:
+        if code_values(column, [code])[0] == text:
+            return code
+    return _OUTSIDE
+
+
+def _number_candidates(column: NumberColumn, text: str) -> list[int]:
+    if _PLAIN_NUMBER.fullmatch(text) is None:
+        return []
+    value = Decimal(text)
+    place = round((value - Decimal(repr(column.low))) / Decimal(repr(column.step)))
+    special = [column.levels + index for index, known in enumerate(column.special) if Decimal(repr(known)) == value]
+    return [*special, *([int(place)] if 0 <= place < column.levels else [])]
+
+
+def _date_candidates(column: DateColumn, text: str) -> list[int]:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        return []
+    years = day.year - column.low.year
+    if column.step is DateStep.DAY:
+        place = (day - column.low).days
+    else:
+        place = years if column.step is DateStep.YEAR else 12 * years + day.month - column.low.month
+    return [place] if 0 <= place < column.levels else []
+
+
+class _ColumnCheck:
+    """One column: how many cells lie outside, and a hash of all codes by which two files are compared."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.outside = 0
+        self.digest = hashlib.sha256()
+        self._known: dict[str, int] = {}
+
+    def add(self, texts: list[str], places: Places) -> None:
+        if isinstance(self.column, IdentifierColumn):
+            fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
+            self.outside += int((~fresh[places]).sum())
+            self.digest.update("\n".join(texts[place] for place in places).encode())
+            return
+        codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
+        self.outside += int((codes < 0).sum())
+        self.digest.update(codes.tobytes())
+
+    def _code(self, text: str) -> int:
+        if text not in self._known:
+            if len(self._known) > _LARGEST_CACHE:
+                self._known.clear()
+            self._known[text] = code_of_text(self.column, text)  # type: ignore[arg-type]  # dropped ones are not printed
+        return self._known[text]
+
+
+class TableCheck:
+    """What was found in one file of a table.
+
+    Attributes
+    ----------
+    rows : int
+        Rows read.
+    problems : list of str
+        One sentence for each difference.
+    """
+
+    def __init__(self, name: str, schema: Schema) -> None:
+        self.name = name
+        self.rows = 0
+        self.problems: list[str] = []
+        self._columns = [_ColumnCheck(column) for column in schema.printed]
+
+    def add(self, arrays: list[pa.Array]) -> None:
+        """Take in a batch: one array of cells for every printed column, as texts or in the column's own type."""
+        for check, array in zip(self._columns, arrays, strict=True):
+            check.add(*_printed(check.column, array))
+        self.rows += len(arrays[0])
+
+    def finish(self, rows: int | None) -> TableCheck:
+        """Compare the number of rows and turn counts into sentences."""
+        if rows is not None and self.rows != rows:
+            self.problems.append(f"{self.name} has {self.rows:,} rows; the certificate says {rows:,}.")
+        for check in self._columns:
+            if check.outside:
+                self.problems.append(
+                    f"{self.name}: {check.outside:,} cells of '{check.column.name}' lie outside its declared domain."
+                )
+        return self
+
+    def differences(self, other: TableCheck) -> list[str]:
+        """Name the columns in which two files do not hold the same cells."""
+        pairs = zip(self._columns, other._columns, strict=True)
+        return [
+            f"{self.name} and {other.name} do not hold the same cells in '{mine.column.name}'."
+            for mine, theirs in pairs
+            if mine.digest.digest() != theirs.digest.digest()
+        ]
+
+
+def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None) -> TableCheck:
+    """Check ``synthetic.csv`` against the schema and the stated number of rows, if there is one.
+
+    Raises
+    ------
+    VerificationError
+        If it is not a table with the printed columns of the schema.
+    """
+    check = TableCheck("synthetic.csv", schema)
+    names = [guarded(column.name) for column in schema.printed]
+    try:
+        reader = pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
+            convert_options=pa_csv.ConvertOptions(
+                column_types={name: pa.string() for name in names}, strings_can_be_null=False
+            ),
+        )
+        if reader.schema.names != names:
+            raise VerificationError("synthetic.csv does not have the declared columns in the declared order.")
+        for batch in reader:
+            _check_size(check, rows, batch.num_rows)
+            check.add(list(batch.columns))
+    except (pa.ArrowException, UnicodeDecodeError, ValueError):
+        raise VerificationError("synthetic.csv is not a table that can be read.") from None
+    return check.finish(rows)
+
+
+def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableCheck:
+    """Check ``synthetic.parquet`` against the schema and the stated number of rows, if there is one.
+
+    Raises
+    ------
+    VerificationError
+        If it is not a table with the printed columns of the schema, in their types.
+    """
+    check = TableCheck("synthetic.parquet", schema)
+    columns = schema.printed
+    try:
+        texts = [column.name for column in columns if _declared_type(column) == pa.string()]
+        file = pa_parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+        names = [column.name for column in columns]
+        if file.schema_arrow.names not in (names, [guarded(name) for name in names]):
+            raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
+        _check_size(check, rows, file.metadata.num_rows)
+        if not all(map(_has_its_type, columns, file.schema_arrow.types)):
+            raise VerificationError("synthetic.parquet holds a column of another type than declared.")
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
+            _check_size(check, rows, batch.num_rows)
+            check.add(list(batch.columns))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
+        raise VerificationError("synthetic.parquet is not a table that can be read.") from None
+    return check.finish(rows)
+
+
+def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
+    if rows is not None and check.rows + more > rows:
+        raise VerificationError(f"{check.name} has more rows than the {rows:,} of the certificate.")
+
+
+def _printed(column: Column, array: pa.Array) -> tuple[list[str], Places]:
+    """Return the distinct printed texts of an array, the last one for missing cells, and every row's place in them."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    texts = [_print(column, cell) for cell in encoded.dictionary.to_pylist()]
+    return [*texts, ""], places
+
+
+def _print(column: Column, cell: Any) -> str:
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool):
+        return guarded(column.labels[cell]) if isinstance(column, YesNoColumn) else str(cell)
+    if isinstance(cell, float) and isinstance(column, NumberColumn):
+        return f"{cell:.{column.decimals}f}" if math.isfinite(cell) else str(cell)
+    return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
+
+
+def _declared_type(column: Column) -> pa.DataType:
+    return pa.string() if isinstance(column, IdentifierColumn | DropColumn) else typed_as(column)
+
+
+def _has_its_type(column: Column, kind: pa.DataType) -> bool:
+    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == _declared_type(column))

@@ -1,0 +1,172 @@
+"""The leak linter: what must not stand in any file of a bundle. It never reads the private table.
+
+It looks for paths, for the names of this machine, its user and the uploaded file, for cells outside the declared
+domain, and for owner-only numbers. A word that the owner declared public (a column name, a category, the account) is
+no leak wherever it stands.
+"""
+
+from __future__ import annotations
+
+import getpass
+import io
+import json
+import re
+import socket
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pa_parquet
+
+from synth.bundle.archive import MEMBERS
+from synth.bundle.domain import check_csv, check_parquet
+from synth.errors import VerificationError
+from synth.schema import CategoryColumn, Schema, YesNoColumn
+
+__all__ = ["LeakWords", "lint_members"]
+
+_PATH = re.compile(
+    r"(?<![\w.:/<])/(?:home|root|Users|tmp|var|mnt|media|opt|srv|work|data|private|etc|usr)/[\w.-]+"
+    r"|\b[A-Za-z]:\\[\w .-]+|\\\\[\w.-]+\\[\w.-]+|\bfile://|~/[\w.-]+"
+)
+_OWNER_ONLY = re.compile(r"owner[_ -]only|OwnerOnlyEvidence", re.IGNORECASE)
+_COUNT_KEYS = frozenset(
+    {"n_rows", "private_rows", "row_total", "n_private", "train_rows", "holdout_rows", "unit_count"}
+)
+_SHORTEST_WORD = 3
+_TEXT_FILES = tuple(name for name in MEMBERS if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
+
+
+@dataclass(frozen=True, slots=True)
+class LeakWords:
+    """Texts that must not stand in a bundle.
+
+    Attributes
+    ----------
+    names : tuple of str
+        User, host and file names; found as whole words, in any case. Shorter than three letters are not looked for.
+    public : tuple of str
+        Words that are public although they are also among ``names``.
+    """
+
+    names: tuple[str, ...]
+    public: tuple[str, ...] = ()
+
+    @classmethod
+    def of_this_machine(cls, *, file_names: Iterable[str] = (), public: Iterable[str] = ()) -> LeakWords:
+        """Gather the user and the host, beside the names of uploaded files."""
+        return cls((*_user(), *_host(), *(Path(name).name for name in file_names)), tuple(public))
+
+
+def _user() -> tuple[str, ...]:
+    try:
+        return (getpass.getuser(),)
+    except (KeyError, OSError):
+        return ()  # a user id without a name, as in containers
+
+
+def _host() -> tuple[str, ...]:
+    name = socket.gethostname()
+    return (name, name.split(".")[0]) if name and name != "localhost" else ()
+
+
+def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: LeakWords) -> list[str]:
+    """Look through every file of a bundle.
+
+    Parameters
+    ----------
+    members : mapping of name to bytes or Path
+        The files.
+    schema : Schema
+        What is declared public.
+    words : LeakWords
+        Names that must not appear.
+
+    Returns
+    -------
+    list of str
+        One sentence for each leak, naming file and kind, never the text that was found; empty when there is none.
+    """
+    unknown = [place for place, name in enumerate(members, start=1) if name not in MEMBERS]
+    findings = [f"file {place} does not belong to a bundle." for place in unknown]
+    looked_for = _patterns(words, _public_words(schema) | {word.lower() for word in words.public})
+    for name, contents in members.items():
+        for text in _texts(name, contents):
+            findings += [f"{name} holds {kind}." for kind, pattern in looked_for if pattern.search(text)]
+    for name in ("report.json", "certificate.json", "schema.json"):
+        if name in members:
+            findings += _lint_json(name, _bytes(members[name]))
+    return [*dict.fromkeys(findings), *_lint_table(members, schema)]
+
+
+def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[str]]]:
+    patterns = [("a path of a machine", _PATH), ("an owner-only number", _OWNER_ONLY)]
+    for name in dict.fromkeys(words.names):
+        if len(name) >= _SHORTEST_WORD and name.lower() not in public and name not in MEMBERS:
+            whole_word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+            patterns.append(("the name of this machine, its user or the uploaded file", whole_word))
+    return patterns
+
+
+def _public_words(schema: Schema) -> set[str]:
+    public = {schema.unit.protects}
+    for column in schema:
+        public.add(column.name)
+        if isinstance(column, CategoryColumn):
+            public.update(column.values)
+        elif isinstance(column, YesNoColumn):
+            public.update((column.yes, column.no))
+    return {word.lower() for text in public for word in (text, *re.findall(r"[\w-]+", text))}
+
+
+def _texts(name: str, contents: bytes | Path) -> Iterable[str]:
+    """Yield the texts of a file that a person or a program could read names from."""
+    if name in _TEXT_FILES:
+        yield _bytes(contents).decode("utf-8", "replace")
+    elif name == "measurements.npz":
+        with zipfile.ZipFile(io.BytesIO(_bytes(contents))) as archive:
+            yield "\n".join(archive.namelist())
+            yield archive.read("index.npy").decode("latin-1")
+    elif name == "model.safetensors":
+        data = _bytes(contents)
+        yield data[8 : 8 + int.from_bytes(data[:8], "little")].decode("utf-8", "replace")
+    elif name == "synthetic.parquet":
+        metadata = pa_parquet.read_metadata(io.BytesIO(contents) if isinstance(contents, bytes) else contents)
+        pairs = (metadata.metadata or {}).items()
+        yield "\n".join(f"{key!r} {value!r}" for key, value in pairs) + f"\n{metadata.created_by}"
+
+
+def _bytes(contents: bytes | Path) -> bytes:
+    return contents if isinstance(contents, bytes) else contents.read_bytes()
+
+
+def _lint_json(name: str, data: bytes) -> list[str]:
+    def walk(value: Any) -> Iterable[str]:
+        if isinstance(value, dict):
+            for key, entry in value.items():
+                if key in _COUNT_KEYS:
+                    yield f"{name} holds a count of private rows."
+                if key == "kind" and entry not in ("safe", "charged") and name == "report.json":
+                    yield f"{name} holds an owner-only number."
+                yield from walk(entry)
+        elif isinstance(value, list):
+            for entry in value:
+                yield from walk(entry)
+
+    return list(walk(json.loads(data)))
+
+
+def _lint_table(members: Mapping[str, bytes | Path], schema: Schema) -> list[str]:
+    findings: list[str] = []
+    try:
+        if "synthetic.csv" in members:
+            contents = members["synthetic.csv"]
+            with io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb") as stream:
+                findings += check_csv(stream, schema, rows=None).problems
+        if "synthetic.parquet" in members:
+            findings += check_parquet(_bytes(members["synthetic.parquet"]), schema, rows=None).problems
+    except VerificationError as problem:
+        findings.append(str(problem))
+    return findings

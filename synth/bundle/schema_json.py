@@ -1,0 +1,48 @@
+"""The declared schema as a JSON document, and back; columns keep their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from synth.errors import InputError, VerificationError
+from synth.schema import PrivacyUnit, Schema
+from synth.schema_file import column_to_mapping, parse_column
+
+__all__ = ["schema_from_document", "schema_to_document"]
+
+
+def schema_to_document(schema: Schema) -> dict[str, Any]:
+    """Write a schema as JSON values."""
+    unit = schema.unit
+    return {
+        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "row_count": schema.row_count,
+        "columns": [{"name": column.name, **column_to_mapping(column)} for column in schema],
+    }
+
+
+def schema_from_document(document: object) -> Schema:
+    """Read a schema back.
+
+    Raises
+    ------
+    VerificationError
+        If it is not what :func:`schema_to_document` writes.
+    """
+    try:
+        if not isinstance(document, Mapping) or set(document) != {"unit", "row_count", "columns"}:
+            raise TypeError
+        unit = document["unit"]
+        if document["row_count"] not in ("public", "private") or not isinstance(unit["rows_per_unit"], int):
+            raise TypeError
+        columns = [dict(column) for column in document["columns"]]
+        return Schema(
+            columns=tuple(parse_column(str(column.pop("name")), column) for column in columns),
+            unit=PrivacyUnit(**unit),
+            row_count=document["row_count"],
+        )
+    except InputError as refusal:
+        raise VerificationError(f"schema.json cannot be used: {refusal}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise VerificationError("schema.json does not describe a table.") from None

@@ -1,0 +1,87 @@
+"""The plain-text files of a bundle: what it is and how to cite it."""
+
+from __future__ import annotations
+
+import json
+
+from synth.bundle.certificate import Certificate, promise
+from synth.schema import IdentifierColumn, Schema
+
+__all__ = ["CANNOT_SHOW", "citation_text", "readme_text"]
+
+CANNOT_SHOW = (
+    "that the noise was really drawn from the stated law",
+    "that the receipts are complete, so that no other question was asked of the rows",
+    "that the declared unit is true, so that nobody has more rows than stated",
+    "that bounds and categories marked as declared were written down without looking at the rows",
+)
+"""What no check of a bundle can establish; it rests on the program and on the owner's word."""
+
+
+def readme_text(certificate: Certificate, schema: Schema) -> str:
+    """Write README.txt."""
+    identifiers = [column.name for column in schema if isinstance(column, IdentifierColumn)]
+    lines = [
+        "SYNTHETIC TABLE",
+        "",
+        "No row of synthetic.csv describes a real person. The rows were made by a model that was trained on noisy",
+        "answers about a private table.",
+        "",
+        "The promise",
+        "-----------",
+        *promise(certificate),
+        "",
+        "The table",
+        "---------",
+        f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
+        "The number of rows is a public choice and says nothing about the size of the private table.",
+        *([f"Freshly made, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
+        "An empty cell is a missing value. An apostrophe before = + - @ keeps spreadsheets from reading a formula.",
+        "",
+        "The files",
+        "---------",
+        "synthetic.csv, synthetic.parquet   the table, the same rows twice",
+        "schema.json                        what was declared public about the private table",
+        "config.yaml                        the run; give it your own table to repeat it",
+        "measurements.npz                   the noisy answers and the standard deviation of their noise",
+        "model.safetensors                  the fitted generator",
+        "report.html, report.json           how accurate the table is, in publishable numbers",
+        "certificate.json                   the promise with its receipts and the hashes of all files",
+        "certificate.json.sig               its Ed25519 signature; public-key.pem is the key",
+        "",
+        "Check and remake",
+        "----------------",
+        "python -m synth verify bundle.zip --public-key KEY.pem     checks everything that can be checked",
+        "python -m synth replay bundle.zip --out FOLDER             makes synthetic.csv again, byte for byte",
+        "",
+        "What no check can show",
+        "----------------------",
+        *(f"- {sentence}" for sentence in CANNOT_SHOW),
+        "",
+        "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def citation_text(certificate: Certificate) -> str:
+    """Write CITATION.cff."""
+    # JSON texts are YAML texts, so names with quotes or colons stay one value.
+    title = json.dumps(f"Synthetic table of {certificate.account}", ensure_ascii=True)
+    abstract = json.dumps(
+        f"Differentially private synthetic table: epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}, "
+        f"protecting one {certificate.unit.protects}. {certificate.rows} rows by {certificate.generator}.",
+        ensure_ascii=True,
+    )
+    lines = [
+        "cff-version: 1.2.0",
+        "message: Please name this table and its certificate when you use it.",
+        "type: dataset",
+        f"title: {title}",
+        f"abstract: {abstract}",
+        "authors:",
+        "  - name: The owner of the private table",
+        "keywords: [synthetic data, differential privacy]",
+        "",
+    ]
+    return "\n".join(lines)

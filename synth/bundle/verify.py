@@ -1,0 +1,251 @@
+"""Check a bundle with nothing but the bundle: no database, no network, no private table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from synth.bundle.archive import SIGNED_BY_HASH, Archive, open_archive
+from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
+from synth.bundle.certificate import Certificate, certificate_from_dict, promise
+from synth.bundle.domain import check_csv, check_parquet
+from synth.bundle.measurements import measurements_from_bytes
+from synth.bundle.model_file import card_from_bytes
+from synth.bundle.schema_json import schema_from_document, schema_to_document
+from synth.bundle.signature import fingerprint_of, signature_problem
+from synth.bundle.texts import CANNOT_SHOW
+from synth.config_file import parse_config, read_mapping
+from synth.errors import SynthError, VerificationError
+from synth.privacy.accounting import epsilon_of_receipts, mu_of_exponential, units_of
+from synth.privacy.receipt import Receipt
+from synth.schema import Schema
+
+__all__ = ["Verdict", "verify"]
+
+_RELATIVE = 1e-8
+"""Two computers may disagree on epsilon by this much; the accountant is exact to about 1e-12."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a check found.
+
+    Attributes
+    ----------
+    ok : bool
+        True when nothing differs from what the certificate states.
+    lines : tuple of str
+        What is promised, to whom, under which assumptions, what was checked and what cannot be shown; each
+        difference with its reason.
+    json : dict
+        The same for programs: ok, failures, checked, epsilon, delta, fingerprint, signer, cannot_show.
+    """
+
+    ok: bool
+    lines: tuple[str, ...]
+    json: dict[str, Any] = field(default_factory=dict)
+
+
+def verify(path: str | Path, public_key: str | Path | bytes | None = None) -> Verdict:
+    """Check a bundle, a zip or a folder; a bundle that differs is a verdict, never an exception.
+
+    Parameters
+    ----------
+    path : str or Path
+        The bundle. A folder that holds ``bundle.zip`` is checked through that zip, and the loose files beside it too.
+    public_key : path or bytes, optional
+        PEM of the signer you expect; without it the signature is checked against the key in the bundle only, and the
+        verdict says "signer not checked".
+    """
+    path = Path(path)
+    expected = public_key if public_key is None or isinstance(public_key, bytes) else Path(public_key).read_bytes()
+    beside = path if path.is_dir() and (path / "bundle.zip").is_file() else None
+    check = _Check(expected)
+    try:
+        with open_archive(path if beside is None else beside / "bundle.zip") as archive:
+            check.run(archive, beside)
+    except VerificationError as problem:
+        check.failures.append(str(problem))
+    return check.verdict()
+
+
+class _Check:
+    """The state of one check: what was found so far."""
+
+    def __init__(self, expected_key: bytes | None) -> None:
+        self.expected_key = expected_key
+        self.certificate: Certificate | None = None
+        self.fingerprint: str | None = None
+        self.failures: list[str] = []
+        self.checked: list[str] = []
+
+    def run(self, archive: Archive, beside: Path | None) -> None:
+        data = archive.read("certificate.json")
+        self._step("signature", lambda: self._signature(archive, data))
+        self.certificate = certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+        self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
+        self._step("hash of every file", lambda: _hash_problems(archive, certificate))
+        if beside is not None:
+            self._step("files beside the bundle", lambda: _beside_problems(beside, certificate, data))
+        schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
+        self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema))
+        self._step("domain of every cell", lambda: _table_problems(archive, certificate, schema))
+        self._step("noisy answers", lambda: _measurement_problems(archive, certificate))
+        self._step("report", lambda: _report_problems(archive))
+
+    def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
+        try:
+            found = list(problems())
+        except SynthError as problem:
+            found = [str(problem)]
+        self.failures += found
+        if not found:
+            self.checked.append(what)
+
+    def _signature(self, archive: Archive, data: bytes) -> Iterable[str]:
+        inside = archive.read("public-key.pem")
+        self.fingerprint = fingerprint_of(inside)
+        problem = signature_problem(data, archive.read("certificate.json.sig"), inside, self.expected_key)
+        return [] if problem is None else [problem]
+
+    def verdict(self) -> Verdict:
+        ok = not self.failures
+        certificate = self.certificate
+        signer = "not checked" if self.expected_key is None else ("as expected" if ok else "see failures")
+        lines: list[str] = [] if certificate is None else list(promise(certificate))
+        lines += [f"Checked: {what}." for what in self.checked]
+        if self.fingerprint is not None:
+            lines.append(f"Signed by the key with fingerprint {self.fingerprint}.")
+        if self.expected_key is None:
+            lines.append("Signer not checked: give the signer's key with --public-key to know who signed.")
+        lines += [f"FAILED: {failure}" for failure in self.failures]
+        lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
+        lines.append("The bundle holds what it claims." if ok else "The bundle does NOT hold what it claims.")
+        document = {
+            "ok": ok,
+            "failures": list(self.failures),
+            "checked": list(self.checked),
+            "epsilon": None if certificate is None else certificate.epsilon,
+            "delta": None if certificate is None else certificate.delta,
+            "not_covered": [] if certificate is None else list(certificate.read_columns),
+            "fingerprint": self.fingerprint,
+            "signer": signer,
+            "cannot_show": list(CANNOT_SHOW),
+        }
+        return Verdict(ok, tuple(lines), document)
+
+
+def _receipt_problems(certificate: Certificate) -> Iterable[str]:
+    unit = certificate.unit
+    if [receipt.sequence for receipt in certificate.receipts] != list(range(len(certificate.receipts))):
+        yield "The receipts are not numbered 0, 1, 2, ...: one was taken out or added."
+    for receipt in certificate.receipts:
+        name = f"The receipt of '{receipt.query}'"
+        if receipt.neighbours is not certificate.neighbours:
+            yield f"{name} belongs to another neighbouring relation than the certificate."
+        if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
+            yield f"{name} protects another unit than the certificate."
+        if abs(_units(receipt) - receipt.mu_squared_units) > 1:
+            yield f"{name} states a cost that does not follow from its sensitivity and noise."
+        if receipt.mechanism == "discrete_gaussian" and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
+            yield f"{name} leaves out a part of the cost of noise on a grid."
+    recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
+    if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
+        yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
+
+
+def _units(receipt: Receipt) -> int:
+    if receipt.mechanism == "exponential":
+        return units_of(mu_of_exponential(receipt.noise_scale) ** 2)
+    return units_of((receipt.sensitivity / receipt.noise_scale) ** 2)
+
+
+def _slack(receipt: Receipt) -> float:
+    return 6 * receipt.dimension * (receipt.grid / receipt.noise_scale) ** 2
+
+
+def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
+    if set(certificate.files) != set(SIGNED_BY_HASH):
+        yield "The certificate does not list exactly the files of a bundle."
+    for name in SIGNED_BY_HASH:
+        with archive.open(name) as stream:
+            if sha256_of(stream) != certificate.files.get(name):
+                yield f"{name} is not the file that was certified: its hash differs."
+
+
+def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Iterable[str]:
+    for name in ("synthetic.csv", "synthetic.parquet", "report.json"):
+        loose = folder / name
+        if loose.is_file():
+            with loose.open("rb") as stream:
+                if sha256_of(stream) != certificate.files.get(name):
+                    yield f"{name} beside the bundle is not the one inside it."
+    loose = folder / "certificate.json"
+    if loose.is_file() and loose.read_bytes() != data:
+        yield "certificate.json beside the bundle is not the one inside it."
+
+
+def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema) -> Iterable[str]:
+    if (schema.unit, schema.neighbours) != (certificate.unit, certificate.neighbours):
+        yield "schema.json declares another unit or another rule for the number of rows than the certificate."
+    unknown = set(certificate.domain_source) - {column.name for column in schema}
+    if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
+        yield "The certificate does not say for exactly the declared columns where their domain comes from."
+    try:
+        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+    except (UnicodeDecodeError, SynthError):
+        yield "config.yaml cannot be read."
+        return
+    if schema_to_document(config.schema) != schema_to_document(schema):
+        yield "config.yaml and schema.json declare different columns or units."
+    if config.table is not None or config.test_table is not None:
+        yield "config.yaml names the file of a private table."
+    run = (certificate.generator, dict(certificate.options), certificate.seed)
+    if (config.account, config.rows) != (certificate.account, certificate.rows):
+        yield "config.yaml names another account or number of rows than the certificate."
+    if (config.generator, dict(config.options), config.seed) != run:
+        yield "config.yaml names another generator, options or seed than the certificate."
+    card = card_from_bytes(archive.read("model.safetensors"))
+    if (card.generator, dict(card.options), card.seed) != run:
+        yield "model.safetensors was made by another generator, options or seed than certified."
+    if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(schema)):
+        yield "model.safetensors belongs to another schema."
+
+
+def _table_problems(archive: Archive, certificate: Certificate, schema: Schema) -> Iterable[str]:
+    with archive.open("synthetic.csv") as stream:
+        printed = check_csv(stream, schema, rows=certificate.rows)
+    typed = check_parquet(archive.read("synthetic.parquet"), schema, rows=certificate.rows)
+    yield from (*printed.problems, *typed.problems, *printed.differences(typed))
+
+
+def _measurement_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
+    largest = max(receipt.dimension for receipt in certificate.receipts)
+    by_sequence = {receipt.sequence: receipt for receipt in certificate.receipts}
+    releases = measurements_from_bytes(archive.read("measurements.npz"))
+    for release in releases:
+        receipt = release.receipt
+        name = f"The noisy answer to '{receipt.query}'"
+        if by_sequence.get(receipt.sequence) != receipt:
+            yield f"{name} carries another receipt than the certificate: noise, unit or cost differ."
+        elif release.value.size != receipt.dimension or receipt.dimension > largest:
+            yield f"{name} has another number of coordinates than its receipt."
+        elif not np.isfinite(release.value).all():
+            yield f"{name} holds a number that is not finite."
+        elif np.abs(release.value / receipt.grid - np.rint(release.value / receipt.grid)).max(initial=0.0) > 1e-3:
+            yield f"{name} does not lie on the grid of its receipt."
+    answered = {release.receipt.sequence for release in releases}
+    for receipt in certificate.receipts:
+        if receipt.mechanism == "discrete_gaussian" and receipt.sequence not in answered:
+            yield f"measurements.npz lacks the noisy answer to '{receipt.query}'."
+
+
+def _report_problems(archive: Archive) -> Iterable[str]:
+    report = parse_canonical(archive.read("report.json"), name="report.json")
+    kinds = {entry.get("kind") for entry in report.get("evidence", ())}
+    if not kinds <= {"safe", "charged"}:
+        yield "report.json holds a number that may not be published."
