@@ -1,0 +1,310 @@
+"""The ledger: what has been spent on a group of people, in rows that are only ever appended.
+
+A charge is *reserved* (one transaction that holds the account and checks its cap), then *spent* (durable before any row
+is read), then *released* or *failed-spent*. Only a reservation that never became spent is *freed*; nothing else is given
+back, because an answer cannot be taken back. A process that dies leaves its charge where it was, which counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from importlib.metadata import version
+from uuid import uuid4
+
+from sqlalchemy import Connection
+
+from synth.errors import LedgerError, PrivacyError
+from synth.privacy import chain
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.chain import LedgerHead
+from synth.privacy.spending import Cost, Spent, check_cap, largest_fit
+from synth.store import Account, Charge, ChargeState, EventKind, RunState, Store, now
+
+__all__ = ["CHOSEN_AFTER_LOOKING", "SEEN_ELSEWHERE", "Ledger", "LedgerHead", "Spent"]
+
+CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
+SEEN_ELSEWHERE = "the same table was also taken in under another account; the two totals concern the same people"
+
+UNSTARTED_RESERVATION = timedelta(hours=1)
+"""How long a reservation may wait for a run that was never handed to an engine, before it is taken for abandoned."""
+
+
+class Ledger:
+    """Reserve, spend and account for privacy loss, per account.
+
+    Every method that writes does so in one transaction that holds the account, and first verifies its hash chain.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def reserve(self, account_id: str, run_id: str, budget: PrivacyBudget, *, purpose: str, who: str = "") -> Charge:
+        """Set a budget aside for a run.
+
+        Parameters
+        ----------
+        account_id : str
+        run_id : str
+            The run (or other action) that will spend it.
+        budget : PrivacyBudget
+            All of it is charged, spent by the run or not.
+        purpose : str
+            Shown in the ledger; never a value from rows.
+        who : str
+            Name of the person who asked.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the account's cap would be exceeded.
+        PrivacyError
+            If the budget speaks of another neighbouring relation than the account.
+        LedgerError
+            If the account is frozen or its chain is broken.
+        """
+        cost = Cost.of_budget(budget)
+        with self._store.writing() as connection:
+            account, charges = self._locked(connection, account_id)
+            _check_open(account)
+            _check_neighbours(account, budget)
+            check_cap(account, Cost.of_charges(_latest(charges)), budget)
+            charge = Charge(
+                account_id=account_id,
+                position=0,
+                charge_id=str(uuid4()),
+                run_id=run_id,
+                state=ChargeState.RESERVED,
+                purpose=purpose,
+                who=who,
+                neighbours=budget.neighbours,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                mu_squared_units=cost.mu_squared_units,
+                slack_units=cost.slack_units,
+                coordinates=cost.coordinates,
+                additive_delta_units=cost.additive_delta_units,
+                accountant=f"mu^2, autodp {version('autodp')}",
+                certificate_id=None,
+                time=now(),
+                previous="",
+                digest="",
+            )
+            return self._append(connection, account, charges, charge)
+
+    def spend(self, charge: Charge) -> Charge:
+        """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not reserved (spent before, or freed), or the account was frozen meanwhile.
+        """
+        return self._step(charge, ChargeState.SPENT, must_be_open=True)
+
+    def release(self, charge: Charge, certificate_id: str) -> Charge:
+        """Record that a spent charge led to a release."""
+        return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
+
+    def free(self, charge: Charge) -> Charge:
+        """Give back a reservation that never became spent.
+
+        Raises
+        ------
+        LedgerError
+            If the charge was spent: the rows may have been read.
+        """
+        return self._step(charge, ChargeState.FREED)
+
+    def fail(self, charge: Charge) -> Charge:
+        """End the charge of a run that stopped: a spent one stays spent, one that never was is freed."""
+        with self._store.writing() as connection:
+            account, charges = self._locked(connection, charge.account_id)
+            latest = _find(account, charges, charge.charge_id)
+            end = {ChargeState.RESERVED: ChargeState.FREED, ChargeState.SPENT: ChargeState.FAILED_SPENT}
+            if latest.state not in end:
+                return latest
+            return self._append(connection, account, charges, replace(latest, state=end[latest.state]))
+
+    def settle(self, run_id: str) -> tuple[Charge, ...]:
+        """End every open charge of a run that will not go on, and return them; safe to repeat."""
+        return tuple(self.fail(charge) for charge in self.charges_of(run_id) if chain.SUCCESSORS[charge.state])
+
+    def recover(self) -> tuple[Charge, ...]:
+        """Free the reservations of runs that will never spend them, after a crash; spent charges are left alone.
+
+        Returns
+        -------
+        tuple of Charge
+            The freed ones.
+        """
+        freed = []
+        for account in self._store.accounts.all():
+            for charge in self.current(account.id):
+                if charge.state is ChargeState.RESERVED and self._is_abandoned(charge):
+                    freed.append(self.free(charge))
+        return tuple(freed)
+
+    def _is_abandoned(self, charge: Charge) -> bool:
+        run = self._store.runs.find(charge.run_id)
+        if run is not None and run.state is not RunState.PLANNED:
+            return run.is_finished
+        return now() - charge.time > UNSTARTED_RESERVATION
+
+    def rows(self, account_id: str) -> tuple[Charge, ...]:
+        """Return every row of an account's ledger, in order, without checking it."""
+        with self._store.reading() as connection:
+            return self._store.charges.of_account(connection, account_id)
+
+    def current(self, account_id: str) -> tuple[Charge, ...]:
+        """Return the latest row of each charge of an account, oldest charge first."""
+        return _latest(self.rows(account_id))
+
+    def charges_of(self, run_id: str) -> tuple[Charge, ...]:
+        """Return the latest row of each charge of a run."""
+        return _latest(self._store.charges.of_run(run_id))
+
+    def spent(self, account_id: str, *, delta: float | None = None) -> Spent:
+        """Return what an account has spent.
+
+        Parameters
+        ----------
+        account_id : str
+        delta : float, optional
+            At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
+        """
+        with self._store.reading() as connection:
+            account = self._store.accounts.read(connection, account_id)
+            charges = _latest(self._store.charges.of_account(connection, account_id))
+        return _spent(account, charges, delta)
+
+    def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
+        """Return what the account will have spent once this budget is charged as well; nothing is written."""
+        with self._store.reading() as connection:
+            account = self._store.accounts.read(connection, account_id)
+            charges = _latest(self._store.charges.of_account(connection, account_id))
+        return _spent(account, charges, None, extra=budget)
+
+    def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
+        """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
+        account = self._store.accounts[account_id]
+        return largest_fit(account, Cost.of_charges(self.current(account_id)), delta=delta, at_most=at_most)
+
+    def head(self, account_id: str) -> LedgerHead:
+        """Return the account's row count and last digest, for certificates and table headers.
+
+        Raises
+        ------
+        LedgerError
+            If the chain is broken.
+        """
+        with self._store.reading() as connection:
+            return self.verified_head(connection, account_id)
+
+    def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
+        """Return the account's head inside the caller's transaction, after checking its chain."""
+        account = self._store.accounts.read(connection, account_id)
+        return chain.verify(account, self._store.charges.of_account(connection, account_id))
+
+    def verify_chain(self, account_id: str | None = None) -> None:
+        """Check one account's chain, or every one.
+
+        Raises
+        ------
+        LedgerError
+            Naming the account and the first row that was altered.
+        """
+        accounts = self._store.accounts.all() if account_id is None else (self._store.accounts[account_id],)
+        for account in accounts:
+            chain.verify(account, self.rows(account.id))
+
+    def note_owner_view(self, account_id: str, *, run_id: str | None, who: str, what: str) -> None:
+        """Record that somebody looked at owner-only numbers: every later certificate of the account says so."""
+        self._store.events.add(
+            EventKind.OWNER_VIEW, account_id=account_id, run_id=run_id, who=who, detail={"what": what}
+        )
+
+    def notes(self, account_id: str) -> tuple[str, ...]:
+        """Return the sentences that a certificate made now has to carry."""
+        notes = []
+        if self._store.events.of_account(account_id, EventKind.OWNER_VIEW):
+            notes.append(CHOSEN_AFTER_LOOKING)
+        if self._store.events.of_account(account_id, EventKind.SAME_TABLE):
+            notes.append(SEEN_ELSEWHERE)
+        return tuple(notes)
+
+    def _locked(self, connection: Connection, account_id: str) -> tuple[Account, tuple[Charge, ...]]:
+        account = self._store.accounts.lock(connection, account_id)
+        charges = self._store.charges.of_account(connection, account_id)
+        chain.verify(account, charges)
+        return account, charges
+
+    def _step(
+        self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None, must_be_open: bool = False
+    ) -> Charge:
+        with self._store.writing() as connection:
+            account, charges = self._locked(connection, charge.account_id)
+            if must_be_open:
+                _check_open(account)
+            latest = _find(account, charges, charge.charge_id)
+            if state not in chain.SUCCESSORS[latest.state]:
+                raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
+            return self._append(
+                connection, account, charges, replace(latest, state=state, certificate_id=certificate_id)
+            )
+
+    def _append(self, connection: Connection, account: Account, charges: Sequence[Charge], charge: Charge) -> Charge:
+        row = chain.link(replace(charge, time=now()), chain.head_of(account, charges))
+        self._store.charges.append(connection, row)
+        return row
+
+
+def _latest(charges: Sequence[Charge]) -> tuple[Charge, ...]:
+    return tuple({charge.charge_id: charge for charge in charges}.values())
+
+
+def _find(account: Account, charges: Sequence[Charge], charge_id: str) -> Charge:
+    for charge in reversed(charges):
+        if charge.charge_id == charge_id:
+            return charge
+    raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
+
+
+def _check_open(account: Account) -> None:
+    if account.frozen:
+        raise LedgerError(
+            f"The account '{account.name}' is frozen, because its ledger may be older than what was released. "
+            "An administrator has to enter the later certificates first."
+        )
+
+
+def _check_neighbours(account: Account, budget: PrivacyBudget) -> None:
+    if budget.neighbours is not account.neighbours:
+        raise PrivacyError(
+            f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
+            f"{budget.neighbours.value}. The two cannot be added: use another account."
+        )
+
+
+def _spent(
+    account: Account, charges: Sequence[Charge], delta: float | None, extra: PrivacyBudget | None = None
+) -> Spent:
+    counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
+    asked = [(charge.epsilon, charge.delta) for charge in counted]
+    cost = Cost.of_charges(counted)
+    if extra is not None:
+        asked.append((extra.epsilon, extra.delta))
+        cost += Cost.of_budget(extra)
+    at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
+    return Spent(
+        cost=cost,
+        epsilon=cost.epsilon(at) if asked else 0.0,
+        delta=at,
+        simple_epsilon=sum(e for e, _ in asked),
+        simple_delta=sum(d for _, d in asked),
+        charges=len(asked),
+        releases=sum(charge.state is ChargeState.RELEASED for charge in counted),
+        epsilon_cap=account.epsilon_cap,
+        delta_cap=account.delta_cap,
+    )

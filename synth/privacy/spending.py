@@ -1,0 +1,188 @@
+"""What an account has spent, and what still fits under its cap.
+
+Amounts are kept and added as integers. Their worth comes from exact composition (:mod:`synth.privacy.accounting`), which
+holds when later questions are chosen by earlier answers and the sum is stopped at a cap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from synth.errors import BudgetExceededError
+from synth.privacy.accounting import (
+    COORDINATE_ALLOWANCE,
+    SLACK_ALLOWANCE,
+    epsilon_of,
+    mu_squared_of,
+    units_of,
+)
+from synth.privacy.budget import PrivacyBudget
+from synth.store import Account, Charge, ChargeState
+
+__all__ = ["FINE_UNIT", "Cost", "Spent", "check_cap", "fine_units_of", "largest_fit"]
+
+FINE_UNIT = 2.0**-60
+"""Slack and additive delta are whole multiples of this, rounded up."""
+
+
+def fine_units_of(amount: float) -> int:
+    """Return a slack or an additive delta in whole units of 2^-60, rounded up."""
+    return math.ceil(amount / FINE_UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """An amount of privacy loss as integers: units of 2^-40 of mu^2, of 2^-60 of slack and of additive delta.
+
+    ``charges`` is how many charges were added; each was rounded up by less than one unit of mu^2.
+    """
+
+    mu_squared_units: int = 0
+    slack_units: int = 0
+    coordinates: int = 0
+    additive_delta_units: int = 0
+    charges: int = 0
+
+    @classmethod
+    def of_budget(cls, budget: PrivacyBudget) -> Cost:
+        """Return the cost of a run that may spend the whole budget, discretisation allowances included."""
+        return cls(
+            mu_squared_units=units_of(budget.mu_squared),
+            slack_units=fine_units_of(SLACK_ALLOWANCE),
+            coordinates=COORDINATE_ALLOWANCE,
+            charges=1,
+        )
+
+    @classmethod
+    def of_charges(cls, charges: Iterable[Charge]) -> Cost:
+        """Return the sum of the charges that count: all but the freed ones."""
+        total = cls()
+        for charge in charges:
+            if charge.state is not ChargeState.FREED:
+                total += cls(
+                    mu_squared_units=charge.mu_squared_units,
+                    slack_units=charge.slack_units,
+                    coordinates=charge.coordinates,
+                    additive_delta_units=charge.additive_delta_units,
+                    charges=1,
+                )
+        return total
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            mu_squared_units=self.mu_squared_units + other.mu_squared_units,
+            slack_units=self.slack_units + other.slack_units,
+            coordinates=self.coordinates + other.coordinates,
+            additive_delta_units=self.additive_delta_units + other.additive_delta_units,
+            charges=self.charges + other.charges,
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Return the exact epsilon of this cost at ``delta``; 0 for no cost, infinity where no epsilon is true."""
+        return self._epsilon(delta, self.mu_squared_units)
+
+    def fits(self, *, epsilon: float, delta: float) -> bool:
+        """Whether this cost stays within a cap.
+
+        The last unit of each charge is rounding and is taken off again: without that, a small budget equal to the cap
+        would be refused for 2^-40 of mu^2 that no mechanism spends.
+        """
+        return self._epsilon(delta, max(0, self.mu_squared_units - self.charges)) <= epsilon
+
+    def _epsilon(self, delta: float, mu_squared_units: int) -> float:
+        if self.charges == 0:
+            return 0.0
+        return epsilon_of(
+            mu_squared_of(mu_squared_units),
+            delta,
+            slack=self.slack_units * FINE_UNIT,
+            coordinates=self.coordinates,
+            additive_delta=self.additive_delta_units * FINE_UNIT,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one account has spent, in full.
+
+    ``epsilon`` is the exact (tight) total at ``delta``; ``simple_epsilon`` and ``simple_delta`` are plain sums of what
+    was asked for. ``releases`` counts the charges that led to a release, ``charges`` those that count towards the total.
+    """
+
+    cost: Cost
+    epsilon: float
+    delta: float
+    simple_epsilon: float
+    simple_delta: float
+    charges: int
+    releases: int
+    epsilon_cap: float | None
+    delta_cap: float | None
+
+    @property
+    def epsilon_left(self) -> float | None:
+        """Cap less total, never negative; None without a cap. A guide only: exact composition is not a plain sum."""
+        return None if self.epsilon_cap is None else max(0.0, self.epsilon_cap - self.epsilon)
+
+
+def check_cap(account: Account, before: Cost, budget: PrivacyBudget) -> None:
+    """Refuse a budget that would bring the account over its cap.
+
+    Raises
+    ------
+    BudgetExceededError
+        With the total it would reach, the cap, and what would fit.
+    """
+    if account.epsilon_cap is None or account.delta_cap is None:
+        return
+    after = before + Cost.of_budget(budget)
+    if after.fits(epsilon=account.epsilon_cap, delta=account.delta_cap):
+        return
+    total = after.epsilon(account.delta_cap)
+    reached = f"bring the total to {_rounded_up(total)}" if math.isfinite(total) else "break the limit on delta"
+    fit = largest_fit(account, before, delta=budget.delta, at_most=budget.epsilon)
+    remedy = (
+        f"Use {fit:.2f} or less, or ask for a higher limit."
+        if fit is not None
+        else "Nothing more fits; ask for a higher limit."
+    )
+    raise BudgetExceededError(
+        f"This would {reached}. The limit for account '{account.name}' is {account.epsilon_cap:.2f} "
+        f"at delta {account.delta_cap:g}. {remedy}"
+    )
+
+
+def largest_fit(account: Account, before: Cost, *, delta: float, at_most: float) -> float | None:
+    """Return the largest epsilon in steps of 0.01 that still fits at ``delta``, or None when not even 0.01 does.
+
+    Parameters
+    ----------
+    account : Account
+        With a cap; without one everything up to ``at_most`` fits.
+    before : Cost
+        What is spent already.
+    delta : float
+        Delta of the budget that is looked for.
+    at_most : float
+        Largest epsilon of interest.
+    """
+    cap, cap_delta = account.epsilon_cap, account.delta_cap
+    if cap is None or cap_delta is None:
+        return at_most
+
+    def fits(hundredths: int) -> bool:
+        budget = PrivacyBudget(hundredths / 100, delta, account.neighbours)
+        return (before + Cost.of_budget(budget)).fits(epsilon=cap, delta=cap_delta)
+
+    low, high = 0, math.floor(at_most * 100)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low / 100 if low else None
+
+
+def _rounded_up(epsilon: float) -> str:
+    # Rounded up, so that the sentence never says "4.00, the limit is 4.00".
+    return f"{math.ceil(epsilon * 100) / 100:.2f}"

@@ -1,0 +1,32 @@
+"""What one installation remembers: accounts, tables, runs, charges, releases and events, on SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from synth.store.accounts import Account
+from synth.store.charges import Charge, ChargeState
+from synth.store.events import Event, EventKind
+from synth.store.moments import now
+from synth.store.names import display_name
+from synth.store.releases import SealedRelease
+from synth.store.runs import ACTIVE_STATES, FINISHED_STATES, Run, RunState
+from synth.store.store import Store
+from synth.store.tables import StoredTable, TableKind, TableState
+
+__all__ = [
+    "ACTIVE_STATES",
+    "FINISHED_STATES",
+    "Account",
+    "Charge",
+    "ChargeState",
+    "Event",
+    "EventKind",
+    "Run",
+    "RunState",
+    "SealedRelease",
+    "Store",
+    "StoredTable",
+    "TableKind",
+    "TableState",
+    "display_name",
+    "now",
+]

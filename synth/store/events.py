@@ -1,0 +1,100 @@
+"""Events worth remembering: looks at owner-only numbers, warnings, incidents. They hold no data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import RowMapping, Select, insert, select
+
+from synth.store.definitions import EVENTS
+from synth.store.engine import Transactions
+from synth.store.moments import now
+from synth.store.rows import row_values
+
+__all__ = ["Event", "EventKind", "Events"]
+
+
+class EventKind(StrEnum):
+    """What happened."""
+
+    OWNER_VIEW = "owner-view"
+    SAME_TABLE = "same-table"
+    INCIDENT = "incident"
+    CAP = "cap"
+    FROZEN = "frozen"
+    THAWED = "thawed"
+    TABLE_DELETED = "table-deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. ``detail`` holds names, settings and code locations, never a value from rows."""
+
+    id: str
+    kind: EventKind
+    account_id: str | None
+    run_id: str | None
+    table_id: str | None
+    who: str
+    detail: Mapping[str, str]
+    time: datetime
+
+
+class Events:
+    """The rows of ``events``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(
+        self,
+        kind: EventKind,
+        *,
+        account_id: str | None = None,
+        run_id: str | None = None,
+        table_id: str | None = None,
+        who: str = "",
+        detail: Mapping[str, str] | None = None,
+    ) -> Event:
+        """Append one event."""
+        event = Event(
+            id=str(uuid4()),
+            kind=kind,
+            account_id=account_id,
+            run_id=run_id,
+            table_id=table_id,
+            who=who,
+            detail=dict(detail or {}),
+            time=now(),
+        )
+        values = row_values(event)
+        values["detail"] = json.dumps(dict(event.detail), sort_keys=True)
+        with self._transactions.writing() as connection:
+            connection.execute(insert(EVENTS).values(**values))
+        return event
+
+    def of_account(self, account_id: str, kind: EventKind | None = None) -> tuple[Event, ...]:
+        """Return the account's events, oldest first."""
+        query = select(EVENTS).where(EVENTS.c.account_id == account_id).order_by(EVENTS.c.time)
+        return self._all(query if kind is None else query.where(EVENTS.c.kind == kind.value))
+
+    def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
+        """Return every event of one kind, oldest first."""
+        return self._all(select(EVENTS).where(EVENTS.c.kind == kind.value).order_by(EVENTS.c.time))
+
+    def _all(self, query: Select[Any]) -> tuple[Event, ...]:
+        with self._transactions.reading() as connection:
+            return tuple(_event(row) for row in connection.execute(query).mappings())
+
+
+def _event(row: RowMapping) -> Event:
+    values = dict(row)
+    values["kind"] = EventKind(values["kind"])
+    values["detail"] = json.loads(values["detail"])
+    return Event(**values)

@@ -1,0 +1,270 @@
+"""Runs: what was asked, how far it has come, and how it ended. The row is the only truth about a job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import RowMapping, insert, or_, select, update
+
+from synth.errors import JobError
+from synth.store.definitions import RUNS
+from synth.store.engine import Transactions
+from synth.store.moments import now
+
+__all__ = ["ACTIVE_STATES", "FINISHED_STATES", "Run", "RunState", "Runs", "run_of"]
+
+
+class RunState(StrEnum):
+    """How far a run has come."""
+
+    PLANNED = "planned"
+    QUEUED = "queued"
+    RUNNING = "running"
+    MEASURED = "measured"
+    REPORTED = "reported"
+    RELEASED = "released"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ACTIVE_STATES = (RunState.RUNNING, RunState.MEASURED)
+"""States in which a process works on the run."""
+
+FINISHED_STATES = (RunState.REPORTED, RunState.RELEASED, RunState.FAILED, RunState.CANCELLED)
+"""States in which no process works on the run, and none will."""
+
+SOURCES: Mapping[RunState, tuple[RunState, ...]] = MappingProxyType(
+    {
+        RunState.QUEUED: (RunState.PLANNED,),
+        RunState.RUNNING: (RunState.PLANNED, RunState.QUEUED),
+        RunState.MEASURED: (RunState.RUNNING,),
+        RunState.REPORTED: (RunState.RUNNING, RunState.MEASURED),
+        RunState.RELEASED: (RunState.REPORTED,),
+        RunState.FAILED: (RunState.PLANNED, RunState.QUEUED, *ACTIVE_STATES),
+        RunState.CANCELLED: (RunState.PLANNED, RunState.QUEUED, *ACTIVE_STATES),
+    }
+)
+"""States from which each state may be reached; nothing leads back, so no run starts twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run.
+
+    ``config`` is the run's configuration as JSON, without paths. ``step`` counts to ``steps``; both are public
+    (they follow from the configuration). ``losses`` holds post-processing losses only. ``gpu`` is the device the
+    engine handed to the worker, ``device`` what the run used. ``claimed`` turns true once, when a worker begins.
+    """
+
+    id: str
+    account_id: str
+    table_id: str | None
+    test_table_id: str | None
+    owner: str
+    config: str
+    state: RunState
+    phase: str
+    step: int
+    steps: int
+    losses: tuple[float, ...]
+    message: str
+    incident_id: str | None
+    cancel_requested: datetime | None
+    gpus: int
+    cpus: int
+    place: int | None
+    host: str | None
+    pid: int | None
+    pid_created: float | None
+    claimed: bool
+    heartbeat: datetime | None
+    gpu: str | None
+    device: str | None
+    created: datetime
+    started: datetime | None
+    finished: datetime | None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a process works on it."""
+        return self.state in ACTIVE_STATES
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return self.state in FINISHED_STATES
+
+
+class Runs:
+    """The rows of ``runs``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(
+        self,
+        *,
+        account_id: str,
+        config: str,
+        owner: str,
+        table_id: str | None = None,
+        test_table_id: str | None = None,
+    ) -> Run:
+        """Plan a run; nothing happens until it is handed to an engine or claimed by a worker."""
+        values: dict[str, Any] = dict.fromkeys(Run.__slots__)
+        values.update(
+            id=str(uuid4()),
+            account_id=account_id,
+            table_id=table_id,
+            test_table_id=test_table_id,
+            owner=owner,
+            config=config,
+            state=RunState.PLANNED.value,
+            phase="",
+            step=0,
+            steps=0,
+            losses="[]",
+            message="",
+            gpus=0,
+            cpus=0,
+            claimed=False,
+            created=now(),
+        )
+        with self._transactions.writing() as connection:
+            connection.execute(insert(RUNS).values(**values))
+        return run_of(values)
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run, or None."""
+        with self._transactions.reading() as connection:
+            row = connection.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().one_or_none()
+        return None if row is None else run_of(row)
+
+    def __getitem__(self, run_id: str) -> Run:
+        run = self.find(run_id)
+        if run is None:
+            raise JobError("There is no such run. Choose one from the list of runs.")
+        return run
+
+    def all(self) -> tuple[Run, ...]:
+        """Return every run, oldest first."""
+        return self._where()
+
+    def of_account(self, account_id: str) -> tuple[Run, ...]:
+        """Return the account's runs, oldest first."""
+        return self._where(RUNS.c.account_id == account_id)
+
+    def of_owner(self, owner: str) -> tuple[Run, ...]:
+        """Return one person's runs, oldest first."""
+        return self._where(RUNS.c.owner == owner)
+
+    def in_states(self, states: Iterable[RunState]) -> tuple[Run, ...]:
+        """Return the runs in any of these states, oldest first."""
+        return self._where(RUNS.c.state.in_([state.value for state in states]))
+
+    def needing_table(self, table_id: str) -> tuple[Run, ...]:
+        """Return the unfinished runs that read this table."""
+        unfinished = [state.value for state in RunState if state not in FINISHED_STATES]
+        uses = or_(RUNS.c.table_id == table_id, RUNS.c.test_table_id == table_id)
+        return self._where(uses, RUNS.c.state.in_(unfinished))
+
+    def _where(self, *conditions: Any) -> tuple[Run, ...]:
+        query = select(RUNS).where(*conditions).order_by(RUNS.c.created, RUNS.c.id)
+        with self._transactions.reading() as connection:
+            return tuple(run_of(row) for row in connection.execute(query).mappings())
+
+    def move(
+        self,
+        run_id: str,
+        state: RunState,
+        *,
+        message: str = "",
+        incident_id: str | None = None,
+        only_from: Sequence[RunState] | None = None,
+    ) -> bool:
+        """Bring a run to a state, if it may go there from where it is; return whether it moved.
+
+        Parameters
+        ----------
+        run_id : str
+        state : RunState
+        message : str
+            One sentence for the owner; never the text of a foreign exception.
+        incident_id : str, optional
+        only_from : sequence of RunState, optional
+            Move only from these states; by default from every state that may lead to ``state``.
+        """
+        sources = SOURCES[state] if only_from is None else [s for s in only_from if s in SOURCES[state]]
+        values: dict[str, Any] = {"state": state.value, "message": message}
+        if incident_id is not None:
+            values["incident_id"] = incident_id
+        if state in FINISHED_STATES:
+            values["finished"] = now()
+        with self._transactions.writing() as connection:
+            moved = connection.execute(
+                update(RUNS).where(RUNS.c.id == run_id, RUNS.c.state.in_([s.value for s in sources])).values(**values)
+            )
+            return moved.rowcount == 1
+
+    def advance(self, run_id: str, state: RunState, *, message: str = "") -> None:
+        """Bring a run to a state, as the worker that holds it.
+
+        Raises
+        ------
+        JobError
+            If the run was stopped meanwhile, so that the worker stops too.
+        """
+        if not self.move(run_id, state, message=message):
+            raise JobError(f"The run is {self[run_id].state} and cannot become {state}.")
+
+    def note_device(self, run_id: str, device: str) -> None:
+        """Record what the run computes on: ``cpu`` or ``cuda``."""
+        self._change(run_id, device=device)
+
+    def note_tables(self, run_id: str, *, table_id: str | None, test_table_id: str | None) -> None:
+        """Record which stored tables the run reads."""
+        self._change(run_id, table_id=table_id, test_table_id=test_table_id)
+
+    def note_progress(self, run_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
+        """Record how far the run is; return whether its worker should go on (False: cancelled or taken away)."""
+        with self._transactions.writing() as connection:
+            connection.execute(
+                update(RUNS)
+                .where(RUNS.c.id == run_id, RUNS.c.state.in_([state.value for state in ACTIVE_STATES]))
+                .values(phase=phase, step=step, steps=steps, losses=json.dumps(list(losses)), heartbeat=now())
+            )
+            row = connection.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().one_or_none()
+        return row is not None and run_of(row).is_active and row["cancel_requested"] is None
+
+    def request_cancel(self, run_id: str) -> Run:
+        """Ask the run's worker to stop at its next step."""
+        with self._transactions.writing() as connection:
+            connection.execute(
+                update(RUNS)
+                .where(
+                    RUNS.c.id == run_id,
+                    RUNS.c.state.in_([state.value for state in ACTIVE_STATES]),
+                    RUNS.c.cancel_requested.is_(None),
+                )
+                .values(cancel_requested=now())
+            )
+        return self[run_id]
+
+    def _change(self, run_id: str, **values: Any) -> None:
+        with self._transactions.writing() as connection:
+            connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
+
+
+def run_of(row: RowMapping | Mapping[str, Any]) -> Run:
+    """Build a run from a database row."""
+    values = dict(row)
+    values["state"] = RunState(values["state"])
+    values["losses"] = tuple(json.loads(values["losses"]))
+    return Run(**values)

@@ -1,0 +1,77 @@
+"""The store of one installation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection
+
+from synth.config import Settings
+from synth.store.accounts import Accounts
+from synth.store.charges import Charges
+from synth.store.engine import Transactions, make_engine
+from synth.store.events import Events
+from synth.store.migrations import prepare
+from synth.store.queue import RunQueue
+from synth.store.releases import Releases
+from synth.store.runs import Runs
+from synth.store.tables import Tables
+
+__all__ = ["Store"]
+
+
+class Store:
+    """Accounts, tables, runs, charges, releases and events, in SQLite or PostgreSQL.
+
+    The store keeps ciphertext and keyed hashes; it has no key and never decrypts.
+
+    Parameters
+    ----------
+    settings : Settings
+        ``home`` is made if need be, readable by its owner only; the database is prepared if it is empty or older.
+
+    Raises
+    ------
+    ConfigError
+        If the database cannot be reached or was written by a newer version.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._transactions = Transactions(make_engine(settings.database_url))
+        prepare(self._transactions)
+        self.accounts = Accounts(self._transactions)
+        self.tables = Tables(self._transactions)
+        self.runs = Runs(self._transactions)
+        self.queue = RunQueue(self._transactions)
+        self.charges = Charges(self._transactions)
+        self.releases = Releases(self._transactions)
+        self.events = Events(self._transactions)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction over several of the parts."""
+        with self._transactions.writing() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a transaction that sees one consistent state of all parts."""
+        with self._transactions.reading() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._transactions.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

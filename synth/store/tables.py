@@ -1,0 +1,127 @@
+"""Private tables as the store knows them: identity, size, deadline and keyed fingerprint; never a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import RowMapping, insert, select, update
+
+from synth.errors import TableError
+from synth.store.definitions import TABLES
+from synth.store.engine import Transactions
+from synth.store.moments import now
+from synth.store.rows import row_values
+
+__all__ = ["StoredTable", "TableKind", "TableState", "Tables"]
+
+
+class TableKind(StrEnum):
+    """What a private table is for."""
+
+    TABLE = "table"
+    TEST = "test"
+
+
+class TableState(StrEnum):
+    """Whether the encrypted rows still exist."""
+
+    STORED = "stored"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTable:
+    """One private table. ``size`` is in bytes before encryption; ``fingerprint`` is a keyed hash, useless to outsiders.
+
+    ``keep_until`` is the moment its rows are deleted, None to keep them until somebody deletes them.
+    ``schema`` is the declared schema as JSON once it is sealed.
+    """
+
+    id: str
+    account_id: str
+    name: str
+    kind: TableKind
+    size: int
+    state: TableState
+    fingerprint: str
+    keep_until: datetime | None
+    schema: str | None
+    created: datetime
+    deleted: datetime | None
+
+
+class Tables:
+    """The rows of ``tables``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def add(self, table: StoredTable) -> None:
+        """Record a table whose encrypted rows are complete on disk."""
+        with self._transactions.writing() as connection:
+            connection.execute(insert(TABLES).values(**row_values(table)))
+
+    def __getitem__(self, table_id: str) -> StoredTable:
+        with self._transactions.reading() as connection:
+            row = connection.execute(select(TABLES).where(TABLES.c.id == table_id)).mappings().one_or_none()
+        if row is None:
+            raise TableError("There is no such table. Upload it again.")
+        return _table(row)
+
+    def of_account(self, account_id: str) -> tuple[StoredTable, ...]:
+        """Return the account's tables, oldest first."""
+        query = select(TABLES).where(TABLES.c.account_id == account_id).order_by(TABLES.c.created, TABLES.c.id)
+        with self._transactions.reading() as connection:
+            return tuple(_table(row) for row in connection.execute(query).mappings())
+
+    def with_fingerprint(self, fingerprint: str) -> tuple[StoredTable, ...]:
+        """Return every table, deleted ones too, with this keyed hash."""
+        query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
+        with self._transactions.reading() as connection:
+            return tuple(_table(row) for row in connection.execute(query).mappings())
+
+    def expired(self, at: datetime) -> tuple[StoredTable, ...]:
+        """Return the stored tables whose deadline has passed."""
+        query = select(TABLES).where(TABLES.c.state == TableState.STORED.value, TABLES.c.keep_until <= at)
+        with self._transactions.reading() as connection:
+            return tuple(_table(row) for row in connection.execute(query).mappings())
+
+    def seal_schema(self, table_id: str, schema: str) -> StoredTable:
+        """Fix the declared schema (JSON) of a table; a sealed schema is not changed again.
+
+        Raises
+        ------
+        TableError
+            If another schema is already sealed.
+        """
+        with self._transactions.writing() as connection:
+            connection.execute(
+                update(TABLES).where(TABLES.c.id == table_id, TABLES.c.schema.is_(None)).values(schema=schema)
+            )
+        table = self[table_id]
+        if table.schema != schema:
+            raise TableError("The schema of this table is sealed. Upload the table again to describe it differently.")
+        return table
+
+    def keep_until(self, table_id: str, deadline: datetime | None) -> None:
+        """Move the deadline of a table; None keeps it until somebody deletes it."""
+        with self._transactions.writing() as connection:
+            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
+
+    def mark_deleted(self, table_id: str) -> None:
+        """Record that the encrypted rows are gone; the fingerprint stays so that a re-upload is recognised."""
+        with self._transactions.writing() as connection:
+            connection.execute(
+                update(TABLES)
+                .where(TABLES.c.id == table_id, TABLES.c.state == TableState.STORED.value)
+                .values(state=TableState.DELETED.value, deleted=now())
+            )
+
+
+def _table(row: RowMapping) -> StoredTable:
+    values = dict(row)
+    values["kind"] = TableKind(values["kind"])
+    values["state"] = TableState(values["state"])
+    return StoredTable(**values)
