@@ -1,0 +1,39 @@
+"""The application: navigation, header, guards and footer; every screen is a file in pages/."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.frame import footer, header
+from pages.components.guards import guard, quiet_logs
+from pages.components.session import keep_address
+
+quiet_logs()
+st.set_page_config(page_title="Hermitage", layout="wide", menu_items={})
+
+page = st.navigation(
+    {
+        "Hermitage": [st.Page("pages/start.py", title="Start", default=True)],
+        "A release": [
+            st.Page("pages/upload.py", title="1 Upload"),
+            st.Page("pages/describe.py", title="2 Describe"),
+            st.Page("pages/budget.py", title="3 Budget"),
+            st.Page("pages/generate.py", title="4 Generate"),
+            st.Page("pages/report.py", title="5 Report"),
+            st.Page("pages/release.py", title="6 Release"),
+        ],
+        "Records": [st.Page("pages/ledger.py", title="Ledger")],
+    },
+    expanded=True,
+)
+
+# The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
+top, body, bottom = st.container(), st.container(), st.container()
+with guard():
+    keep_address()
+with top, guard():
+    header()
+with bottom, guard():
+    footer()
+with body, guard():
+    page.run()

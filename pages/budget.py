@@ -1,0 +1,58 @@
+"""3 Budget: what is promised, what it costs in accuracy, and what has been spent on these people."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.draft import config_of
+from pages.components.forecast import error_sentence, forecast_panel, smallest_epsilon_form
+from pages.components.guards import require
+from pages.components.promise import promise_panel
+from pages.components.session import application, draft, go
+from pages.components.spending import budget_controls, ledger_box, parts_table
+from pages.components.words import plain
+
+WEAK_EPSILON = 4.0
+
+st.title("Choose a privacy budget")
+require("table")
+require("description")
+held = draft()
+
+left, right = st.columns([2, 3], gap="large")
+with left:
+    budget_controls()
+config = config_of(held)
+plan = application().plan(config)
+
+with left:
+    ledger_box(plan)
+    if plan.refusal is not None:
+        st.error(plain(plan.refusal))
+    for warning in plan.warnings:
+        st.warning(plain(warning))
+    if config.epsilon > WEAK_EPSILON:
+        weak = f"At ε = {config.epsilon:g} the promise is weak: see the ceiling on the right."
+        approval = application().settings.approval_epsilon
+        if approval is not None and config.epsilon > approval:
+            weak += " Needs a second person's approval and a written reason, printed in the certificate."
+        st.warning(weak)
+with right:
+    promise_panel(
+        epsilon=config.epsilon,
+        delta=config.delta,
+        neighbours=config.schema.neighbours,
+        unit=plain(config.schema.unit.protects),
+        error_sentence=error_sentence(plan.forecast),
+    )
+
+st.subheader("What the noise will do to counts")
+forecast_panel(plan.forecast)
+smallest_epsilon_form(config)
+
+st.subheader("Where the budget goes")
+parts_table(plan)
+
+st.divider()
+if st.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=plan.refusal is not None):
+    go("generate")

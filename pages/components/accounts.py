@@ -1,0 +1,99 @@
+"""The ledger as people read it: totals, charges, the chain, and limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pandas as pd
+import streamlit as st
+
+from pages.components.charts import show_table
+from pages.components.session import application
+from pages.components.words import amount, plain
+from synth.errors import LedgerError
+from synth.services.views import AccountView, LedgerRow
+
+__all__ = ["account_cards", "chain_state", "charges_table", "limit_form"]
+
+
+def account_cards(accounts: list[AccountView]) -> None:
+    """Show what has been spent on each group of people, composed exactly and simply added."""
+    frame = pd.DataFrame(
+        {
+            "people": [view.name for view in accounts],
+            "protects": [view.unit_sentence or "not yet declared" for view in accounts],
+            "spent (composed)": [amount(view.epsilon_spent) for view in accounts],
+            "spent (simple sum)": [amount(view.epsilon_simple_sum) for view in accounts],
+            "limit": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
+            "releases": [view.releases for view in accounts],
+        }
+    )
+    st.subheader("People")
+    show_table(frame, alt="What has been spent on each group of people", key="accounts")
+    for view in accounts:
+        for note in view.notes:
+            st.caption(f"{plain(view.name)}: {plain(note)}")
+    st.caption("Composed: the exact total of all charges together; the limit is held against it.")
+
+
+def charges_table(rows: list[LedgerRow]) -> None:
+    """Show every charge, and offer them as files."""
+    frame = pd.DataFrame(
+        {
+            "entry": [row.sequence for row in rows],
+            "time": [row.time.strftime("%Y-%m-%d %H:%M:%S") for row in rows],
+            "people": [row.account for row in rows],
+            "run": [row.run_id[:8] for row in rows],
+            "purpose": [row.purpose for row in rows],
+            "epsilon": [amount(row.epsilon) for row in rows],
+            "delta": [f"{row.delta:g}" for row in rows],
+            "state": [row.state for row in rows],
+            "certificate": [(row.certificate_id or "")[:8] for row in rows],
+        }
+    )
+    st.subheader("Charges")
+    show_table(frame, alt="Every charge of the ledger", key="charges")
+    table, text = st.columns([1, 4])
+    whole = pd.DataFrame([dataclasses.asdict(row) for row in rows])
+    table.download_button(
+        "Export CSV",
+        data=lambda: whole.to_csv(index=False),
+        file_name="ledger.csv",
+        mime="text/csv",
+        on_click="ignore",
+        key="ledger-csv",
+    )
+    text.download_button(
+        "Export JSON",
+        data=lambda: json.dumps([dataclasses.asdict(row) for row in rows], default=str, indent=1),
+        file_name="ledger.json",
+        mime="application/json",
+        on_click="ignore",
+        key="ledger-json",
+    )
+
+
+def chain_state() -> None:
+    """Say whether the chain of entries is whole."""
+    try:
+        application().ledger.verify_chain()
+    except LedgerError as error:
+        st.error(plain(error))
+    else:
+        st.success("The chain of entries is whole: no entry was changed, removed or added outside the ledger.")
+
+
+def limit_form(accounts: list[AccountView]) -> None:
+    """Set the limit of a group of people; a run that would pass it is refused before it reads a row."""
+    st.subheader("Limits")
+    with st.form("limit", border=True):
+        names, epsilon, delta, button = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
+        chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")
+        cap = epsilon.number_input("Epsilon at most", min_value=0.01, value=4.0, step=0.5, key="limit-epsilon")
+        cap_delta = delta.selectbox(
+            "at delta", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9], index=1, format_func=lambda d: f"{d:g}", key="limit-delta"
+        )
+        if button.form_submit_button("Set limit"):
+            application().set_cap(chosen, float(cap), float(cap_delta))
+            st.rerun()

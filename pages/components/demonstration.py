@@ -1,0 +1,20 @@
+"""The demonstration table: every question answered, so that each page has its button ready."""
+
+from __future__ import annotations
+
+from pages.components.draft import fill_from_config, new_draft, take_table
+from pages.components.session import application, draft, forget_widgets
+
+__all__ = ["open_demonstration"]
+
+
+def open_demonstration() -> None:
+    """Take in the demonstration table and fill the draft with its configuration."""
+    table, config = application().demonstration()
+    held = draft()
+    held.clear()
+    held.update(new_draft())
+    take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+    fill_from_config(held, config)
+    held.update(demonstration=True, account=table.account, domain_source={})
+    forget_widgets()

@@ -1,0 +1,146 @@
+"""The table of columns, its presets, and how large the declared tables are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.components.columns import MAXIMUM_PAIR_CELLS, PRESETS, ROLES, Row, apply_preset, mapping_of_row
+from pages.components.session import draft, editor_key, renew_editor
+from pages.components.words import plain
+from synth.errors import SynthError
+from synth.schema import CategoryColumn, DateColumn, DropColumn, IdentifierColumn, NumberColumn, YesNoColumn
+from synth.schema_file import parse_column
+
+__all__ = ["column_editor", "domain_meter", "preset_form"]
+
+_SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "special", "weight")
+
+
+def preset_form() -> None:
+    """Offer public presets for the columns they fit."""
+    held = draft()
+    with st.expander("Fill columns from a public preset"):
+        names, preset, button = st.columns([3, 3, 1], vertical_alignment="bottom")
+        chosen = names.multiselect("Columns", [row["name"] for row in held["columns"]], key="preset-columns")
+        kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
+        if button.button("Fill", key="preset-fill", disabled=not chosen):
+            held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
+            held["domain_source"].update({name: f"from preset: {kind}" for name in chosen})
+            renew_editor()
+            st.rerun()
+    sources = [f"{plain(name)} {source}" for name, source in held["domain_source"].items() if "preset" in source]
+    if sources:
+        st.caption("; ".join(sources) + ".")
+
+
+def column_editor() -> None:
+    """Draw the table of columns; one row a column, written back into the draft."""
+    held = draft()
+    shown = _editor_input(held["columns"])
+    edited = st.data_editor(
+        pd.DataFrame(shown, columns=list(_SHOWN)),
+        key=editor_key(),
+        hide_index=True,
+        num_rows="fixed",
+        disabled=["name"],
+        column_config=_column_config(),
+        alt="One row for each column of the table: its role, limits, categories and accuracy weight",
+        height=36 * (len(shown) + 1) + 3,
+    )
+    extras = {row["name"]: row.get("extra") or {} for row in held["columns"]}
+    rows = [{**_clean(row), "extra": extras[row["name"]]} for row in edited.to_dict("records")]
+    changed = [row["name"] for row, before in zip(rows, held["columns"], strict=True) if row != before]
+    held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in changed}
+    held["columns"] = rows
+    st.caption(
+        "Categories: separated by commas, with double quotes around a value that holds one. "
+        "A yes/no column takes its two words there, yes first. "
+        "Step: the precision of a number, or day, month, year. "
+        "Special: numbers that mean something of their own, such as 0 or 999. "
+        "Weight changes where accuracy goes; it does not change the protection of anybody."
+    )
+
+
+def domain_meter() -> None:
+    """Say how many cells the largest tables of one, two and three columns have, from the declarations alone."""
+    sizes = _declared_sizes(draft()["columns"])
+    if not sizes:
+        return
+    ordered = sorted(sizes, key=lambda entry: -entry[1])
+    cards = st.columns(3, border=True)
+    for width, card in zip((1, 2, 3), cards, strict=True):
+        if len(ordered) < width:
+            continue
+        top = ordered[:width]
+        card.metric(
+            f"Largest table of {width} column{'s' if width > 1 else ''}", f"{math.prod(s for _, s in top):,} cells"
+        )
+        card.caption(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top))
+    if len(ordered) > 1 and ordered[0][1] * ordered[1][1] > MAXIMUM_PAIR_CELLS:
+        _too_large(ordered[0], ordered[0][1] * ordered[1][1])
+
+
+def _too_large(largest: tuple[str, int], cells: int) -> None:
+    name, size = largest
+    row = next(row for row in draft()["columns"] if row["name"] == name)
+    remedy = "Group it (for example by first digit), or leave it out."
+    if row["role"] in {"number", "date"}:
+        remedy = "Choose a larger step, or leave it out."
+    word = "categories" if row["role"] == "category" else "places"
+    st.warning(f"{plain(name)} has {size:,} {word}. {remedy} Keeping it needs about {_about(cells)} cells for pairs.")
+
+
+def _about(cells: int) -> str:
+    return f"{cells / 1e6:,.0f} million" if cells < 1e9 else f"{cells / 1e9:,.0f} billion"
+
+
+def _declared_sizes(rows: list[Row]) -> list[tuple[str, int]]:
+    sizes = []
+    for row in rows:
+        try:
+            column = parse_column(row["name"], mapping_of_row(row))
+        except SynthError:
+            continue
+        if isinstance(column, NumberColumn | CategoryColumn | YesNoColumn | DateColumn):
+            sizes.append((column.name, column.size))
+        elif not isinstance(column, IdentifierColumn | DropColumn):
+            raise TypeError(type(column).__name__)
+    return sizes
+
+
+def _editor_input(rows: list[Row]) -> list[list[Any]]:
+    """Return what the editor starts from; it must not change while the editor is on the screen."""
+    names = [row["name"] for row in rows]
+    held = st.session_state.get("editor-input")
+    fresh = editor_key() not in st.session_state
+    if held is None or fresh or [line[0] for line in held] != names:
+        held = [[row[field] for field in _SHOWN] for row in rows]
+        st.session_state["editor-input"] = held
+    return list(held)
+
+
+def _clean(row: dict[str, Any]) -> Row:
+    texts = {
+        key: "" if row[key] is None else str(row[key]).strip() for key in _SHOWN if key not in {"missing", "other"}
+    }
+    return {**texts, "missing": bool(row["missing"]), "other": bool(row["other"])}
+
+
+def _column_config() -> dict[str, Any]:
+    text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
+    return {
+        "name": text("Name", width="small"),
+        "role": choice("Role", options=list(ROLES), required=True, width="small"),
+        "low": text("Lowest", width="small", help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width="small", help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width="small", help="Precision of a number, or day, month, year"),
+        "categories": text("Categories", width="medium"),
+        "missing": tick("Missing", width="small", help="Cells may be empty"),
+        "other": tick("Other", width="small", help="Undeclared values become 'other'"),
+        "special": text("Special", width="small", help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width="small"),
+    }

@@ -1,0 +1,149 @@
+"""The draft of a release: one dict of plain values from which a configuration is made; no Streamlit.
+
+The draft is the only truth of the pages. Widgets are drawn from it and write to it, because Streamlit forgets the
+state of a widget as soon as its page is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pages.components.columns import mapping_of_row, new_row, row_of_mapping
+from synth.config import RunConfig
+from synth.config_file import config_to_mapping, parse_config
+from synth.errors import ConfigError
+
+__all__ = ["Draft", "config_of", "fill_from_config", "missing_answers", "new_draft", "take_table"]
+
+Draft = dict[str, Any]
+
+DEFAULT_ROWS = 10_000
+DEFAULT_PEOPLE_AT_MOST = 100_000
+
+
+def new_draft() -> Draft:
+    """Return a draft with nothing decided; questions about people have no answer selected."""
+    return {
+        "table_id": None,
+        "test_table_id": None,
+        "run_id": None,
+        "demonstration": False,
+        "described": False,
+        "account": "",
+        "format": {},
+        "test_format": None,
+        "columns": [],
+        "protects": None,
+        "rows_per_unit": None,
+        "id_column": None,
+        "row_count": None,
+        "people_at_most": DEFAULT_PEOPLE_AT_MOST,
+        "label": None,
+        "groups": [],
+        "rules": [],
+        "holdout": 0.2,
+        "undeclared": "refuse",
+        "domain_source": {},
+        "epsilon": 1.0,
+        "delta": None,
+        "evaluation_share": 0.1,
+        "generator": None,
+        "options": {},
+        "rows": DEFAULT_ROWS,
+        "seed": 0,
+        "device": "auto",
+    }
+
+
+def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tuple[str, str]]) -> None:
+    """Begin a release of a stored table; what was declared for columns of the same names is kept.
+
+    Parameters
+    ----------
+    columns : sequence of (name, guessed kind)
+    """
+    known = {row["name"]: row for row in draft["columns"]}
+    draft.update(
+        table_id=table_id,
+        test_table_id=None,
+        run_id=None,
+        account=account,
+        described=False,
+        columns=[known.get(name) or new_row(name, kind) for name, kind in columns],
+    )
+
+
+def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
+    """Fill the draft with a configuration; columns the table does not have are left out.
+
+    Returns
+    -------
+    Names of declared columns that the table does not have.
+    """
+    body = config_to_mapping(config)
+    declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
+    present = [row["name"] for row in draft["columns"]] or list(declared)
+    guessed = {row["name"]: row for row in draft["columns"]}
+    draft["columns"] = [declared.get(name) or guessed[name] for name in present]
+    draft["domain_source"] = {name: "from the uploaded description" for name in present if name in declared}
+    unit = body["unit"]
+    draft.update(
+        protects=unit["protects"],
+        rows_per_unit=unit["rows_per_unit"],
+        id_column=unit.get("id_column"),
+        epsilon=config.epsilon,
+        delta=config.delta,
+        generator=config.generator,
+        options=dict(config.options),
+        described=False,
+    )
+    for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
+        draft[key] = body[key]
+    draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
+    draft["format"], draft["test_format"] = body["format"], body.get("test_format")
+    if not draft["account"]:
+        draft["account"] = config.account
+    return [name for name in declared if name not in present]
+
+
+def missing_answers(draft: Draft) -> list[str]:
+    """Return the questions about people that nobody has answered yet."""
+    problems = []
+    if not (draft["protects"] or "").strip():
+        problems.append("Say whom you are protecting.")
+    if not draft["rows_per_unit"]:
+        problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
+    if draft["row_count"] not in {"public", "private"}:
+        problems.append("Say whether the number of rows is public.")
+    return problems
+
+
+def config_of(draft: Draft) -> RunConfig:
+    """Make the configuration this draft describes.
+
+    Raises
+    ------
+    SynthError
+        If something is still missing or cannot be used; the text says what.
+    """
+    problems = missing_answers(draft)
+    if problems:
+        raise ConfigError(problems[0])
+    columns: Mapping[str, Any] = {row["name"]: mapping_of_row(row) for row in draft["columns"]}
+    body: dict[str, Any] = {
+        "account": draft["account"],
+        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")},
+        "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
+        "columns": columns,
+    }
+    for key in (
+        "format", "test_format", "row_count", "people_at_most", "holdout", "rows", "label", "groups", "rules", "seed",
+        "device", "undeclared", "evaluation_share",
+    ):  # fmt: skip
+        body[key] = draft[key]
+    if draft["generator"]:
+        body["generator"] = {"name": draft["generator"], "options": draft["options"]}
+    if draft["domain_source"]:
+        body["domain_source"] = draft["domain_source"]
+    return parse_config(body)

@@ -1,0 +1,55 @@
+"""What stands around every screen: the header above it and the footer below it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+import synth
+from pages.components.badges import legend
+from pages.components.draft import missing_answers
+from pages.components.session import application, draft, own_table
+from pages.components.words import amount, plain
+from synth.errors import SynthError
+from synth.schema import PrivacyUnit
+
+__all__ = ["footer", "header"]
+
+
+def header() -> None:
+    """Say which table this is, whom it protects and how much epsilon is left, above every page."""
+    left, right = st.columns([3, 2], vertical_alignment="center")
+    with left:
+        table = own_table()
+        if table is None:
+            st.caption("No table yet · Single-user mode")
+        else:
+            st.caption(f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}")
+            if draft()["demonstration"]:
+                st.caption("Simulated data: no real person is in this table.")
+    with right:
+        legend()
+
+
+def footer() -> None:
+    """Say which version this is and that nothing leaves the machine, below every page."""
+    st.divider()
+    version = getattr(synth, "__version__", "")
+    st.caption(f"Hermitage {version} · No data leaves this machine. Usage statistics are off.")
+
+
+def _unit_sentence() -> str:
+    held = draft()
+    if any("how many rows" in problem or "whom" in problem for problem in missing_answers(held)):
+        return "Nobody is named as protected yet"
+    return plain(PrivacyUnit(held["protects"], int(held["rows_per_unit"])).sentence)
+
+
+def _epsilon_left(account: str) -> str:
+    try:
+        view = application().account(account)
+    except SynthError:
+        return "nothing spent yet"
+    if view.epsilon_cap is None:
+        return f"epsilon spent: {amount(view.epsilon_spent)}, no limit set"
+    left = max(0.0, view.epsilon_cap - view.epsilon_spent)
+    return f"epsilon left: {amount(left)} of {amount(view.epsilon_cap)}"

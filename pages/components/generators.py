@@ -1,0 +1,100 @@
+"""Cards of the generators and a form drawn from the options of the chosen one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.session import bind, draft
+from pages.components.words import plain
+from synth.config import RunConfig
+from synth.generators import OptionField, cards, options_of
+
+__all__ = ["generator_cards", "options_form", "output_form"]
+
+_DEFAULT = RunConfig.__dataclass_fields__["generator"].default
+_DEVICES = {"auto": "GPU where there is one", "cpu": "CPU", "cuda": "GPU"}
+
+
+def generator_cards() -> None:
+    """Draw one card for each generator, and choose among them."""
+    held = draft()
+    offered = cards()
+    names = [card.name for card in offered]
+    if held["generator"] not in names:
+        held["generator"] = _DEFAULT if _DEFAULT in names else names[0]
+        held["options"] = {}
+    for card, place in zip(offered, st.columns(len(offered), border=True), strict=True):
+        with place:
+            st.markdown(f"**{card.title}**")
+            st.caption(f"`{card.name}`")
+            st.markdown(card.summary)
+            st.markdown(f"**Best for:** {card.best_for}")
+            st.markdown(f"**Loses where:** {card.loses_where}")
+            st.caption(card.reference)
+            chosen = card.name == held["generator"]
+            st.button(
+                "Chosen" if chosen else "Choose",
+                key=f"choose-{card.name}",
+                disabled=chosen,
+                type="primary" if chosen else "secondary",
+                on_click=_choose,
+                args=(card.name,),
+            )
+
+
+def options_form() -> None:
+    """Draw the options of the chosen generator from its dataclass; what is left alone keeps its default."""
+    held = draft()
+    fields = options_of(held["generator"])
+    with st.expander(f"Options of {held['generator']} (public defaults)"):
+        if not fields:
+            st.caption("This generator has no options.")
+        columns = st.columns(2, gap="large")
+        for position, field in enumerate(fields):
+            with columns[position % 2]:
+                _option(field)
+
+
+def output_form() -> None:
+    """Ask for the number of rows to make, the device and the public seed."""
+    rows, device, seed = st.columns(3)
+    rows.number_input(
+        "Rows to make (a public number)",
+        min_value=1,
+        max_value=50_000_000,
+        step=1000,
+        **bind("rows"),
+    )
+    device.selectbox("Device", list(_DEVICES), format_func=_DEVICES.__getitem__, **bind("device"))
+    seed.number_input(
+        "Seed (public)",
+        min_value=0,
+        max_value=2**53 - 1,
+        step=1,
+        help="Seeds training and sampling, so that anybody can make the same rows from the saved measurements. "
+        "The privacy noise has no seed that anybody can set.",
+        **bind("seed"),
+    )
+
+
+def _option(field: OptionField) -> None:
+    held = draft()
+    value = held["options"].get(field.name, field.default)
+    key = f"field:option:{held['generator']}:{field.name}"
+    label, words = field.name.replace("_", " "), plain(field.help)
+    if field.kind is bool:
+        chosen: int | float | bool | str = st.checkbox(label, bool(value), key=key, help=words)
+    elif field.kind is int:
+        chosen = int(st.number_input(label, value=int(value), step=1, key=key, help=words))
+    elif field.kind is float:
+        chosen = float(st.number_input(label, value=float(value), format="%g", key=key, help=words))
+    else:
+        chosen = st.text_input(label, str(value), key=key, help=words)
+    if chosen == field.default:
+        held["options"].pop(field.name, None)
+    else:
+        held["options"][field.name] = chosen
+
+
+def _choose(name: str) -> None:
+    draft().update(generator=name, options={})

@@ -1,0 +1,119 @@
+"""The questions about people and about the use of the rows; nothing is preselected where it carries the promise."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.session import bind, draft, renew_editor
+from pages.components.words import plain
+from synth.schema import PrivacyUnit
+
+__all__ = ["task_questions", "unit_questions"]
+
+UNITS = ("person", "household", "organisation", "one event", "other")
+_ROW_COUNT = {
+    "public": "Yes: it is printed, and the promise hides which row was whose (one unit replaced by another)",
+    "private": "No: it is measured with part of the budget, and the promise hides who is in the table at all",
+}
+
+
+def unit_questions() -> None:
+    """Ask whom the promise protects, how many rows one of them has, and whether their number is public."""
+    held = draft()
+    left, right = st.columns(2, gap="large")
+    with left:
+        _protects()
+        unit = held["protects"] or "person"
+        st.number_input(
+            f"At most how many rows can one {plain(unit)} have?",
+            min_value=1,
+            step=1,
+            placeholder="a public number",
+            **bind("rows_per_unit"),
+        )
+        if held["rows_per_unit"] and held["rows_per_unit"] > 1:
+            _whose_row(unit)
+    with right:
+        st.radio(
+            "Is the number of rows public?",
+            list(_ROW_COUNT),
+            format_func=_ROW_COUNT.__getitem__,
+            **bind("row_count"),
+        )
+        st.number_input(
+            f"At most how many could there be ({plain(unit)}, a public bound)?",
+            min_value=1,
+            step=1000,
+            help="Sets the default delta and the forecast. 100,000 is a public default, not read from the table.",
+            **bind("people_at_most"),
+        )
+    if held["protects"] and held["rows_per_unit"]:
+        st.markdown(f"**{plain(PrivacyUnit(held['protects'], int(held['rows_per_unit'])).sentence)}.**")
+
+
+def task_questions() -> None:
+    """Ask for the column to predict and the share of people kept apart for checking."""
+    held = draft()
+    left, right = st.columns(2, gap="large")
+    modelled = [row["name"] for row in held["columns"] if row["role"] in {"number", "category", "yes/no", "date"}]
+    classes = [row["name"] for row in held["columns"] if row["role"] in {"category", "yes/no"}]
+    if held["label"] not in classes:
+        held["label"] = None
+        st.session_state.pop("field:label", None)
+    with left:
+        st.selectbox(
+            "Column to predict (optional)",
+            [None, *classes],
+            format_func=lambda name: "none" if name is None else str(name),
+            help="Some generators keep what predicts this column better. A category or yes/no column.",
+            **bind("label"),
+        )
+    with right:
+        st.number_input(
+            "Share of people kept apart for checking",
+            min_value=0.0,
+            max_value=0.5,
+            step=0.05,
+            format="%.2f",
+            help="Drawn once per account, never seen by a generator. 0 uses everybody; a test table can check then.",
+            **bind("holdout"),
+        )
+    held["groups"] = [name for name in held["groups"] if name in modelled]
+
+
+def _protects() -> None:
+    held = draft()
+    known = held["protects"] in UNITS[:-1] or held["protects"] is None
+    chosen = st.radio(
+        "Whom are you protecting?",
+        UNITS,
+        index=None if held["protects"] is None else (UNITS.index(held["protects"]) if known else len(UNITS) - 1),
+        horizontal=True,
+        key="field:protects-choice",
+    )
+    if chosen == "other":
+        typed = st.text_input(
+            "Whom?", "" if known else held["protects"], placeholder="patient", key="field:protects-other"
+        )
+        held["protects"] = typed.strip() or None
+    elif chosen is not None:
+        held["protects"] = chosen
+
+
+def _whose_row(unit: str) -> None:
+    held = draft()
+    names = [row["name"] for row in held["columns"]]
+    st.selectbox(
+        "Which column says whose row it is?",
+        [None, *names],
+        format_func=lambda name: "there is no such column" if name is None else str(name),
+        **bind("id_column"),
+    )
+    if held["id_column"] is None:
+        st.warning("We cannot enforce this. The guarantee is only as true as this number.")
+        return
+    for row in held["columns"]:
+        if row["name"] == held["id_column"] and row["role"] != "identifier (replaced)":
+            row["role"] = "identifier (replaced)"
+            renew_editor()
+    st.caption(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")

@@ -1,0 +1,105 @@
+"""What an epsilon means: odds, the ceiling of any attack, and the error in rows. Formulas only, nothing is read."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.components.charts import show_plot
+from pages.components.words import percent
+from synth.privacy.accounting import mu_of_budget
+from synth.privacy.ceilings import (
+    advantage_ceiling,
+    gaussian_advantage,
+    gaussian_true_positive,
+    posterior,
+    true_positive_ceiling,
+)
+from synth.schema import Neighbours
+
+__all__ = ["attack_figure", "promise_panel"]
+
+_FALSE_ALARMS = 0.01
+_ANY, _THIS = "#444444", "#0B6E75"
+
+
+def promise_panel(*, epsilon: float, delta: float, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
+    """Explain a budget in three lines and a small chart.
+
+    Parameters
+    ----------
+    error_sentence : str
+        The third line: what the noise does to a count, from the forecast.
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    belief = (
+        f"whether a {unit} is in the table" if neighbours is Neighbours.ADD_REMOVE else f"what the rows of a {unit} say"
+    )
+    even, rare = (_in_hundred(posterior(prior, epsilon)) for prior in (0.5, 0.01))
+    st.markdown(
+        f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
+        f"\N{MULTIPLICATION SIGN}{_factor(factor)} (ε = {epsilon:g}). From 50:50 to at most {even} in 100; "
+        f"from 1 in 100 to at most {rare} in 100."
+    )
+    ceiling = true_positive_ceiling(epsilon, delta, _FALSE_ALARMS)
+    st.markdown(
+        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_in_hundred(ceiling)} in 100 "
+        f"real members, whatever the method; the best advantage over guessing is "
+        f"{percent(advantage_ceiling(epsilon, delta))}."
+    )
+    st.markdown(f"**Error.** {error_sentence}")
+    made, twin = attack_figure(epsilon, delta)
+    show_plot(made, title="What an attack can reach at most", twin=twin, key="promise-chart")
+
+
+def attack_figure(epsilon: float, delta: float) -> tuple[go.Figure, pd.DataFrame]:
+    """Return the two ceilings, for any method that meets the promise and for the noise of this release.
+
+    The second is tighter because everything a run asks is Gaussian noise or converts to a known Gaussian cost.
+    """
+    mu = mu_of_budget(epsilon, delta)
+    measures = ["caught, one false alarm in 100", "advantage over guessing"]
+    anything = [true_positive_ceiling(epsilon, delta, _FALSE_ALARMS), advantage_ceiling(epsilon, delta)]
+    this = [gaussian_true_positive(mu, _FALSE_ALARMS), gaussian_advantage(mu)]
+    made = go.Figure()
+    for name, values, colour in (
+        ("any method meeting this promise", anything, _ANY),
+        ("this release's noise", this, _THIS),
+    ):
+        shown = [100 * value for value in values]
+        texts = [percent(value) for value in values]
+        made.add_bar(
+            y=measures, x=shown, name=name, orientation="h", marker_color=colour, text=texts, textposition="outside"
+        )
+    made.update_xaxes(range=[0, 118], title="in 100", tickvals=[0, 25, 50, 75, 100])
+    made.update_layout(
+        barmode="group",
+        height=230,
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0, "traceorder": "reversed"},
+    )
+    twin = pd.DataFrame(
+        {
+            "what an attack can reach": measures,
+            "any method meeting this promise": list(map(percent, anything)),
+            "this release's noise": list(map(percent, this)),
+        }
+    )
+    return made, twin
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.1f}" if factor < 100 else f"{factor:,.0f}"
+
+
+def _in_hundred(share: float) -> str:
+    value = 100 * share
+    # Rounded up: an upper bound may not be made smaller by the way it is printed.
+    if value < 10:
+        return f"{math.ceil(10 * value - 1e-9) / 10:g}"
+    if value > 99.95:
+        return "100"
+    return f"{math.ceil(value - 1e-9):g}" if value < 99 else f"{value:.1f}"

@@ -1,0 +1,163 @@
+"""Starting a run, following it, and the list of runs. A page reads the run; it never holds it."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.components.charts import show_plot, show_table
+from pages.components.draft import config_of
+from pages.components.guards import guarded
+from pages.components.session import application, draft
+from pages.components.words import amount, plain
+from synth.config import RunConfig
+from synth.reports.charts import MAXIMUM_POINTS
+from synth.reports.drawing import COLOURS
+from synth.services.views import RunView
+
+__all__ = ["confirm_and_start", "follow_run", "list_runs"]
+
+STATES = {
+    "queued": "waiting",
+    "running": "running",
+    "reported": "report ready",
+    "released": "released",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_MOVING = {"queued", "running"}
+
+
+def confirm_and_start() -> None:
+    """Offer to spend; the amount stands on the button and again in the dialog."""
+    config = config_of(draft())
+    plan = application().plan(config)
+    if plan.refusal is not None:
+        st.error(plain(plan.refusal))
+    st.divider()
+    label = f"Spend {amount(config.epsilon)} and generate"
+    if st.button(label, type="primary", key="spend", disabled=plan.refusal is not None):
+        remaining = None if plan.epsilon_cap is None else max(0.0, plan.epsilon_cap - plan.epsilon_after)
+        _confirm(config, remaining)
+
+
+@st.dialog("Spend this budget?")
+@guarded
+def _confirm(config: RunConfig, remaining: float | None) -> None:
+    text = (
+        f"This will spend ε = {amount(config.epsilon)}, δ = {config.delta:g} from '{plain(config.account)}'. "
+        "Spending cannot be undone, even if you do not like the rows."
+    )
+    st.markdown(text if remaining is None else f"{text} Remaining after: {amount(remaining)}.")
+    yes, no = st.columns(2)
+    if yes.button(f"Spend {amount(config.epsilon)} and generate", type="primary", key="confirm-spend"):
+        held = draft()
+        held["run_id"] = application().start(config, table_id=held["table_id"], test_table_id=held["test_table_id"])
+        st.rerun()
+    if no.button("Not yet", key="confirm-not"):
+        st.rerun()
+
+
+def follow_run(run_id: str) -> None:
+    """Show where a run stands; the timer runs only while it moves."""
+    if application().run(run_id).state in _MOVING:
+        _moving(run_id)
+    else:
+        _standing(application().run(run_id))
+
+
+@st.fragment(run_every=1.0)
+@guarded
+def _moving(run_id: str) -> None:
+    run = application().run(run_id)
+    if run.state not in _MOVING:
+        # One run of the whole page: it draws the end without a timer.
+        st.rerun()
+    _title(run)
+    share = run.step / run.of if run.of else 0.0
+    words = "Waiting for a free place" if run.state == "queued" else _phase(run)
+    st.progress(min(max(share, 0.0), 1.0), text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}")
+    _losses(run)
+    st.caption("You can close this page. The run continues; find it under Generate → Runs.")
+    free = run.state == "queued"
+    words = "Cancel (nothing is spent yet)" if free else f"Stop the run (the {amount(run.epsilon)} stays spent)"
+    if st.button(words, key="cancel-run"):
+        application().cancel(run_id)
+
+
+def _standing(run: RunView) -> None:
+    _title(run)
+    if run.state in {"reported", "released"}:
+        st.success(f"Done in {_clock(run.elapsed_seconds)}{_device(run)}. The report is ready.")
+        if st.button("Continue to 5 Report", type="primary", key="continue-report"):
+            st.switch_page("pages/report.py")
+    elif run.state == "cancelled":
+        st.info(plain(run.message or "The run was cancelled."))
+        st.caption(_fate(run))
+    else:
+        st.error(plain(run.message or "The run stopped before its end."))
+        st.caption(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
+    _losses(run)
+
+
+def list_runs(runs: list[RunView]) -> None:
+    """List the runs about these people; one can be opened."""
+    if not runs:
+        st.caption("No run yet about these people.")
+        return
+    frame = pd.DataFrame(
+        {
+            "run": [run.run_id[:8] for run in runs],
+            "started": [run.created.strftime("%Y-%m-%d %H:%M") for run in runs],
+            "generator": [run.generator for run in runs],
+            "epsilon": [amount(run.epsilon) for run in runs],
+            "rows": [run.rows for run in runs],
+            "state": [STATES[run.state] for run in runs],
+        }
+    )
+    show_table(frame, alt="Runs about these people", key="runs")
+    names = {run.run_id: f"{run.run_id[:8]} · {run.generator} · {STATES[run.state]}" for run in runs}
+    choice, button = st.columns([3, 1], vertical_alignment="bottom")
+    chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
+    if button.button("Open this run", key="open-run"):
+        draft()["run_id"] = chosen
+        st.rerun()
+
+
+def _title(run: RunView) -> None:
+    st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}")
+
+
+def _phase(run: RunView) -> str:
+    words = run.phase or "Starting"
+    return f"{words}: step {run.step} of {run.of}" if run.of else words
+
+
+def _fate(run: RunView) -> str:
+    spent = f"The run had begun to read the rows, so the {amount(run.epsilon)} stays spent."
+    return spent if _was_spent(run) else "It had not begun to read the rows: nothing was spent."
+
+
+def _was_spent(run: RunView) -> bool:
+    states = [row.state for row in application().ledger_rows(run.account) if row.run_id == run.run_id]
+    return bool(states) and not any("free" in state for state in states)
+
+
+def _losses(run: RunView) -> None:
+    if len(run.losses) < 2:
+        return
+    stride = -(-len(run.losses) // MAXIMUM_POINTS)
+    steps, losses = list(range(0, len(run.losses), stride)), list(run.losses[::stride])
+    made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="loss"))
+    made.update_layout(height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="step", yaxis_title="loss")
+    twin = pd.DataFrame({"step": steps, "loss": losses})
+    show_plot(made, title="Fit to the noisy measurements: the loss reads no row", twin=twin, key="losses")
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 90 else f"{seconds // 60} min {seconds % 60} s"
+
+
+def _device(run: RunView) -> str:
+    return f" on {plain(run.device)}" if run.device else ""

@@ -1,0 +1,107 @@
+"""The last screen: four checks, three attestations by name, the seal, the download and the certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from pages.components.badges import badge
+from pages.components.session import application, draft
+from pages.components.words import amount, plain
+from synth.services.views import RunView
+
+__all__ = ["attest_and_seal", "certificate_summary", "checklist", "download", "how_to_verify"]
+
+CHECKS = (
+    ("Labelled as synthetic", "README.txt and the certificate say that every row is made, not real."),
+    (
+        "Disclosure",
+        "Every cell lies in the domain declared in step 2, identifiers are freshly made, and nothing that was read "
+        "from the rows without noise is in the bundle.",
+    ),
+    ("Structure", "Columns, types and formats are those of the declared schema."),
+    ("Documentation", "Schema, configuration, report, measurements and the line that makes the table again."),
+)
+ATTESTATIONS = (
+    "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
+    "What I declared public was typed from public knowledge, without looking at the rows.",
+    "I may share a table with this promise.",
+)
+
+
+def checklist(run: RunView) -> None:
+    """Show the four checks; the bundle is written only where all of them hold."""
+    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}, δ = {run.delta:g}")
+    with st.container(border=True):
+        st.markdown("**Checked for you, without reading the private table**")
+        for name, meaning in CHECKS:
+            st.markdown(f"✓ **{name}.** {meaning}")
+        badge("safe")
+        st.caption("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+
+
+def attest_and_seal(run_id: str) -> None:
+    """Ask for the attestations by name; then the release can be sealed."""
+    st.subheader("What only you can say")
+    demonstration = bool(draft()["demonstration"])
+    given = [
+        st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(ATTESTATIONS)
+    ]
+    name = st.text_input(
+        "Your name, printed in the certificate", "Demonstration" if demonstration else "", key="attested-by"
+    )
+    ready = all(given) and bool(name.strip())
+    if st.button("Seal release", type="primary", key="seal", disabled=not ready):
+        with st.spinner("Checking and sealing the bundle"):
+            application().release(run_id, attestations=ATTESTATIONS, attested_by=name.strip())
+        st.rerun()
+    if not ready:
+        st.caption("All three statements and a name are needed. The download opens after the seal.")
+
+
+def download(run_id: str) -> None:
+    """Offer the sealed bundle; the right to it is checked again when the button is pressed."""
+    st.download_button(
+        "Download the bundle (zip)",
+        # A callable: nothing is served before the press, and an unreleased run is refused inside.
+        data=lambda: application().bundle(run_id),
+        file_name=f"hermitage-{run_id[:8]}.zip",
+        mime="application/zip",
+        type="primary",
+        on_click="ignore",
+        key="download-bundle",
+    )
+
+
+def certificate_summary(run_id: str) -> None:
+    """Show what the certificate promises."""
+    certificate = application().certificate(run_id)
+    st.subheader("The certificate")
+    epsilon, delta, receipts = st.columns(3, border=True)
+    epsilon.metric("Epsilon", amount(float(certificate["epsilon"])))
+    epsilon.caption("Worked out from the receipts; rounded up.")
+    delta.metric("Delta", f"{float(certificate['delta']):g}")
+    delta.caption("The chance that the promise fails outright.")
+    receipts.metric("Receipts", len(certificate["receipts"]))
+    receipts.caption("One for each noisy question that was asked.")
+    st.markdown(f"**{plain(_unit(certificate))}**")
+    for assumption in certificate.get("assumptions", ()):
+        st.markdown(f"- {plain(assumption)}")
+
+
+def how_to_verify() -> None:
+    """Say how anybody checks the bundle, without this server."""
+    st.subheader("How anybody can check it")
+    st.markdown("With the package, offline; epsilon is worked out again from the receipts:")
+    st.code("python -m synth verify hermitage.zip", language="bash")
+    st.markdown("The same rows again, byte for byte, from the saved model:")
+    st.code("python -m synth replay hermitage.zip --out again", language="bash")
+    st.caption("Or give it to the third card on the Start page.")
+
+
+def _unit(certificate: dict[str, Any]) -> str:
+    unit = certificate.get("unit")
+    if isinstance(unit, dict):
+        return str(unit.get("sentence") or f"Protects one {unit.get('protects')}")
+    return str(unit or "")

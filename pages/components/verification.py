@@ -1,0 +1,33 @@
+"""Checking a bundle that somebody else made: nothing but the bundle is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from pages.components.session import application
+from pages.components.words import plain
+from synth.errors import SynthError
+
+__all__ = ["show_verdict", "verify_upload"]
+
+
+def verify_upload(uploaded: Any) -> dict[str, Any]:
+    """Check an uploaded bundle; the verdict is kept as plain values."""
+    try:
+        verdict = application().verify(uploaded.read())
+    except SynthError as error:
+        return {"ok": False, "lines": [str(error)]}
+    return {"ok": verdict.ok, "lines": list(verdict.lines)}
+
+
+def show_verdict(verdict: dict[str, Any]) -> None:
+    """Say whether the bundle is what it claims, and why."""
+    with st.container(border=True):
+        if verdict["ok"]:
+            st.success("This bundle is what its certificate says.")
+        else:
+            st.error("This bundle is not what its certificate says, or it cannot be read.")
+        for line in verdict["lines"]:
+            st.markdown(f"- {plain(line)}")

@@ -1,0 +1,72 @@
+"""2 Describe: what anyone could know without looking at the table."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.columns import errors_of_rows, notes_of_rows
+from pages.components.description import column_editor, domain_meter, preset_form
+from pages.components.draft import config_of, missing_answers
+from pages.components.guards import require
+from pages.components.people import task_questions, unit_questions
+from pages.components.session import draft, go
+from pages.components.words import plain
+from synth.config_file import config_to_yaml
+from synth.errors import SynthError
+
+st.title("Describe the table")
+require("table")
+held = draft()
+
+st.markdown(
+    "**Tell us what anyone could know without looking at this table. Whatever you type here will be published.**"
+)
+
+st.subheader("The people")
+unit_questions()
+
+st.subheader("The columns")
+st.caption("Bounds and categories start empty and are never read from the rows. Fill them from public knowledge.")
+preset_form()
+column_editor()
+for note in notes_of_rows(held["columns"]):
+    st.info(plain(note))
+domain_meter()
+
+st.subheader("What the rows are for")
+task_questions()
+
+problems = [*missing_answers(held), *errors_of_rows(held["columns"])]
+config = None
+if not problems:
+    try:
+        config = config_of(held)
+    except SynthError as error:
+        problems = [str(error)]
+
+st.divider()
+left, right = st.columns([1, 1], vertical_alignment="center")
+if left.button("Continue to 3 Budget", type="primary", key="continue-budget"):
+    if problems:
+        st.session_state["asked"] = True
+    else:
+        held["described"] = True
+        st.session_state.pop("asked", None)
+        go("budget")
+if config is not None:
+    right.download_button(
+        "Download this description (YAML)",
+        data=lambda: config_to_yaml(config.published()),
+        file_name="hermitage.yaml",
+        mime="application/yaml",
+        on_click="ignore",
+        key="download-description",
+        help="Holds only what you declared. Upload it with the next table, or give it to the command line.",
+    )
+held["described"] = held["described"] and not problems
+
+if problems and st.session_state.get("asked"):
+    for problem in problems:
+        st.error(plain(problem))
+elif problems:
+    st.caption(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")

@@ -1,0 +1,29 @@
+"""4 Generate: choose a generator, spend, and watch; a run goes on without the page."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.generators import generator_cards, options_form, output_form
+from pages.components.guards import require
+from pages.components.runs import confirm_and_start, follow_run, list_runs
+from pages.components.session import application, draft
+
+st.title("Generate rows")
+held = draft()
+
+if held["run_id"] is not None:
+    follow_run(held["run_id"])
+    st.divider()
+    st.subheader("Another run")
+
+require("table")
+require("description")
+
+generator_cards()
+options_form()
+output_form()
+confirm_and_start()
+
+st.subheader("Runs")
+list_runs(application().runs(held["account"]))

@@ -1,0 +1,24 @@
+"""6 Release: the checks, the attestations, the seal, and the download."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.guards import require
+from pages.components.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
+from pages.components.session import application, draft
+
+st.title("Release")
+require("run")
+require("report")
+run_id = draft()["run_id"]
+
+run = application().run(run_id)
+checklist(run)
+if run.state != "released":
+    attest_and_seal(run_id)
+else:
+    st.success("Sealed. This release can no longer change.")
+    download(run_id)
+    certificate_summary(run_id)
+    how_to_verify()

@@ -1,0 +1,55 @@
+"""Start: what this is, three ways in, and what it does not do."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.demonstration import open_demonstration
+from pages.components.session import forget_uploads, go, start_again, uploader_key
+from pages.components.verification import verify_upload
+
+NOT_PROMISED = (
+    "It is not legal advice.",
+    "It protects the people you name in step 2, not facts about groups: what is true of many will show.",
+    "It does not hide that the table exists, its column names, or anything you type as public.",
+    "Values outside the limits you declare are moved to the nearest limit.",
+    "Small tables give poor rows. The budget page says how poor before anything is spent.",
+)
+
+st.title("Turn a private table into rows you can share.")
+st.markdown(
+    "Declare what is public, choose a privacy budget, make synthetic rows, read the report, and leave with a table and "
+    "a certificate that anyone can check."
+)
+
+demonstration, begin, verify = st.columns(3, border=True)
+with demonstration:
+    st.subheader("Try with the demo table")
+    st.markdown("Nothing private: 20,000 simulated visits to a clinic network. Every page is ready, one click each.")
+    if st.button("Open the demo table", type="primary", key="open-demo"):
+        with st.spinner("Taking in the demo table"):
+            open_demonstration()
+        go("upload")
+with begin:
+    st.subheader("Start a release")
+    st.markdown("Upload a table. It is encrypted on this machine while it arrives, and never shown again.")
+    if st.button("Start with your own table", key="start-release"):
+        start_again()
+        go("upload")
+with verify:
+    st.subheader("Verify someone else's certificate")
+    st.markdown("Give the bundle you received. Epsilon is worked out again from its receipts.")
+    bundle = st.file_uploader("Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=200)
+
+if bundle is not None:
+    st.session_state["verdict"] = verify_upload(bundle)
+    forget_uploads()
+    st.rerun()
+
+if "verdict" in st.session_state:
+    from pages.components.verification import show_verdict
+
+    show_verdict(st.session_state["verdict"])
+
+st.subheader("What this does not do")
+st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))

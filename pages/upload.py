@@ -1,0 +1,24 @@
+"""1 Upload: whose table it is, then the file, straight into the encrypted store."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.intake import account_question, codebook_uploader, format_form, show_stored, table_uploader
+from pages.components.session import own_table
+
+st.title("Upload a table")
+
+table = own_table()
+if table is not None:
+    show_stored(table)
+else:
+    st.markdown(
+        "The file is encrypted while it arrives. Its rows are never shown: no preview, no chart, no smallest or "
+        "largest value."
+    )
+    account = account_question()
+    if account is not None:
+        format_form()
+        table_uploader(account)
+        codebook_uploader()
