@@ -2,7 +2,7 @@ r"""Exact samplers for integer noise and for private selection, given a stream o
 
 Nothing here rounds a probability. A coin that shows heads with probability exp(-x) compares a uniform number U with
 exp(-x); U is known to 64 bits, exp(-x) to about 2^-46 in float64, and only when the two lie within 2^-40 of each other
-is the comparison made again in rational arithmetic with as many further bits of U as it takes (``LazyUniform``).
+is the comparison made again in rational arithmetic with as many further bits of U as it takes (``lazy_uniform``).
 
 Sources: Canonne, Kamath and Steinke 2020, algorithms 2 and 3 (keys in ``docs/references.md``); proof notes in
 ``docs/proofs/samplers.md``.
@@ -11,18 +11,15 @@ Sources: Canonne, Kamath and Steinke 2020, algorithms 2 and 3 (keys in ``docs/re
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.lazy_uniform import LazyUniform, WordSource
 
 __all__ = [
     "MAXIMUM_SCALE",
-    "LazyUniform",
-    "WordSource",
     "discrete_gaussian",
     "discrete_laplace",
     "exponential_choice",
@@ -44,70 +41,6 @@ DOUBT = 2.0**-40
 _UNIT = 2.0**-64
 _BLOCK = 2**14
 _LOW_63_BITS = np.uint64(2**63 - 1)
-
-
-class WordSource(Protocol):
-    """A stream of independent uniform 64-bit words."""
-
-    def words(self, count: int) -> Words:
-        """Return the next ``count`` words, each uniform on 0 .. 2^64 - 1."""
-        ...
-
-
-class LazyUniform:
-    """A real number uniform on [0, 1) of which more bits are drawn only when a comparison needs them.
-
-    Parameters
-    ----------
-    word : int
-        The first 64 bits after the point.
-    source : WordSource
-        Where further bits come from.
-    """
-
-    __slots__ = ("_bits", "_source", "_value")
-
-    def __init__(self, word: int, source: WordSource) -> None:
-        self._value, self._bits, self._source = word, 64, source
-
-    def below_exp(self, numerator: int, denominator: int) -> bool:
-        """Tell whether the number is below exp(-numerator/denominator), exactly.
-
-        Parameters
-        ----------
-        numerator : int
-            At least 0.
-        denominator : int
-            At least 1.
-        """
-        if numerator == 0:
-            return True
-        while True:
-            low, high = _bounds_of_exp(numerator, denominator, self._bits)
-            if self._value + 1 <= low:
-                return True
-            if self._value >= high:
-                return False
-            self._value = (self._value << 64) | int(self._source.words(1)[0])
-            self._bits += 64
-
-
-def _bounds_of_exp(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
-    """Return integers around exp(-numerator/denominator) * 2^bits, at most two apart.
-
-    ``decimal`` rounds division in the direction asked for and ``exp`` to the nearest digit, so the true value lies
-    within one unit in the last place of what it prints.
-    """
-    digits = bits // 3 + 12
-    down, up = Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
-    smallest, largest = (context.divide(Decimal(numerator), Decimal(denominator)) for context in (down, up))
-    if smallest > bits:  # exp(-bits) < 2^-bits: nothing but zero is left, and exp of a huge number would be slow
-        return 0, 1
-    size = Decimal(2**bits)
-    exact = Context(prec=4 * digits)
-    low = exact.multiply(down.next_minus(down.exp(largest.copy_negate())), size)
-    high = exact.multiply(up.next_plus(up.exp(smallest.copy_negate())), size)
-    return math.floor(low), math.ceil(high)
 
 
 def discrete_laplace(source: WordSource, scale: int, size: int, *, doubt: float = DOUBT) -> Integers:
@@ -192,10 +125,7 @@ def _accepted(source: WordSource, scale: int, variance: int | None, count: int, 
     remainder, unbiased = _uniform(first, scale)
     multiple = _geometric(source, second, doubt)
     magnitude = remainder + multiple * scale
-    exponent = remainder / scale
-    if variance is not None:
-        exponent += (magnitude - variance / scale) ** 2 / float(2 * variance)
-    accept, unsure = _coins(third, exponent, doubt)
+    accept, unsure = _coins(third, _exponent(remainder, magnitude, scale, variance), doubt)
     for index in np.flatnonzero(unsure):
         accept[index] = LazyUniform(int(third[index]), source).below_exp(
             *_exact_exponent(int(remainder[index]), int(magnitude[index]), scale, variance)
@@ -212,6 +142,14 @@ def _uniform(words: Words, bound: int) -> tuple[Integers, Flags]:
     low_bits = (words & _LOW_63_BITS).view(np.int64)
     quotient = low_bits // bound
     return low_bits - quotient * bound, quotient < 2**63 // bound
+
+
+def _exponent(remainder: Integers, magnitude: Integers, scale: int, variance: int | None) -> NDArray[np.float64]:
+    """Return x of ``_accepted`` in float64; exp(-x) is off by less than 2^-46 (``docs/proofs/samplers.md``)."""
+    exponent = remainder / scale
+    if variance is not None:
+        exponent += (magnitude - variance / scale) ** 2 / float(2 * variance)
+    return exponent
 
 
 def _exact_exponent(remainder: int, magnitude: int, scale: int, variance: int | None) -> tuple[int, int]:
