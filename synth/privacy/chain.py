@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from synth.errors import LedgerError
@@ -85,17 +85,22 @@ def _same_cost(before: Charge, after: Charge) -> bool:
 
 
 def _first_link(account: Account) -> str:
-    facts = [account.id, account.name, account.neighbours.value, account.protects, int(account.created.timestamp())]
+    facts = {
+        "id": account.id,
+        "name": account.name,
+        "neighbours": account.neighbours,
+        "protects": account.protects,
+        "created": int(account.created.timestamp()),
+    }
     return hashlib.sha256(_canonical(facts)).hexdigest()
 
 
 def _digest(charge: Charge) -> str:
-    values = [getattr(charge, field.name) for field in fields(Charge) if field.name != "digest"]
-    return hashlib.sha256(
-        _canonical([v if not hasattr(v, "timestamp") else int(v.timestamp()) for v in values])
-    ).hexdigest()
+    facts = {field.name: getattr(charge, field.name) for field in fields(Charge) if field.name != "digest"}
+    facts["time"] = int(charge.time.timestamp())
+    return hashlib.sha256(_canonical(facts)).hexdigest()
 
 
-def _canonical(values: Sequence[object]) -> bytes:
+def _canonical(facts: Mapping[str, object]) -> bytes:
     # Floats are written by repr, which is exact; text is escaped, so no value can imitate another.
-    return json.dumps(list(values), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    return json.dumps(facts, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()

@@ -1,8 +1,8 @@
 """The ledger: what has been spent on a group of people, in rows that are only ever appended.
 
-A charge is *reserved* (one transaction that holds the account and checks its cap), then *spent* (durable before any row
-is read), then *released* or *failed-spent*. Only a reservation that never became spent is *freed*; nothing else is given
-back, because an answer cannot be taken back. A process that dies leaves its charge where it was, which counts.
+A charge is *reserved* (one transaction that holds the account and checks its cap), then *spent* (durable before any
+row is read), then *released* or *failed-spent*. Only a reservation that never became spent is *freed*; nothing else is
+given back, because an answer cannot be taken back. A process that dies leaves its charge where it was, which counts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Ledger:
         LedgerError
             If the account is frozen or its chain is broken.
         """
-        cost = Cost.of_budget(budget)
+        cost = Cost.of_budget(budget.epsilon, budget.delta)
         with self._store.writing() as connection:
             account, charges = self._locked(connection, account_id)
             _check_open(account)
@@ -79,8 +79,8 @@ class Ledger:
                 purpose=purpose,
                 who=who,
                 neighbours=budget.neighbours,
-                epsilon=budget.epsilon,
-                delta=budget.delta,
+                epsilon=float(budget.epsilon),
+                delta=float(budget.delta),
                 mu_squared_units=cost.mu_squared_units,
                 slack_units=cost.slack_units,
                 coordinates=cost.coordinates,
@@ -280,6 +280,8 @@ def _check_open(account: Account) -> None:
 
 
 def _check_neighbours(account: Account, budget: PrivacyBudget) -> None:
+    if account.neighbours is None:
+        raise PrivacyError(f"Nobody has said yet whom the account '{account.name}' protects. Describe its table first.")
     if budget.neighbours is not account.neighbours:
         raise PrivacyError(
             f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
@@ -295,7 +297,7 @@ def _spent(
     cost = Cost.of_charges(counted)
     if extra is not None:
         asked.append((extra.epsilon, extra.delta))
-        cost += Cost.of_budget(extra)
+        cost += Cost.of_budget(extra.epsilon, extra.delta)
     at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
     return Spent(
         cost=cost,

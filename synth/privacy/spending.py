@@ -1,7 +1,7 @@
 """What an account has spent, and what still fits under its cap.
 
-Amounts are kept and added as integers. Their worth comes from exact composition (:mod:`synth.privacy.accounting`), which
-holds when later questions are chosen by earlier answers and the sum is stopped at a cap.
+Amounts are kept and added as integers. Their worth comes from exact composition (:mod:`synth.privacy.accounting`),
+which holds when later questions are chosen by earlier answers and the sum is stopped at a cap.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from synth.privacy.accounting import (
     COORDINATE_ALLOWANCE,
     SLACK_ALLOWANCE,
     epsilon_of,
+    mu_of_budget,
     mu_squared_of,
     units_of,
 )
@@ -46,10 +47,10 @@ class Cost:
     charges: int = 0
 
     @classmethod
-    def of_budget(cls, budget: PrivacyBudget) -> Cost:
-        """Return the cost of a run that may spend the whole budget, discretisation allowances included."""
+    def of_budget(cls, epsilon: float, delta: float) -> Cost:
+        """Return the cost of a run that may spend all of (epsilon, delta), discretisation allowances included."""
         return cls(
-            mu_squared_units=units_of(budget.mu_squared),
+            mu_squared_units=units_of(mu_of_budget(epsilon, delta) ** 2),
             slack_units=fine_units_of(SLACK_ALLOWANCE),
             coordinates=COORDINATE_ALLOWANCE,
             charges=1,
@@ -108,7 +109,7 @@ class Spent:
     """What one account has spent, in full.
 
     ``epsilon`` is the exact (tight) total at ``delta``; ``simple_epsilon`` and ``simple_delta`` are plain sums of what
-    was asked for. ``releases`` counts the charges that led to a release, ``charges`` those that count towards the total.
+    was asked for. ``charges`` counts the charges that make up the total, ``releases`` those that led to a release.
     """
 
     cost: Cost
@@ -137,7 +138,7 @@ def check_cap(account: Account, before: Cost, budget: PrivacyBudget) -> None:
     """
     if account.epsilon_cap is None or account.delta_cap is None:
         return
-    after = before + Cost.of_budget(budget)
+    after = before + Cost.of_budget(budget.epsilon, budget.delta)
     if after.fits(epsilon=account.epsilon_cap, delta=account.delta_cap):
         return
     total = after.epsilon(account.delta_cap)
@@ -173,8 +174,7 @@ def largest_fit(account: Account, before: Cost, *, delta: float, at_most: float)
         return at_most
 
     def fits(hundredths: int) -> bool:
-        budget = PrivacyBudget(hundredths / 100, delta, account.neighbours)
-        return (before + Cost.of_budget(budget)).fits(epsilon=cap, delta=cap_delta)
+        return (before + Cost.of_budget(hundredths / 100, delta)).fits(epsilon=cap, delta=cap_delta)
 
     low, high = 0, math.floor(at_most * 100)
     while low < high:

@@ -278,7 +278,7 @@ class Vault:
 
 
 class _Fingerprint:
-    """A keyed hash of a table's bytes that survives a change of line endings, a byte-order mark and blank lines at the end.
+    """A keyed hash of a table's bytes, blind to line endings, a byte-order mark and blank lines at the end.
 
     Keyed, because a bare hash would let anybody who has seen the hash confirm a guess of the table.
     """

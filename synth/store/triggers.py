@@ -11,7 +11,8 @@ __all__ = ["APPEND_ONLY", "create_triggers"]
 
 APPEND_ONLY = ("charges", "events", "releases")
 
-FIXED_ACCOUNT_COLUMNS = ("id", "name", "neighbours", "protects", "created")
+FIXED_COLUMNS = ("id", "name", "created")
+DECIDED_ONCE_COLUMNS = ("neighbours", "protects", "unit")
 
 
 def create_triggers(connection: Connection) -> None:
@@ -41,7 +42,7 @@ def _sqlite() -> list[str]:
             f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         )
     statements += [
-        f"CREATE TRIGGER accounts_fixed BEFORE UPDATE OF {', '.join(FIXED_ACCOUNT_COLUMNS)} ON accounts "
+        f"CREATE TRIGGER accounts_fixed BEFORE UPDATE ON accounts WHEN {_account_rewritten('IS NOT')} "
         "BEGIN SELECT RAISE(ABORT, 'an account is fixed'); END",
         "CREATE TRIGGER accounts_no_delete BEFORE DELETE ON accounts "
         "BEGIN SELECT RAISE(ABORT, 'an account stays'); END",
@@ -61,9 +62,15 @@ def _postgresql() -> list[str]:
         for table in APPEND_ONLY
     ]
     statements += [
-        f"CREATE TRIGGER accounts_fixed BEFORE UPDATE OF {', '.join(FIXED_ACCOUNT_COLUMNS)} ON accounts "
-        "FOR EACH STATEMENT EXECUTE FUNCTION hermitage_refuse()",
+        "CREATE TRIGGER accounts_fixed BEFORE UPDATE ON accounts FOR EACH ROW "
+        f"WHEN ({_account_rewritten('IS DISTINCT FROM')}) EXECUTE FUNCTION hermitage_refuse()",
         "CREATE TRIGGER accounts_stay BEFORE DELETE OR TRUNCATE ON accounts "
         "FOR EACH STATEMENT EXECUTE FUNCTION hermitage_refuse()",
     ]
     return statements
+
+
+def _account_rewritten(differs: str) -> str:
+    fixed = [f"NEW.{column} {differs} OLD.{column}" for column in FIXED_COLUMNS]
+    decided = [f"(OLD.{column} IS NOT NULL AND NEW.{column} {differs} OLD.{column})" for column in DECIDED_ONCE_COLUMNS]
+    return " OR ".join(fixed + decided)
