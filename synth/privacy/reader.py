@@ -1,0 +1,150 @@
+"""Tables read in a process of their own: bytes go in over a pipe, codes come out.
+
+The program itself never parses a table. A file that is broken, hostile or too large ends a process with little memory
+and little time, and leaves one sentence without a cell in it. No byte of the table touches a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.codes import Codes, code_dtype
+from synth.config import TableFormat
+from synth.encoding import CellCounts
+from synth.privacy.reader_asker import ask
+from synth.privacy.reader_guess import ColumnKind, kind_by_name
+from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits, Request
+from synth.schema import ModelledColumn, Schema
+
+__all__ = ["EncodedTable", "Header", "ReaderLimits", "inspect_header", "read_codes"]
+
+_NO_KEY = bytes(16)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EncodedTable:
+    """The rows of a private table as codes; it stays inside ``synth.privacy``.
+
+    ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
+    column. ``counts`` tells the owner how many cells of a column did not arrive as declared.
+    """
+
+    codes: Codes
+    unit_hashes: npt.NDArray[np.uint8] | None
+    n_rows: int
+    counts: dict[str, CellCounts]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a file says about its columns.
+
+    ``kinds_by_name`` are guessed from names alone; ``kinds`` also from cells and ``n_rows`` is exact, so both are for
+    the owner only.
+    """
+
+    names: tuple[str, ...]
+    kinds_by_name: tuple[ColumnKind | None, ...]
+    kinds: tuple[ColumnKind, ...]
+    n_rows: int
+
+
+def read_codes(
+    open_stream: Callable[[], BinaryIO],
+    form: TableFormat,
+    schema: Schema,
+    *,
+    undeclared: Literal["refuse", "drop"] = "refuse",
+    limits: ReaderLimits | None = None,
+    key: bytes = _NO_KEY,
+) -> EncodedTable:
+    """Read a table into codes.
+
+    Parameters
+    ----------
+    open_stream : callable
+        Opens the file; the stream is closed here. Where it can seek, Parquet is read by ranges and never held whole.
+    form : TableFormat
+        How cells are written.
+    schema : Schema
+        What is declared.
+    undeclared : {"refuse", "drop"}
+        What to do with a column that is not declared.
+    limits : ReaderLimits, optional
+        What is refused, and how much of the machine may be used.
+    key : bytes
+        Key of the hashes of unit ids, at most 64 bytes; kept with the account.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read as the declared table, in one sentence without a cell.
+    """
+    request = Request(
+        format=form,
+        limits=limits or ReaderLimits(),
+        columns=schema.columns,
+        id_column=schema.unit.id_column,
+        drop_undeclared=undeclared == "drop",
+        key=key,
+    )
+    collected = _Collected(schema.modelled, with_hashes=schema.unit.id_column is not None)
+    with open_stream() as stream:
+        end = ask(stream, request, collected.add)
+    return collected.table(end)
+
+
+def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None) -> Header:
+    """Read the names of a table's columns, guess their kinds, and count its rows.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read to its end as a table.
+    """
+    end = ask(stream, Request(format=form or TableFormat(), limits=limits or ReaderLimits()), None)
+    names = tuple(end["names"])
+    return Header(names, tuple(map(kind_by_name, names)), tuple(end["kinds"]), int(end["rows"]))
+
+
+class _Collected:
+    """Batches of codes on their way to whole columns."""
+
+    def __init__(self, columns: tuple[ModelledColumn, ...], *, with_hashes: bool) -> None:
+        self._columns = columns
+        self._pieces: list[list[npt.NDArray[Any]]] = [[] for _ in columns]
+        self._hashes: list[npt.NDArray[np.uint8]] | None = [] if with_hashes else None
+
+    def add(self, body: bytes) -> None:
+        rows = int.from_bytes(body[:8], "little")
+        place = 8
+        for column, pieces in zip(self._columns, self._pieces, strict=True):
+            kind = code_dtype(column.size)
+            codes = np.frombuffer(body, dtype=kind, count=rows, offset=place)
+            if codes.size and int(codes.max()) >= column.size:
+                raise ValueError
+            pieces.append(codes.copy())
+            place += rows * kind.itemsize
+        if self._hashes is not None:
+            hashes = np.frombuffer(body, dtype=np.uint8, count=rows * HASH_BYTES, offset=place)
+            self._hashes.append(hashes.reshape(rows, HASH_BYTES).copy())
+
+    def table(self, end: dict[str, Any]) -> EncodedTable:
+        codes: Codes = {}
+        for column, pieces in zip(self._columns, self._pieces, strict=True):
+            codes[column.name] = np.concatenate(pieces)
+            pieces.clear()
+        counts = {name: CellCounts(*values) for name, values in end["counts"].items()}
+        hashes = None if self._hashes is None else np.concatenate(self._hashes)
+        return EncodedTable(codes=codes, unit_hashes=hashes, n_rows=int(end["rows"]), counts=counts)
+
+
+if __name__ == "__main__":
+    from synth.privacy.reader_process import main
+
+    raise SystemExit(main())

@@ -1,0 +1,93 @@
+"""Names in a file against declared names: which column of the file is which, or one sentence why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from synth.codes import guarded
+from synth.config import TableFormat
+from synth.errors import TableError
+from synth.privacy.reader_pipes import Request
+from synth.schema import DropColumn
+
+__all__ = ["check_names", "check_width", "places_of", "shown"]
+
+_INDEX = re.compile(r"__index_level_\d+__")
+_NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
+
+
+def shown(name: str) -> str:
+    """Return a column's name as it may stand in a sentence: short, on one line."""
+    plain = "".join(character if character.isprintable() else " " for character in name)
+    return plain if len(plain) <= 60 else f"{plain[:57]}..."
+
+
+def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
+    """Refuse blank and repeated names.
+
+    Raises
+    ------
+    TableError
+        Names a repeated column only where the first row is surely a header: it may be a row of private cells.
+    """
+    for place, name in enumerate(names, start=1):
+        if not name.strip():
+            raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
+    surely_header = not any(_NUMBER.fullmatch(name) for name in names)
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if name in first:
+            if name in declared or surely_header:
+                raise TableError(f"Two columns are called '{shown(name)}'. Give each column its own name.")
+            raise TableError(
+                f"Columns {first[name]} and {place} have the same name. Give each column its own name; if the "
+                "first row is not a header, say so with 'header: false' and 'names'."
+            )
+        first[name] = place
+
+
+def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
+    """Return where each column that is kept lies in the file: the modelled ones and the one that names the unit.
+
+    Raises
+    ------
+    TableError
+        If a declared column is not in the file, or the file has one that is not declared.
+    """
+    columns = request.columns or ()
+    declared = [column.name for column in columns]
+    check_names(names, declared=declared)
+    printed = {guarded(name): name for name in declared}
+    place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
+    absent = [column.name for column in columns if column.name not in place_of and not isinstance(column, DropColumn)]
+    if absent and not any(name in place_of for name in declared):
+        raise TableError(
+            "The first row of the table names none of the declared columns. If the table has no header, say so with "
+            "'header: false' and 'names'."
+        )
+    if absent:
+        raise TableError(
+            f"The table has no column '{shown(absent[0])}', which is declared{_and_more(absent)}. Add it, or take "
+            "it out of the declaration."
+        )
+    undeclared = [name for name in place_of if name not in declared and not _INDEX.fullmatch(name)]
+    if undeclared and not request.drop_undeclared:
+        raise TableError(
+            f"The table has a column '{shown(undeclared[0])}' that is not declared{_and_more(undeclared)}. Declare it "
+            "(type: drop leaves it out), or set 'undeclared: drop'."
+        )
+    return {name: place for name, place in place_of.items() if name in declared}
+
+
+def check_width(fields: int, form: TableFormat) -> None:
+    """Refuse a table without a header whose first row has another number of fields than ``names`` lists."""
+    names = form.names or ()
+    if fields != len(names):
+        raise TableError(
+            f"The first row has {fields:,} fields; 'names' lists {len(names):,} columns. Check the format."
+        )
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1:,} more)" if len(names) > 1 else ""

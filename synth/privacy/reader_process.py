@@ -1,0 +1,180 @@
+"""The parsing process: untrusted bytes in, codes out, with little memory, little time and nothing to say about cells.
+
+It opens no file, writes no file, and prints nothing; whatever goes wrong inside leaves as one sentence of ours or as
+a dead process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import resource
+import sys
+from dataclasses import astuple
+from json import dumps
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from synth.cells import texts_of
+from synth.encoding import CellCounts, encode_cells
+from synth.errors import InputError, TableError
+from synth.privacy.reader_batches import Batches, open_batches, too_many_rows
+from synth.privacy.reader_columns import check_names, places_of
+from synth.privacy.reader_guess import guess_kinds
+from synth.privacy.reader_pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
+from synth.privacy.reader_text import open_bytes, size_text, too_large
+from synth.schema import ModelledColumn
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Read one request and its file from standard input, and answer on standard output."""
+    answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    questions = sys.stdin.buffer
+    request = read_request(questions)
+    _limit_resources(request)
+    try:
+        _answer(request, questions, answers)
+    except InputError as error:
+        _refuse(answers, type(error).__name__, str(error))
+    except MemoryError:
+        memory = size_text(request.limits.memory_bytes)
+        _refuse(
+            answers,
+            "TableError",
+            f"Reading the table needs more memory than the {memory} allowed. Save it as CSV, or as Parquet with "
+            "smaller row groups.",
+        )
+    except Exception:  # its text may quote a cell
+        _refuse(answers, "TableError", "The table could not be read. Save it as plain CSV and try again.")
+    return 0
+
+
+def _limit_resources(request: Request) -> None:
+    limits = request.limits
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 1))
+
+
+def _refuse(answers: BinaryIO, kind: str, sentence: str) -> None:
+    write_frame(answers, b"E", dumps({"type": kind, "text": sentence}).encode())
+
+
+def _answer(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
+    asked = None if request.size is None else _AskedRanges(questions, answers, request.size)
+    if asked is not None and asked.size() > request.limits.input_bytes:
+        raise too_large("The file", request.limits.input_bytes)
+    bytes_in = questions if asked is None else asked
+    source = open_bytes(bytes_in, request.limits)
+    batches = open_batches(source, request.format, request.limits, ranges=asked)
+    if request.columns is None:
+        _describe(request, batches, answers)
+    else:
+        _encode(request, batches, answers)
+
+
+class _AskedRanges(io.RawIOBase):
+    """A file of which the asker sends the ranges that are wanted, so that it is never held whole."""
+
+    def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._questions = questions
+        self._answers = answers
+        self._size = size
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = start + offset
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def size(self) -> int:
+        return self._size
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._size - self._place)
+        wanted = left if size < 0 else min(size, left)
+        if wanted == 0:
+            return b""
+        write_frame(self._answers, b"R", self._place.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
+        data = read_exactly(self._questions, wanted)
+        self._place += wanted
+        return data
+
+
+def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
+    columns = [column for column in request.columns or () if isinstance(column, ModelledColumn)]
+    place_of = places_of(batches.names, request)
+    wanted = [column.name for column in columns]
+    if request.id_column is not None:
+        wanted.append(request.id_column)
+    counts = dict.fromkeys((column.name for column in columns), CellCounts())
+    rows = 0
+    form = request.format
+    for cells in batches.read([place_of[name] for name in wanted]):
+        rows += len(cells[0])
+        if rows > request.limits.rows:
+            raise too_many_rows(request.limits)
+        parts = []
+        for column, values in zip(columns, cells, strict=False):
+            encoded = encode_cells(column, values, missing=form.missing, strip=form.strip)
+            counts[column.name] += encoded.counts
+            parts.append(encoded.codes.data.cast("B"))
+        if request.id_column is not None:
+            parts.append(_unit_hashes(cells[-1], request).data.cast("B"))
+        write_frame(answers, b"B", len(cells[0]).to_bytes(8, "little"), *parts)
+    _check_rows(rows, request)
+    body = {"rows": rows, "counts": {name: astuple(count) for name, count in counts.items()}}
+    write_frame(answers, b"Z", dumps(body).encode())
+
+
+def _check_rows(rows: int, request: Request) -> None:
+    if rows == 0:
+        raise TableError("The table has a header but no rows. Send the whole table.")
+
+
+def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
+    """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
+    array = cells if pa.types.is_dictionary(cells.type) else texts_of(cells).dictionary_encode()
+    texts = texts_of(array.dictionary)
+    if request.format.strip:
+        texts = pc.utf8_trim_whitespace(texts)
+    nothing = bytes(HASH_BYTES)
+    hashes = [
+        nothing
+        if text is None or text in request.format.missing
+        else hashlib.blake2b(text.encode(), digest_size=HASH_BYTES, key=request.key, person=b"unit").digest()
+        for text in texts.to_pylist()
+    ]
+    table = np.frombuffer(b"".join([*hashes, nothing]), dtype=np.uint8).reshape(-1, HASH_BYTES)
+    index = pc.fill_null(array.indices.cast(pa.int64()), len(hashes)).to_numpy(zero_copy_only=False)
+    chosen: npt.NDArray[np.uint8] = table[index]
+    return chosen
+
+
+def _describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
+    check_names(batches.names)
+    seen, rows = guess_kinds(batches, request)
+    body = {"names": batches.names, "kinds": seen, "rows": rows}
+    write_frame(answers, b"Z", dumps(body).encode())
