@@ -5,17 +5,19 @@ Arrays are plain ``.npy`` members without pickle; ``index`` is a JSON text that 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.descriptions import describe, from_description
+from synth.privacy.features import FeatureMap
 from synth.privacy.receipt import Receipt, Release
 
 __all__ = ["measurements_from_bytes", "measurements_to_bytes"]
@@ -33,10 +35,9 @@ class _Arrays:
         self.by_name: dict[str, NDArray[Any]] = {}
         self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
-    def name_of(self, array: NDArray[Any] | None) -> str | None:
-        if array is None:
-            return None
-        key = (array.dtype.str, array.shape, array.tobytes())
+    def add(self, array: NDArray[Any]) -> str:
+        """Keep an array and return the name under which it is kept."""
+        key = (array.dtype.str, array.shape, hashlib.sha256(np.ascontiguousarray(array)).digest())
         if key not in self._names:
             self._names[key] = f"table_{len(self._names):04d}"
             self.by_name[self._names[key]] = array
@@ -56,12 +57,14 @@ def measurements_to_bytes(releases: Sequence[Release]) -> bytes:
     for place, release in enumerate(releases):
         name = f"answer_{place:04d}"
         arrays.by_name[name] = np.asarray(release.value, dtype="<f8")
+        question, tables = _described(release)
         entries.append(
             {
                 "answer": name,
                 "noise_scale": release.receipt.noise_scale,
                 "receipt": release.receipt.to_dict(),
-                "question": _describe(release.feature_map, arrays),
+                "question": question,
+                "tables": {key: arrays.add(table) for key, table in tables.items()},
             }
         )
     index = json.dumps({"format": _FORMAT, "releases": entries}, sort_keys=True, ensure_ascii=True, allow_nan=False)
@@ -111,7 +114,14 @@ def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Re
     receipt = Receipt.from_dict(entry["receipt"])
     if entry["noise_scale"] != receipt.noise_scale:
         raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
-    return Release(receipt, arrays[entry["answer"]], _remake(entry["question"], arrays))
+    tables = {str(key): arrays[name] for key, name in entry["tables"].items()}
+    return Release(receipt, arrays[entry["answer"]], from_description(entry["question"], tables))
+
+
+def _described(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    if not isinstance(release.feature_map, FeatureMap):
+        raise PrivacyError(f"The question '{release.receipt.query}' is not a feature map of the closed set.")
+    return describe(release.feature_map)
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, maximum_numbers: int | None) -> NDArray[Any]:
@@ -129,68 +139,3 @@ def _read_array(archive: zipfile.ZipFile, name: str, maximum_numbers: int | None
     with archive.open(f"{name}.npy") as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     return array
-
-
-def _describe(question: object, arrays: _Arrays) -> dict[str, Any]:
-    if isinstance(question, OneHot):
-        bins = [arrays.name_of(one) for one in question.bins]
-        return {"map": "one_hot", "columns": list(question.columns), "sizes": list(question.sizes), "bins": bins}
-    if isinstance(question, Lookup):
-        table, bins_name = arrays.name_of(question.table), arrays.name_of(question.bins)
-        return {"map": "lookup", "column": question.column, "table": table, "bins": bins_name}
-    if isinstance(question, Fourier):
-        places = [arrays.name_of(one) for one in question.positions]
-        frequencies = arrays.name_of(question.frequencies)
-        return {"map": "fourier", "columns": list(question.columns), "positions": places, "frequencies": frequencies}
-    if isinstance(question, Stack):
-        parts = [_describe(part, arrays) for part in question.parts]
-        return {"map": "stack", "parts": parts, "weights": list(question.weights)}
-    if isinstance(question, Product):
-        return {"map": "product", "factors": [_describe(factor, arrays) for factor in question.factors]}
-    if isinstance(question, Constant):
-        return {"map": "constant"}
-    raise PrivacyError("A question outside the closed set of feature maps cannot be written.")
-
-
-def _remake(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FeatureMap:
-    return _MAKERS[body["map"]](body, arrays)
-
-
-def _optional(name: str | None, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
-    return None if name is None else arrays[name]
-
-
-def _one_hot(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> OneHot:
-    bins = tuple(_optional(name, arrays) for name in body["bins"])
-    return OneHot(tuple(map(str, body["columns"])), bins, tuple(map(int, body["sizes"])))
-
-
-def _lookup(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Lookup:
-    return Lookup(str(body["column"]), arrays[body["table"]], _optional(body["bins"], arrays))
-
-
-def _fourier(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fourier:
-    places = tuple(arrays[name] for name in body["positions"])
-    return Fourier(tuple(map(str, body["columns"])), places, arrays[body["frequencies"]])
-
-
-def _stack(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Stack:
-    return Stack(tuple(_remake(part, arrays) for part in body["parts"]), tuple(map(float, body["weights"])))
-
-
-def _product(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Product:
-    return Product(tuple(_remake(factor, arrays) for factor in body["factors"]))
-
-
-def _constant(body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Constant:
-    return Constant()
-
-
-_MAKERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], FeatureMap]] = {
-    "one_hot": _one_hot,
-    "lookup": _lookup,
-    "fourier": _fourier,
-    "stack": _stack,
-    "product": _product,
-    "constant": _constant,
-}

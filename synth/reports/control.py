@@ -1,0 +1,81 @@
+"""The independent control: rows that have the right columns, as far as noise allows, and nothing else.
+
+It is what a table costs nothing to make once its one-way tables are known, so every other table must beat it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.places import places_of
+from synth.generators.sampling import project_to_simplex, rounded_counts
+from synth.schema import ModelledColumn
+
+__all__ = ["PUBLIC_BINS", "OneWay", "coarse_bins", "independent_rows"]
+
+PUBLIC_BINS = 32
+"""Bins into which a number's or date's declared range is put where one bin per code would be mostly noise."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneWay:
+    """Counts of one column, over bins of its codes.
+
+    ``bins`` has shape (column size,), the bin of every code; ``counts`` has shape (n_bins,), in rows, and may be noisy.
+    """
+
+    bins: NDArray[np.int32]
+    counts: NDArray[np.float64]
+
+
+def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
+    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes stay by themselves.
+
+    Returns
+    -------
+    array of shape (column.size,), int32
+    """
+    places = places_of(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
+    bins = places.bins
+    return np.arange(column.size, dtype=np.int32) if bins is None else bins
+
+
+def independent_rows(tables: Sequence[OneWay], *, n_rows: int, seed: int) -> list[NDArray[np.int64]]:
+    """Draw rows whose columns follow noisy one-way tables and are unrelated to each other.
+
+    Parameters
+    ----------
+    tables : sequence of OneWay
+        One for each column; negative counts are allowed.
+    n_rows : int
+        Rows to draw, at least 1.
+    seed : int
+        Public.
+
+    Returns
+    -------
+    list of arrays of shape (n_rows,), int64
+        Codes, one array per column; inside a bin every code is as likely.
+    """
+    random = np.random.default_rng([seed, len(tables)])
+    rows = []
+    for table in tables:
+        total = max(float(table.counts.sum()), 1.0)
+        drawn = np.repeat(
+            np.arange(len(table.counts)), rounded_counts(project_to_simplex(table.counts / total), n_rows, random)
+        )
+        codes = _codes_inside(table.bins, drawn, random)
+        rows.append(random.permutation(codes))
+    return rows
+
+
+def _codes_inside(bins: NDArray[np.int32], drawn: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    order = np.argsort(bins, kind="stable")
+    width = np.bincount(bins, minlength=int(drawn.max(initial=0)) + 1)
+    first = np.concatenate([[0], np.cumsum(width)[:-1]])
+    inside = (random.random(len(drawn)) * width[drawn]).astype(np.int64)
+    return np.asarray(order[first[drawn] + np.minimum(inside, width[drawn] - 1)])
