@@ -1,9 +1,9 @@
 r"""What receipts are worth: one currency, mu^2, and its exchange into (epsilon, delta).
 
 A mechanism is mu-GDP when telling two neighbouring tables apart is at least as hard as telling N(0, 1) from N(mu, 1)
-(Dong, Roth and Su 2022). Squares of mu add, also when later questions are chosen by earlier answers and a filter stops
-at a cap (Smith and Thakurta 2022). Every cost becomes a mu, sums are kept in whole units, and the exact curve of the
-Gaussian mechanism (Balle and Wang 2018, theorem 8) turns the sum into epsilon and delta.
+(Dong 2022). Squares of mu add, also when later questions are chosen by earlier answers and a filter stops
+at a cap (Smith 2022). Every cost becomes a mu, sums are kept in whole units, and the exact curve of the
+Gaussian mechanism (Balle 2018, equation 6) turns the sum into epsilon and delta.
 
 Noise on a grid is not quite Gaussian. With c the sum of 6 d / n over releases of d coordinates and integer variance n,
 and D the coordinates altogether, a promise (epsilon, delta) of Gaussians becomes, for every tail t >= 12

@@ -1,7 +1,7 @@
 r"""What no attacker can exceed, in the words of odds, advantage and true-positive rate.
 
-Any (epsilon, delta) promise bounds how well anybody tells a member from a non-member (Kairouz, Oh and Viswanath 2017);
-a release that is known to be mu-GDP is bounded more tightly (Dong, Roth and Su 2022, equation 6).
+Any (epsilon, delta) promise bounds how well anybody tells a member from a non-member (Kairouz 2017);
+a release that is known to be mu-GDP is bounded more tightly (Dong 2022, equation 6).
 """
 
 from __future__ import annotations

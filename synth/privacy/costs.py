@@ -81,7 +81,9 @@ def mu_of_exponential(parameter: float) -> float:
 def exponential_of_mu(mu: float) -> float:
     """Return the largest parameter e, less a relative 1e-9, whose ``mu_of_exponential`` is at most ``mu``."""
     _require_positive("mu", mu)
-    parameter = 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - _MARGIN)
+    # the same two ways round as in mu_of_exponential
+    exact = 4 * math.atanh(math.erf(mu / math.sqrt(8))) if mu < 2 else 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
+    parameter = exact * (1 - _MARGIN)
     while mu_of_exponential(parameter) > mu:
         parameter *= 1 - _MARGIN
     return parameter

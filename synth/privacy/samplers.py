@@ -4,7 +4,7 @@ Nothing here rounds a probability. A coin that shows heads with probability exp(
 exp(-x); U is known to 64 bits, exp(-x) to about 2^-46 in float64, and only when the two lie within 2^-40 of each other
 is the comparison made again in rational arithmetic with as many further bits of U as it takes (``lazy_uniform``).
 
-Sources: Canonne, Kamath and Steinke 2020, algorithms 2 and 3 (keys in ``docs/references.md``); proof notes in
+Sources: Canonne 2020, algorithms 2 and 3 (keys in ``docs/references.md``); proof notes in
 ``docs/proofs/samplers.md``.
 """
 
