@@ -1,0 +1,84 @@
+"""Old answers, asked again: another model can be fitted to the measurements of a run at no further cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from synth.errors import PrivacyError
+from synth.privacy.answers import RowCount
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.descriptions import same_map
+from synth.privacy.features import FeatureMap
+from synth.privacy.receipt import Release
+from synth.privacy.selection import Candidate, Selection
+from synth.schema import Neighbours, Schema
+
+__all__ = ["RecordedSession"]
+
+
+class RecordedSession:
+    """Repeats the answers of an earlier session, by the name of the question; knows no rows.
+
+    Parameters
+    ----------
+    schema : Schema
+    budget : PrivacyBudget
+        What the earlier session was given.
+    rows : RowCount
+        What the earlier session said about the number of rows.
+    releases, selections : iterable
+        Its answers.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        budget: PrivacyBudget,
+        *,
+        rows: RowCount,
+        releases: Iterable[Release] = (),
+        selections: Iterable[Selection] = (),
+    ) -> None:
+        self.schema, self.budget, self.rows = schema, budget, rows
+        self.remaining_share = 1.0
+        self._releases = {release.receipt.query: release for release in releases}
+        self._selections = {selection.receipt.query: selection for selection in selections}
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The change of the table that was hidden."""
+        return self.budget.neighbours
+
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+        """Return the recorded answer; ``share`` and ``source`` are not used.
+
+        Raises
+        ------
+        PrivacyError
+            If the question was never asked, or was asked with another map.
+        """
+        release = self._releases.get(query)
+        if release is None:
+            raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
+        if not same_map(release.feature_map, feature_map):
+            raise PrivacyError(f"'{query}' was asked with another feature map; use the options of the recorded run.")
+        return release
+
+    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
+        """Return the recorded choice; ``share`` and ``source`` are not used.
+
+        Raises
+        ------
+        PrivacyError
+            If the question was never asked, or with other candidates.
+        """
+        selection = self._selections.get(query)
+        if selection is None:
+            raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
+        if len(candidates) != selection.receipt.dimension:
+            raise PrivacyError(f"'{query}' was asked with other candidates; use the options of the recorded run.")
+        return Selection(selection.receipt, selection.index, candidates[selection.index])
+
+    def part(self, share: float) -> RecordedSession:
+        """Return the same recorded answers; nothing is charged."""
+        return self

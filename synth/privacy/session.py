@@ -1,0 +1,311 @@
+"""The questions: the only way from private rows to anything else.
+
+A session owns a table and a budget. Every question is planned from public data alone (map, schema, share), charged, and
+only then read from the rows, summed exactly and noised. Nothing is ever given back. A generator receives a session, or
+a ``RecordedSession`` that repeats old answers, and no other object that knows about rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from synth.errors import BudgetExceededError, PrivacyError
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE
+from synth.privacy.answers import ROW_COUNT_QUERY, AnswerSource, RowCount
+from synth.privacy.bounds import Bound
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.calibration import plan_gaussian
+from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
+from synth.privacy.counting import Rows
+from synth.privacy.features import Constant, FeatureMap
+from synth.privacy.noise import NoiseSource, SystemNoise
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.recorded_session import RecordedSession
+from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
+from synth.privacy.sums import exact_sum
+from synth.privacy.terms import terms_of
+from synth.privacy.validation import check_fits
+from synth.schema import Neighbours, PrivacyUnit, Schema
+
+if TYPE_CHECKING:
+    from synth.privacy.table import PrivateTable
+
+__all__ = ["AnswerSource", "Candidate", "PrivateSession", "RecordedSession", "RowCount", "Selection"]
+
+ROUNDED_DOWN = 1 - 2.0**-40
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What a session and its parts have answered so far."""
+
+    receipts: list[Receipt] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+    selections: list[Selection] = field(default_factory=list)
+    queries: set[str] = field(default_factory=set)
+    coordinates: int = 0
+
+
+class PrivateSession:
+    """Answers questions about private rows with noise and a receipt.
+
+    Parameters
+    ----------
+    table : PrivateTable
+        The rows; nobody gets them back out of a session.
+    budget : PrivacyBudget
+        All that may be spent, under the relation that the schema's row-count rule asks for.
+    noise : NoiseSource, optional
+        For tests; any but the default makes receipts that say they are not private.
+    device : str
+        "auto", "cpu" or "cuda": where large sums are worked out; changes no answer.
+
+    Raises
+    ------
+    PrivacyError
+        If the budget's relation is not the schema's.
+    """
+
+    __slots__ = ("_device", "_noise", "_record", "_root_units", "_spent_units", "_table", "_units", "budget")
+
+    def __init__(
+        self, table: PrivateTable, budget: PrivacyBudget, *, noise: NoiseSource | None = None, device: str = "cpu"
+    ) -> None:
+        if budget.neighbours is not table.schema.neighbours:
+            raise PrivacyError(
+                f"The budget hides '{budget.neighbours.value}', the schema's row_count asks for "
+                f"'{table.schema.neighbours.value}'; use the same for both."
+            )
+        self._table = table
+        self.budget = budget
+        self._noise: NoiseSource = SystemNoise() if noise is None else noise
+        self._device = _resolved(device)
+        self._record = _Record()
+        self._units = self._root_units = math.floor(budget.mu_squared / MU_UNIT)
+        self._spent_units = 0
+
+    @property
+    def schema(self) -> Schema:
+        """The declared table."""
+        return self._table.schema
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The change of the table that is hidden."""
+        return self.budget.neighbours
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """Receipts of every answered question, in order, those of all parts included."""
+        return tuple(self._record.receipts)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Every noisy sum, in order, those of all parts included."""
+        return tuple(self._record.releases)
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Every private selection, in order, those of all parts included."""
+        return tuple(self._record.selections)
+
+    @property
+    def remaining_share(self) -> float:
+        """Part of this session's budget that is left, from 0 to 1."""
+        return (self._units - self._spent_units) / self._units
+
+    @property
+    def rows(self) -> RowCount:
+        """Number of rows: exact where it is public, else as ``count_rows`` measured it.
+
+        Raises
+        ------
+        PrivacyError
+            If the number is private and has not been measured.
+        """
+        if self.schema.rows_are_public:
+            return RowCount(float(self._table._rows), 0.0, public=True)
+        for release in self._record.releases:
+            if release.receipt.query == ROW_COUNT_QUERY:
+                return RowCount(max(float(release.value[0]), 1.0), release.noise_std, public=False)
+        raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
+
+    def part(self, share: float) -> PrivateSession:
+        """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
+        view = object.__new__(PrivateSession)
+        view._table, view.budget, view._noise, view._device = self._table, self.budget, self._noise, self._device
+        view._record, view._root_units, view._spent_units = self._record, self._root_units, 0
+        view._units = self._affordable(share)
+        self._spent_units += view._units
+        return view
+
+    def count_rows(self, *, share: float, source: str = "number of rows") -> Release:
+        """Measure the number of rows, where it is private; answers ``rows`` from then on."""
+        return self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
+
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+        """Add up a feature map over all rows and add discrete Gaussian noise.
+
+        Parameters
+        ----------
+        feature_map : FeatureMap
+            What to add up; a lookup, one-hot, Fourier map, constant, stack or product.
+        share : float
+            Part of this session's whole budget to spend, in mu^2; above 0, at most ``remaining_share``.
+        query : str
+            Name of the question, different from every earlier one.
+        source : str
+            Who asks.
+
+        Returns
+        -------
+        Release
+            The noisy sum in the shape of the map, with its receipt and the map.
+
+        Raises
+        ------
+        BudgetExceededError
+            If less than ``share`` is left. No row has been read then.
+        PrivacyError
+            If the map does not fit the schema or no grid carries the noise. Nothing is spent then.
+        """
+        check_fits(feature_map, self.schema)
+        terms = terms_of(feature_map)
+        units = self._affordable(share)
+        slack = SLACK_ALLOWANCE * units / self._root_units
+        plan = plan_gaussian(terms, self._between_neighbours, units=units, slack=slack)
+        self._open(query, units, coordinates=feature_map.dimension)
+        sums = exact_sum(terms, self._rows(), half_bits=plan.half_bits, device=self._device)
+        noisy = sums + self._noise.gaussian(plan.variance, sums.size)
+        receipt = self._receipt(
+            mechanism="discrete_gaussian",
+            query=query,
+            source=source,
+            sensitivity=plan.sensitivity,
+            noise_scale=plan.noise_std,
+            dimension=sums.size,
+            grid=plan.grid,
+            mu_squared_units=plan.units,
+            slack=plan.slack,
+        )
+        release = Release(receipt, noisy.astype(np.float64).reshape(feature_map.shape) * plan.grid, feature_map)
+        self._record.releases.append(release)
+        return release
+
+    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
+        """Choose, by the exponential mechanism, the candidate whose table describes the rows worst.
+
+        Parameters
+        ----------
+        candidates : sequence of Candidate
+            At least one; the score is weight * |histogram - table|_1 - penalty, with the largest weight scaled to 1.
+        share : float
+            Part of this session's whole budget to spend, in mu^2; above 0, at most ``remaining_share``.
+        query, source : str
+            As in ``noisy_sum``.
+
+        Returns
+        -------
+        Selection
+            The chosen candidate, its index and the receipt; scores stay here.
+        """
+        if not candidates:
+            raise PrivacyError("A selection needs at least one candidate.")
+        for candidate in candidates:
+            check_fits(candidate.one_hot, self.schema)
+        units = self._affordable(share)
+        parameter = exponential_of_mu(math.sqrt(units * MU_UNIT) * ROUNDED_DOWN)
+        # One row changes one count by 1; replacing it changes two.
+        sensitivity = self._between_neighbours(Bound(norm=1.0, diameter=2.0))
+        rate = Fraction(parameter) / (2 * Fraction(sensitivity)) * Fraction(SCORE_STEP)
+        self._open(query, units)
+        scores = scores_of(candidates, self._rows())
+        index = self._noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
+        receipt = self._receipt(
+            mechanism="exponential",
+            query=query,
+            source=source,
+            sensitivity=sensitivity,
+            noise_scale=parameter,
+            dimension=len(candidates),
+            grid=SCORE_STEP,
+            mu_squared_units=units_of(mu_of_exponential(parameter) ** 2),
+        )
+        selection = Selection(receipt, index, candidates[index])
+        self._record.selections.append(selection)
+        return selection
+
+    def _between_neighbours(self, row: Bound) -> float:
+        """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
+
+        A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
+        """
+        m, replace = self.schema.unit.rows_per_unit, self.neighbours is Neighbours.REPLACE
+        return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
+
+    def _affordable(self, share: float) -> int:
+        """Return ``share`` of the budget in units of mu^2, or refuse."""
+        if not 0 < share <= 1:
+            raise PrivacyError(f"share must be above 0 and at most 1, got {share}.")
+        units = math.floor(self._units * Fraction(share))
+        if units < 1:
+            raise PrivacyError(f"A share of {share:.3g} is less than the smallest unit of privacy loss.")
+        if units > self._units - self._spent_units:
+            raise BudgetExceededError(
+                f"The question asks for {share:.6g} of this session's budget; {self.remaining_share:.6g} is left."
+            )
+        return units
+
+    def _open(self, query: str, units: int, *, coordinates: int = 0) -> None:
+        """Charge a question before its rows are read; there is no way back."""
+        if query in self._record.queries:
+            raise PrivacyError(f"A question called '{query}' was asked before; give every question a name of its own.")
+        if self._record.coordinates + coordinates > COORDINATE_ALLOWANCE:
+            raise PrivacyError(f"A run may ask for at most {COORDINATE_ALLOWANCE:,} noisy numbers altogether.")
+        self._record.queries.add(query)
+        self._record.coordinates += coordinates
+        self._spent_units += units
+
+    def _rows(self) -> Rows:
+        return Rows(lambda name: self._table._codes((name,))[name], self._table._rows)
+
+    def _receipt(self, *, slack: float = 0.0, **values: Any) -> Receipt:
+        unit = self.schema.unit
+        receipt = Receipt(
+            sequence=len(self._record.receipts),
+            neighbours=self.neighbours,
+            protects=unit.protects,
+            rows_per_unit=unit.rows_per_unit,
+            slack=slack,
+            private=self._noise.private,
+            assumptions=() if unit.id_column is not None else (_declared_cap(unit),),
+            **values,
+        )
+        self._record.receipts.append(receipt)
+        return receipt
+
+    def __repr__(self) -> str:
+        return f"PrivateSession({self.budget}, remaining_share={self.remaining_share:.4g})"
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("A session cannot be copied, pickled or sent to another process.")
+
+
+def _declared_cap(unit: PrivacyUnit) -> str:
+    rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+    return f"No {unit.protects} has more than {rows}: declared by the owner, not enforced, as no id column is declared."
+
+
+def _resolved(device: str) -> str:
+    if device not in {"auto", "cpu", "cuda"}:
+        raise PrivacyError(f"device must be auto, cpu or cuda, got {device}.")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device

@@ -1,0 +1,91 @@
+r"""Exact sums of feature maps over rows, as whole numbers of a public grid step.
+
+Counts are whole numbers and tables are whole numbers of steps, so a sum of one table's features is histogram times
+table in int64. Products of tables and Fourier features are in ``products`` and ``fourier_sums``. Nothing depends on
+the order of rows, on block sizes or on the device.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_index, rows_by_cell
+from synth.privacy.fourier_sums import VALUE_BITS, add_rows
+from synth.privacy.leaves import Fourier
+from synth.privacy.products import product_sums
+from synth.privacy.terms import Term
+
+__all__ = ["exact_sum"]
+
+MAXIMUM_HISTOGRAM = 2**24
+"""Cells of one table of counts; larger ones are counted in parts."""
+
+FOURIER_ROWS = 2**16
+"""Rows whose positions are held as float32 at a time."""
+
+
+def exact_sum(terms: Sequence[Term], rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
+    """Add up a map over all rows.
+
+    Parameters
+    ----------
+    terms : sequence of Term
+        The map, written out as blocks.
+    rows : Rows
+        The private rows.
+    half_bits : int
+        Bits of each side of a product of tables, 10 to 18; the grid step is 2^-(2 half_bits).
+    device : str
+        "cpu" or "cuda"; changes the time, never the result.
+
+    Returns
+    -------
+    array of shape (dimension,), int64
+        The sum in grid steps.
+    """
+    answer = np.zeros(sum(term.places.size for term in terms), dtype=np.int64)
+    for term in terms:
+        answer[term.places] = term.arranged(_sum_of_term(term, rows, half_bits, device))
+    return answer
+
+
+def _sum_of_term(term: Term, rows: Rows, half_bits: int, device: str) -> NDArray[np.int64]:
+    """Return one block's sums, shape (n_cells, other features)."""
+    cells = tuple(axis for leaf in term.cells for axis in axes_of(leaf))
+    if term.fourier is not None:
+        steps = math.floor(term.weight * term.fourier.scale * 2.0 ** (2 * half_bits - VALUE_BITS))
+        return _fourier_sums(term.fourier, rows, cells, device) * steps
+    if len(term.tables) > 1:
+        return product_sums(term, rows, cells, half_bits=half_bits, device=device)
+    if term.tables:
+        table = np.trunc(term.tables[0].table * term.weight * 2.0 ** (2 * half_bits)).astype(np.int64)
+        return _table_sums(table, rows, cells, axes_of(term.tables[0])[0])
+    return joint_counts(rows, cells)[:, None] * math.floor(term.weight * 2.0 ** (2 * half_bits))
+
+
+def _table_sums(table: NDArray[np.int64], rows: Rows, cells: tuple[Axis, ...], looked_up: Axis) -> NDArray[np.int64]:
+    n_cells = math.prod(axis.size for axis in cells)
+    if n_cells * len(table) <= MAXIMUM_HISTOGRAM:
+        return joint_counts(rows, (*cells, looked_up)).reshape(n_cells, len(table)) @ table
+    sums = np.zeros((n_cells, table.shape[1]), dtype=np.int64)
+    bins = joint_index(rows, (looked_up,))
+    for cell, places in rows_by_cell(rows, cells):
+        sums[cell] = np.bincount(bins[places], minlength=len(table)) @ table
+    return sums
+
+
+def _fourier_sums(fourier: Fourier, rows: Rows, cells: tuple[Axis, ...], device: str) -> NDArray[np.int64]:
+    sums = np.zeros((math.prod(axis.size for axis in cells), fourier.dimension), dtype=np.int64)
+    tables = [positions.astype(np.float32) for positions in fourier.positions]
+    for cell, places in rows_by_cell(rows, cells):
+        codes = [rows.column(name)[places] for name in fourier.columns]
+        for start in range(0, len(codes[0]), FOURIER_ROWS):
+            block = [table[column[start : start + FOURIER_ROWS]] for table, column in zip(tables, codes, strict=True)]
+            positions = torch.from_numpy(np.stack(block, axis=1)).to(device)
+            sums[cell] += add_rows(positions, fourier.frequencies).reshape(-1)
+    return sums

@@ -1,0 +1,48 @@
+"""Whether a question speaks of the declared table: checked before anything is spent or read."""
+
+from __future__ import annotations
+
+from synth.errors import PrivacyError
+from synth.privacy.features import FeatureMap, Product, Stack
+from synth.privacy.leaves import Constant, Leaf, Lookup, OneHot
+from synth.schema import Schema
+
+__all__ = ["check_fits"]
+
+
+def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
+    """Refuse a map that does not have an entry for every code of its columns.
+
+    Raises
+    ------
+    PrivacyError
+        If the map is not of the closed set or was made for another table.
+    SchemaError
+        If it names a column that is not modelled.
+    """
+    if isinstance(feature_map, Stack):
+        for part in feature_map.parts:
+            check_fits(part, schema)
+    elif isinstance(feature_map, Product):
+        for factor in feature_map.factors:
+            check_fits(factor, schema)
+    elif isinstance(feature_map, Leaf):
+        for column, size in _sizes(feature_map):
+            declared = schema.modelled_column(column).size
+            if size != declared:
+                raise PrivacyError(
+                    f"The question knows {size} codes of '{column}', which has {declared}; make it from this schema."
+                )
+    else:
+        raise PrivacyError("A question must be a feature map: Lookup, OneHot, Fourier, Constant, Stack or Product.")
+
+
+def _sizes(leaf: Leaf) -> list[tuple[str, int]]:
+    """Return the columns of a leaf with the number of codes it has an entry for."""
+    if isinstance(leaf, Constant):
+        return []
+    if isinstance(leaf, Lookup):
+        return [(leaf.column, len(leaf.table) if leaf.bins is None else len(leaf.bins))]
+    if isinstance(leaf, OneHot):
+        return list(zip(leaf.columns, leaf.sizes, strict=True))
+    return [(column, len(places)) for column, places in zip(leaf.columns, leaf.positions, strict=True)]
