@@ -19,7 +19,7 @@ from synth.errors import LedgerError, PrivacyError
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.chain import LedgerHead
-from synth.privacy.spending import Cost, Spent, check_cap, largest_fit
+from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
 from synth.store import Account, Charge, ChargeState, EventKind, RunState, Store, now
 
 __all__ = ["CHOSEN_AFTER_LOOKING", "SEEN_ELSEWHERE", "Ledger", "LedgerHead", "Spent"]
@@ -69,29 +69,13 @@ class Ledger:
             account, charges = self._locked(connection, account_id)
             _check_open(account)
             _check_neighbours(account, budget)
-            check_cap(account, Cost.of_charges(_latest(charges)), budget)
-            charge = Charge(
-                account_id=account_id,
-                position=0,
-                charge_id=str(uuid4()),
-                run_id=run_id,
-                state=ChargeState.RESERVED,
-                purpose=purpose,
-                who=who,
-                neighbours=budget.neighbours,
-                epsilon=float(budget.epsilon),
-                delta=float(budget.delta),
-                mu_squared_units=cost.mu_squared_units,
-                slack_units=cost.slack_units,
-                coordinates=cost.coordinates,
-                additive_delta_units=cost.additive_delta_units,
-                accountant=f"mu^2, autodp {version('autodp')}",
-                certificate_id=None,
-                time=now(),
-                previous="",
-                digest="",
-            )
-            return self._append(connection, account, charges, charge)
+            before = Cost.of_charges(_latest(charges))
+            if stays_within_cap(account, before + cost):
+                return self._append(
+                    connection, account, charges, _reservation(account, run_id, budget, cost, purpose=purpose, who=who)
+                )
+        # Worked out after the transaction: saying what would fit takes longer than others should wait.
+        raise over_cap_error(account, before, budget)
 
     def spend(self, charge: Charge) -> Charge:
         """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
@@ -177,14 +161,14 @@ class Ledger:
         with self._store.reading() as connection:
             account = self._store.accounts.read(connection, account_id)
             charges = _latest(self._store.charges.of_account(connection, account_id))
-        return _spent(account, charges, delta)
+        return Spent.of(account, charges, delta=delta)
 
     def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
         """Return what the account will have spent once this budget is charged as well; nothing is written."""
         with self._store.reading() as connection:
             account = self._store.accounts.read(connection, account_id)
             charges = _latest(self._store.charges.of_account(connection, account_id))
-        return _spent(account, charges, None, extra=budget)
+        return Spent.of(account, charges, extra=budget)
 
     def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
         """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
@@ -289,24 +273,25 @@ def _check_neighbours(account: Account, budget: PrivacyBudget) -> None:
         )
 
 
-def _spent(
-    account: Account, charges: Sequence[Charge], delta: float | None, extra: PrivacyBudget | None = None
-) -> Spent:
-    counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
-    asked = [(charge.epsilon, charge.delta) for charge in counted]
-    cost = Cost.of_charges(counted)
-    if extra is not None:
-        asked.append((extra.epsilon, extra.delta))
-        cost += Cost.of_budget(extra.epsilon, extra.delta)
-    at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
-    return Spent(
-        cost=cost,
-        epsilon=cost.epsilon(at) if asked else 0.0,
-        delta=at,
-        simple_epsilon=sum(e for e, _ in asked),
-        simple_delta=sum(d for _, d in asked),
-        charges=len(asked),
-        releases=sum(charge.state is ChargeState.RELEASED for charge in counted),
-        epsilon_cap=account.epsilon_cap,
-        delta_cap=account.delta_cap,
+def _reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost, *, purpose: str, who: str) -> Charge:
+    return Charge(
+        account_id=account.id,
+        position=0,
+        charge_id=str(uuid4()),
+        run_id=run_id,
+        state=ChargeState.RESERVED,
+        purpose=purpose,
+        who=who,
+        neighbours=budget.neighbours,
+        epsilon=float(budget.epsilon),
+        delta=float(budget.delta),
+        mu_squared_units=cost.mu_squared_units,
+        slack_units=cost.slack_units,
+        coordinates=cost.coordinates,
+        additive_delta_units=cost.additive_delta_units,
+        accountant=f"mu^2, autodp {version('autodp')}",
+        certificate_id=None,
+        time=now(),
+        previous="",
+        digest="",
     )

@@ -22,7 +22,7 @@ from synth.privacy.accounting import (
 from synth.privacy.budget import PrivacyBudget
 from synth.store import Account, Charge, ChargeState
 
-__all__ = ["FINE_UNIT", "Cost", "Spent", "check_cap", "fine_units_of", "largest_fit"]
+__all__ = ["FINE_UNIT", "Cost", "Spent", "fine_units_of", "largest_fit", "over_cap_error", "stays_within_cap"]
 
 FINE_UNIT = 2.0**-60
 """Slack and additive delta are whole multiples of this, rounded up."""
@@ -122,26 +122,63 @@ class Spent:
     epsilon_cap: float | None
     delta_cap: float | None
 
+    @classmethod
+    def of(
+        cls,
+        account: Account,
+        charges: Iterable[Charge],
+        *,
+        delta: float | None = None,
+        extra: PrivacyBudget | None = None,
+    ) -> Spent:
+        """Add up an account's charges, and one more budget where it is given.
+
+        Parameters
+        ----------
+        account : Account
+        charges : iterable of Charge
+            The latest row of each.
+        delta : float, optional
+            At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
+        extra : PrivacyBudget, optional
+        """
+        counted = [charge for charge in charges if charge.state is not ChargeState.FREED]
+        asked = [(charge.epsilon, charge.delta) for charge in counted]
+        cost = Cost.of_charges(counted)
+        if extra is not None:
+            asked.append((extra.epsilon, extra.delta))
+            cost += Cost.of_budget(extra.epsilon, extra.delta)
+        at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
+        return cls(
+            cost=cost,
+            epsilon=cost.epsilon(at),
+            delta=at,
+            simple_epsilon=math.fsum(e for e, _ in asked),
+            simple_delta=math.fsum(d for _, d in asked),
+            charges=len(asked),
+            releases=sum(charge.state is ChargeState.RELEASED for charge in counted),
+            epsilon_cap=account.epsilon_cap,
+            delta_cap=account.delta_cap,
+        )
+
     @property
     def epsilon_left(self) -> float | None:
         """Cap less total, never negative; None without a cap. A guide only: exact composition is not a plain sum."""
         return None if self.epsilon_cap is None else max(0.0, self.epsilon_cap - self.epsilon)
 
 
-def check_cap(account: Account, before: Cost, budget: PrivacyBudget) -> None:
-    """Refuse a budget that would bring the account over its cap.
-
-    Raises
-    ------
-    BudgetExceededError
-        With the total it would reach, the cap, and what would fit.
-    """
+def stays_within_cap(account: Account, total: Cost) -> bool:
+    """Whether an account may have spent this much; always true without a cap."""
     if account.epsilon_cap is None or account.delta_cap is None:
-        return
-    after = before + Cost.of_budget(budget.epsilon, budget.delta)
-    if after.fits(epsilon=account.epsilon_cap, delta=account.delta_cap):
-        return
-    total = after.epsilon(account.delta_cap)
+        return True
+    return total.fits(epsilon=account.epsilon_cap, delta=account.delta_cap)
+
+
+def over_cap_error(account: Account, before: Cost, budget: PrivacyBudget) -> BudgetExceededError:
+    """Return the refusal of a budget: the total it would reach, the cap, and what would fit."""
+    if account.epsilon_cap is None or account.delta_cap is None:
+        raise ValueError("An account without a cap refuses no budget.")
+    total = (before + Cost.of_budget(budget.epsilon, budget.delta)).epsilon(account.delta_cap)
     reached = f"bring the total to {_rounded_up(total)}" if math.isfinite(total) else "break the limit on delta"
     fit = largest_fit(account, before, delta=budget.delta, at_most=budget.epsilon)
     remedy = (
@@ -149,7 +186,7 @@ def check_cap(account: Account, before: Cost, budget: PrivacyBudget) -> None:
         if fit is not None
         else "Nothing more fits; ask for a higher limit."
     )
-    raise BudgetExceededError(
+    return BudgetExceededError(
         f"This would {reached}. The limit for account '{account.name}' is {account.epsilon_cap:.2f} "
         f"at delta {account.delta_cap:g}. {remedy}"
     )

@@ -1,0 +1,171 @@
+"""The engine of one machine: a detached process per run, slots and a queue in the store, and no daemon of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+
+from synth.jobs import processes
+from synth.jobs.engine import Capacity
+from synth.jobs.machine import MACHINE_GPUS, available_gpus, cores, this_host
+from synth.privacy.ledger import Ledger
+from synth.store import ChargeState, Run, RunState, Store, now
+
+__all__ = ["WORKER_COMMAND", "LocalEngine"]
+
+WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
+
+LEASE_BEATS = 4
+"""Heartbeats that a worker on another machine may miss before it is taken for dead."""
+
+START_GRACE = timedelta(seconds=60)
+"""How long a slot may be taken without a process, between the row and the start."""
+
+CANCEL_GRACE = timedelta(seconds=10)
+"""How long a worker may take to notice that it is cancelled before it is killed."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class LocalEngine:
+    """Runs jobs on this machine.
+
+    It looks after the queue whenever it is used: on submit, on cancel, on every question for a state, and at the end
+    of every worker. Any engine over the same store sees the same runs, so nothing is lost when the app restarts.
+    A worker that died is noticed by its (number, time of birth), its run fails, its charge stays spent if it was
+    spent, and it is never started again.
+
+    Parameters
+    ----------
+    store : Store
+    command : sequence of str
+        What is run with the job's id as last argument.
+    gpus : sequence of str, optional
+        Names of the GPUs to hand out; by default what this machine has.
+    per_owner : int
+        Runs of one owner at once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        command: Sequence[str] = WORKER_COMMAND,
+        gpus: Sequence[str] | None = None,
+        per_owner: int = 1,
+    ) -> None:
+        self._store = store
+        self._settings = store.settings
+        self._ledger = Ledger(store)
+        self._command = tuple(command)
+        self._gpus = tuple(available_gpus() if gpus is None else gpus)
+        self._per_owner = per_owner
+        self._slots = max(1, self._settings.job_slots)
+        self._host = this_host()
+
+    def submit(self, job_id: str, *, gpus: int = 0, cpus: int = 0) -> str:
+        """Put a planned run into the queue, and start it if there is room."""
+        self._store.queue.put(job_id, gpus=gpus, cpus=cpus)
+        self.tend()
+        return job_id
+
+    def state(self, handle: str) -> RunState:
+        """Return where the run stands, after tending the queue."""
+        self.tend()
+        return self._store.runs[handle].state
+
+    def cancel(self, handle: str) -> RunState:
+        """Stop a run: one that waits is freed of charge, one that works is asked to stop and stays spent."""
+        waiting = (RunState.PLANNED, RunState.QUEUED)
+        message = "The run was cancelled before it began. Nothing was spent."
+        if self._store.runs.move(handle, RunState.CANCELLED, message=message, only_from=waiting):
+            self._ledger.settle(handle)
+        else:
+            self._store.runs.request_cancel(handle)
+        return self.state(handle)
+
+    def capacity(self) -> Capacity:
+        """Return how much of this machine is taken."""
+        busy = sum(run.host == self._host for run in self._store.queue.active())
+        return Capacity(
+            slots=self._slots,
+            busy=busy,
+            waiting=len(self._store.queue.waiting()),
+            gpus=len(self._gpus),
+            threads=self._threads(0),
+        )
+
+    def tend(self) -> None:
+        """Close the runs whose worker died, and start queued ones while there is room."""
+        for run in self._store.queue.active():
+            if self._is_lost(run):
+                self._close_lost(run)
+        while (run_to_start := self._next()) is not None:
+            self._start(run_to_start)
+
+    def recover(self) -> None:
+        """Tend the queue after a restart of the app, and free the reservations of runs that will never begin."""
+        self.tend()
+        self._ledger.recover()
+
+    def _next(self) -> Run | None:
+        return self._store.queue.take(host=self._host, slots=self._slots, gpus=self._gpus, per_owner=self._per_owner)
+
+    def _start(self, run: Run) -> None:
+        try:
+            pid, born = processes.start((*self._command, run.id), environment=self._environment(run))
+        except OSError:
+            self._end(run, "The worker could not be started.")
+            return
+        self._store.queue.note_process(run.id, pid=pid, pid_created=born)
+
+    def _environment(self, run: Run) -> dict[str, str]:
+        threads = str(self._threads(run.cpus))
+        return {
+            **os.environ,
+            **dict.fromkeys(THREAD_VARIABLES, threads),
+            "HERMITAGE_HOME": str(self._settings.home),
+            "DATABASE_URL": self._settings.database_url,
+            "HERMITAGE_JOB_SLOTS": str(self._slots),
+            "HERMITAGE_THREADS": threads,
+            MACHINE_GPUS: ",".join(self._gpus),
+            "CUDA_VISIBLE_DEVICES": run.gpu or "",
+        }
+
+    def _threads(self, wanted: int) -> int:
+        return wanted or self._settings.threads or max(1, cores() // self._slots)
+
+    def _is_lost(self, run: Run) -> bool:
+        if run.host != self._host:
+            lease = timedelta(seconds=LEASE_BEATS * self._settings.heartbeat_seconds)
+            return run.heartbeat is None or now() - run.heartbeat > lease
+        if run.pid is None or run.pid_created is None:
+            return run.started is None or now() - run.started > START_GRACE
+        if not processes.is_alive(run.pid, run.pid_created):
+            return True
+        if run.cancel_requested is not None and now() - run.cancel_requested > CANCEL_GRACE:
+            processes.kill(run.pid, run.pid_created)
+            return True
+        return False
+
+    def _close_lost(self, run: Run) -> None:
+        current = self._store.runs[run.id]  # it may have ended by itself since it was read
+        if not current.is_active:
+            return
+        if current.cancel_requested is not None:
+            self._end(current, "The run was cancelled.", RunState.CANCELLED)
+        else:
+            self._end(current, "The worker stopped without a word, for example because memory ran out.")
+
+    def _end(self, run: Run, message: str, state: RunState = RunState.FAILED) -> None:
+        # The charge first: if this process dies in between, the next one finds the run still open and repeats it.
+        charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
+        stays = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
+        consequence = (
+            "It had begun to read the rows, so what it was charged stays spent. It is not started again by itself."
+            if stays
+            else "Nothing was spent. Start a new run."
+        )
+        self._store.runs.move(run.id, state, message=f"{message} {consequence}")

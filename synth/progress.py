@@ -1,0 +1,127 @@
+"""How a long calculation says where it is, and hears that it should stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from synth.errors import RunCancelledError
+
+__all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress"]
+
+UPDATE_SECONDS = 0.5
+MAXIMUM_LOSSES = 256
+
+
+class Progress(Protocol):
+    """What a service or a generator reports to.
+
+    Phases, steps and their number follow from the configuration alone. A loss may be reported only where it is
+    post-processing, that is computed from noisy answers.
+    """
+
+    def phase(self, name: str) -> None:
+        """Begin a phase; its steps count from 0."""
+        ...
+
+    def step(self, k: int, of: int) -> None:
+        """Say that ``k`` of ``of`` steps are done; raises RunCancelledError when the run was cancelled."""
+        ...
+
+    def loss(self, value: float) -> None:
+        """Report one post-processing loss."""
+        ...
+
+    def check_cancelled(self) -> None:
+        """Raise RunCancelledError when the run was cancelled."""
+        ...
+
+
+class NullProgress:
+    """Progress that nobody watches and nobody stops."""
+
+    def phase(self, name: str) -> None:
+        """Do nothing."""
+
+    def step(self, k: int, of: int) -> None:
+        """Do nothing."""
+
+    def loss(self, value: float) -> None:
+        """Do nothing."""
+
+    def check_cancelled(self) -> None:
+        """Do nothing."""
+
+
+class ProgressSink(Protocol):
+    """Where stored progress goes: the runs of the store."""
+
+    def note_progress(self, run_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
+        """Record progress; return whether the run should go on."""
+        ...
+
+
+class StoredProgress:
+    """Progress written to a run's row, at most twice a second, so that watching it costs nothing.
+
+    Parameters
+    ----------
+    sink : ProgressSink
+    run_id : str
+    interval : float
+        Least seconds between two writes; a new phase is always written.
+    clock : callable
+        Monotonic seconds; a test passes its own.
+    """
+
+    def __init__(
+        self,
+        sink: ProgressSink,
+        run_id: str,
+        *,
+        interval: float = UPDATE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sink = sink
+        self._run_id = run_id
+        self._interval = interval
+        self._clock = clock
+        self._written = -float("inf")
+        self._phase, self._step, self._steps = "", 0, 0
+        self._losses: list[float] = []
+        self._stride, self._skipped = 1, 0
+
+    def phase(self, name: str) -> None:
+        """Begin a phase and write it at once."""
+        self._phase, self._step, self._steps = name, 0, 0
+        self._write()
+
+    def step(self, k: int, of: int) -> None:
+        """Note a step; it is written when the last write is long enough ago."""
+        self._step, self._steps = k, of
+        self.check_cancelled()
+
+    def loss(self, value: float) -> None:
+        """Note a loss; a long curve keeps every second, fourth, ... point, so that its row stays small."""
+        self._skipped += 1
+        if self._skipped < self._stride:
+            return
+        self._skipped = 0
+        self._losses.append(float(value))
+        if len(self._losses) >= MAXIMUM_LOSSES:
+            self._losses = self._losses[1::2]
+            self._stride *= 2
+
+    def check_cancelled(self) -> None:
+        """Write what is new, if it is time, and stop if the run was cancelled."""
+        if self._clock() - self._written >= self._interval:
+            self._write()
+
+    def _write(self) -> None:
+        self._written = self._clock()
+        goes_on = self._sink.note_progress(
+            self._run_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
+        )
+        if not goes_on:
+            raise RunCancelledError("The run was cancelled.")
