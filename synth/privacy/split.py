@@ -1,0 +1,148 @@
+"""Which rows of a unit are kept, and which units are held out: keyed, so that it is the same in every later run.
+
+Both are decided for each unit by a keyed hash of its id, never by what other units bring:
+
+- at most ``rows_per_unit`` rows of an id are kept, those with the smallest hash of (id, occurrence), where occurrence
+  is the place of a row among the rows of its id. Adding or removing an id changes no other id's rows.
+- Where the number of units is private (add/remove), each unit is held out by its own independent coin: adding one unit
+  leaves every other on its side, and neither size is public. A split of fixed size would turn "one unit added" into
+  "one unit swapped".
+- Where the number of units is public (replace-one), the units with the smallest hashes are held out, exactly
+  round(share * units) of them. Replacing one unit replaces at most one unit on each side.
+
+The hash is AES of (AES of the id's hash) XOR a number: a block-cipher MAC of two blocks, a pseudo-random function that
+hashes millions of rows in a second.
+
+Without an id column the place of a row in the table stands for its id. The key is drawn independently of the rows, so
+places give independent coins. Where a unit may have several such rows, the number of rows is not public, and each row
+has a coin of its own under either relation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+__all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes"]
+
+HASH_BYTES = 16
+_Hashes = npt.NDArray[np.uint8]
+_Mask = npt.NDArray[np.bool_]
+
+
+def hash_key(account_key: bytes) -> bytes:
+    """Return the key (32 bytes) with which the ids of an account's units are hashed while a table is read."""
+    return _purpose_key(account_key, b"unit ids")
+
+
+def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -> _Mask:
+    """Choose at most ``rows_per_unit`` rows of every id.
+
+    Parameters
+    ----------
+    unit_hashes : array of shape (n_rows, 16)
+        The keyed hash of each row's id, in the order of the table; rows without an id share one hash and so one unit.
+    rows_per_unit : int
+        The declared cap, at least 1.
+    account_key : bytes
+        The account's secret.
+
+    Returns
+    -------
+    array of bool of shape (n_rows,)
+    """
+    unit, occurrence = _units_and_occurrences(unit_hashes)
+    crowded = np.bincount(unit)[unit] > rows_per_unit
+    rows = np.flatnonzero(crowded)
+    ranks = _keyed_ranks(unit_hashes[rows], occurrence[rows], _purpose_key(account_key, b"kept rows"))
+    order = np.lexsort((ranks, unit[rows]))
+    kept = ~crowded
+    kept[rows[order]] = _places_in_groups(unit[rows[order]]) < rows_per_unit
+    return kept
+
+
+def held_out_rows(unit_hashes: _Hashes, *, share: float, exact: bool, account_key: bytes) -> _Mask:
+    """Choose the rows of the units that no generator may see.
+
+    Parameters
+    ----------
+    unit_hashes : array of shape (n_rows, 16)
+        As in :func:`kept_rows`, or :func:`place_hashes` where a row is a unit.
+    share : float
+        Part of the units to hold out, in [0, 1).
+    exact : bool
+        Hold out exactly round(share * units) units, whose number must be public; else each by its own coin.
+    account_key : bytes
+        The account's secret.
+
+    Returns
+    -------
+    array of bool of shape (n_rows,)
+        All rows of a unit lie on one side.
+    """
+    key = _purpose_key(account_key, b"hold-out")
+    if not exact:
+        ranks = _keyed_ranks(unit_hashes, np.zeros(len(unit_hashes), dtype=np.uint64), key)
+        # A coin of 53 bits, compared exactly.
+        held: _Mask = (ranks >> np.uint64(11)) < np.uint64(round(share * 2**53))
+        return held
+    units, unit = np.unique(_as_pairs(unit_hashes), return_inverse=True)
+    distinct = units.view(np.uint8).reshape(-1, HASH_BYTES)
+    ranks = _keyed_ranks(distinct, np.zeros(len(distinct), dtype=np.uint64), key)
+    held_units = np.zeros(len(distinct), dtype=bool)
+    held_units[np.argsort(ranks, kind="stable")[: round(share * len(distinct))]] = True
+    return held_units[unit.reshape(-1)]
+
+
+def place_hashes(n_rows: int) -> _Hashes:
+    """Return stand-ins for unit hashes where every row is a unit: its place in the table."""
+    places = np.zeros((n_rows, 2), dtype=np.uint64)
+    places[:, 0] = np.arange(n_rows, dtype=np.uint64)
+    return places.view(np.uint8)
+
+
+def _purpose_key(account_key: bytes, purpose: bytes) -> bytes:
+    return hashlib.blake2b(account_key, digest_size=32, person=purpose).digest()
+
+
+def _units_and_occurrences(unit_hashes: _Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return each row's unit, numbered from 0, and how many rows of that unit stand before it."""
+    pairs = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # stable: rows of one unit stay in the order of the table
+    sorted_pairs = pairs[order]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (sorted_pairs[1:] != sorted_pairs[:-1]).any(axis=1)
+    sorted_unit = np.cumsum(first) - 1
+    unit, occurrence = np.empty_like(sorted_unit), np.empty_like(sorted_unit)
+    unit[order] = sorted_unit
+    occurrence[order] = _places_in_groups(sorted_unit)
+    return unit, occurrence
+
+
+def _places_in_groups(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return 0, 1, 2, ... within each run of equal numbers."""
+    places = np.arange(len(groups))
+    first = np.ones(len(groups), dtype=bool)
+    first[1:] = groups[1:] != groups[:-1]
+    starts = np.maximum.accumulate(np.where(first, places, 0)) if len(groups) else places
+    return places - starts
+
+
+def _keyed_ranks(unit_hashes: _Hashes, numbers: npt.NDArray[Any], key: bytes) -> npt.NDArray[np.uint64]:
+    """Return a pseudo-random 64-bit number for each pair of an id's hash and a number."""
+    # Each block is encrypted by itself, as a block-cipher MAC asks for: nothing is kept secret by this mode.
+    blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
+    inner = np.frombuffer(blocks.update(np.ascontiguousarray(unit_hashes).tobytes()), dtype=np.uint64).reshape(-1, 2)
+    mixed = inner.copy()
+    mixed[:, 0] ^= numbers.astype(np.uint64)
+    outer = np.frombuffer(blocks.update(mixed.tobytes()), dtype=np.uint64).reshape(-1, 2)
+    return outer[:, 0].copy()
+
+
+def _as_pairs(unit_hashes: _Hashes) -> npt.NDArray[np.void]:
+    """Return each hash as one comparable item."""
+    return np.ascontiguousarray(unit_hashes).view(np.dtype((np.void, HASH_BYTES))).reshape(-1)

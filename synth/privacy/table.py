@@ -1,0 +1,241 @@
+"""PrivateTable: the rows of a private table as codes, opened by id and shown to nobody.
+
+Only :class:`synth.privacy.session.PrivateSession` asks it for columns. It has no length, no iteration, no text and no
+bytes; copying or pickling it is refused, so rows stay in the process that opened them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, BinaryIO, Literal, NoReturn, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.codes import Codes, smallest_codes
+from synth.config import TableFormat
+from synth.errors import PrivacyError, SchemaError
+from synth.privacy.reader import EncodedTable, ReaderLimits, read_codes
+from synth.privacy.reader_pipes import HASH_BYTES
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
+from synth.schema import Neighbours, Schema
+
+__all__ = ["Part", "PrivateTable", "TableSource", "read_table", "rows_of"]
+
+Part = Literal["train", "holdout"]
+
+
+class TableSource(Protocol):
+    """Where tables are kept: :class:`synth.privacy.vault.Vault`."""
+
+    def open(self, table_id: str) -> BinaryIO:
+        """Return the decrypted bytes of a table."""
+        ...
+
+
+class PrivateTable:
+    """Rows of a private table, as codes; opaque.
+
+    Made by :meth:`open`, or by :meth:`from_codes` in tests. ``schema`` is public; nothing else is.
+    """
+
+    __slots__ = ("_columns", "_rows", "schema")
+
+    schema: Schema
+    _columns: Codes
+    _rows: int
+
+    def __init__(self) -> None:
+        raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
+
+    @classmethod
+    def open(
+        cls,
+        source: TableSource | Callable[[], BinaryIO],
+        table_id: str,
+        schema: Schema,
+        form: TableFormat,
+        *,
+        account_key: bytes,
+        holdout: float = 0.0,
+        part: Part = "train",
+        undeclared: Literal["refuse", "drop"] = "refuse",
+        limits: ReaderLimits | None = None,
+    ) -> PrivateTable:
+        """Open one side of a table: at most ``rows_per_unit`` rows of each unit, split by unit.
+
+        Parameters
+        ----------
+        source : TableSource, or a callable that opens the file
+            Where the decrypted bytes come from; they stay in memory.
+        table_id : str
+            Which table.
+        schema : Schema
+            What is declared.
+        form : TableFormat
+            How cells are written.
+        account_key : bytes
+            The account's secret; decides which rows are kept and which units are held out, the same in every run.
+        holdout : float
+            Part of the units no generator may see, in [0, 1).
+        part : {"train", "holdout"}
+            Which side.
+        undeclared : {"refuse", "drop"}
+            What to do with a column that is not declared.
+        limits : ReaderLimits, optional
+            What is refused while reading.
+
+        Raises
+        ------
+        TableError
+            If the table cannot be read as declared, in one sentence without a cell.
+        """
+        encoded = read_table(
+            source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
+        )
+        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part))
+
+    @classmethod
+    def from_codes(
+        cls,
+        schema: Schema,
+        codes: Mapping[str, npt.ArrayLike],
+        *,
+        unit_ids: Sequence[Hashable] | None = None,
+        account_key: bytes = b"",
+        holdout: float = 0.0,
+        part: Part = "train",
+    ) -> PrivateTable:
+        """Make a table from codes in memory, capped and split as an opened one is.
+
+        Parameters
+        ----------
+        schema : Schema
+            What is declared.
+        codes : mapping of name to array of shape (n_rows,)
+            Codes of every modelled column.
+        unit_ids : sequence of length n_rows, optional
+            Whose each row is; None among them means no id. Needed exactly where the schema has an id column.
+        account_key, holdout, part
+            As in :meth:`open`.
+
+        Raises
+        ------
+        SchemaError
+            If columns or codes do not fit the schema.
+        """
+        columns = {column.name: smallest_codes(column, codes[column.name]).copy() for column in schema.modelled}
+        lengths = {len(values) for values in columns.values()}
+        has_ids = schema.unit.id_column is not None
+        if len(lengths) != 1 or set(codes) != set(columns):
+            raise SchemaError("Codes are needed for every modelled column, all of one length, and for no other column.")
+        n_rows = lengths.pop()
+        if has_ids != (unit_ids is not None) or (unit_ids is not None and len(unit_ids) != n_rows):
+            raise SchemaError("Unit ids are needed, one for every row, exactly where the schema has an id column.")
+        hashes = None if unit_ids is None else _hashes_of(unit_ids, hash_key(account_key))
+        encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows, counts={})
+        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part))
+
+    @classmethod
+    def _of(cls, schema: Schema, columns: Codes) -> PrivateTable:
+        table = object.__new__(cls)
+        table.schema = schema
+        table._columns = columns
+        table._rows = len(columns[schema.names[0]])
+        return table
+
+    def _codes(self, columns: Sequence[str]) -> Codes:
+        """Return the codes of some columns, for the session alone; arrays are read-only."""
+        return {name: self._column(name) for name in columns}
+
+    def _column(self, name: str) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return the codes of one column, for the session alone; the array is read-only."""
+        return self._columns[self.schema.modelled_column(name).name]
+
+    def __repr__(self) -> str:
+        return "<PrivateTable: rows are not shown>"
+
+    __iter__ = None
+    __contains__ = None
+    __hash__ = object.__hash__
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError("A private table cannot be copied or pickled; open it by its id.")
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce_ex__(None)
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce_ex__(None)
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce_ex__(None)
+
+
+def read_table(
+    source: TableSource | Callable[[], BinaryIO],
+    table_id: str,
+    schema: Schema,
+    form: TableFormat,
+    *,
+    account_key: bytes,
+    undeclared: Literal["refuse", "drop"] = "refuse",
+    limits: ReaderLimits | None = None,
+) -> EncodedTable:
+    """Read all rows of a table as codes; for this package alone."""
+
+    def open_stream() -> BinaryIO:
+        return source() if callable(source) else source.open(table_id)
+
+    return read_codes(open_stream, form, schema, undeclared=undeclared, limits=limits, key=hash_key(account_key))
+
+
+def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part) -> Codes:
+    """Return one side of a table after the cap on rows per unit; for this package alone.
+
+    Parameters
+    ----------
+    encoded : EncodedTable
+        All rows.
+    schema : Schema
+        Declares the unit and its cap, and the neighbouring relation that decides how to split.
+    account_key : bytes
+        The account's secret.
+    holdout : float
+        Part of the units to hold out, in [0, 1).
+    part : {"train", "holdout"}
+        Which side.
+
+    Raises
+    ------
+    PrivacyError
+        If ``holdout`` is outside [0, 1).
+    """
+    if not 0 <= holdout < 1:
+        raise PrivacyError(f"holdout must be at least 0 and below 1, got {holdout:g}.")
+    hashes, cap = encoded.unit_hashes, schema.unit.rows_per_unit
+    chosen = np.ones(encoded.n_rows, dtype=bool)
+    if hashes is not None:
+        chosen = kept_rows(hashes, rows_per_unit=cap, account_key=account_key)
+    held = np.zeros(encoded.n_rows, dtype=bool)
+    if holdout > 0:
+        units = place_hashes(encoded.n_rows) if hashes is None else hashes
+        # An exact split needs a public number of units; without ids that is the number of rows, if each is a unit.
+        exact = schema.neighbours is Neighbours.REPLACE and (hashes is not None or cap == 1)
+        held = held_out_rows(units, share=holdout, exact=exact, account_key=account_key)
+    chosen &= held if part == "holdout" else ~held
+    columns = encoded.codes if chosen.all() else {name: codes[chosen] for name, codes in encoded.codes.items()}
+    for codes in columns.values():
+        codes.flags.writeable = False
+    return columns
+
+
+def _hashes_of(unit_ids: Sequence[Hashable], key: bytes) -> npt.NDArray[np.uint8]:
+    digests = [
+        bytes(HASH_BYTES)
+        if unit_id is None
+        else hashlib.blake2b(str(unit_id).encode(), digest_size=HASH_BYTES, key=key, person=b"unit").digest()
+        for unit_id in unit_ids
+    ]
+    return np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, HASH_BYTES)
