@@ -1,0 +1,219 @@
+"""Exact answers for the owner's own eyes: no noise, no charge, and no way into a bundle.
+
+Everything that comes out of here is *owner only*. The modules that may import this one are listed below, and nowhere
+else; a test holds the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.codes import Codes, smallest_codes
+from synth.config import TableFormat
+from synth.encoding import CellCounts
+from synth.errors import PrivacyError, SchemaError
+from synth.privacy.reader import EncodedTable, ReaderLimits
+from synth.privacy.table import TableSource, read_table, rows_of
+from synth.schema import Schema
+
+__all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
+
+OWNER_ONLY_READERS = (
+    "synth.reports.marginals",
+    "synth.reports.owner",
+    "synth.services.reports",
+    "synth.services.tables",
+)
+"""The modules outside this package that may read exact rows; their results are owner-only evidence."""
+
+OwnerPart = Literal["train", "holdout", "test"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SparseCounts:
+    """The occupied cells of a table of counts, in increasing order of their codes.
+
+    ``cells`` has shape (occupied, n_columns) and holds codes; ``counts`` has shape (occupied,), in rows.
+    """
+
+    cells: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+class OwnerView:
+    """The rows of a private table as its owner may look at them: by part, exactly.
+
+    ``train`` are the rows a generator was asked about, ``holdout`` those it never saw, ``test`` the rows of a separate
+    test table. Every answer is owner-only.
+    """
+
+    __slots__ = ("_counts", "_parts", "schema")
+
+    schema: Schema
+    _parts: dict[str, Codes]
+    _counts: dict[str, CellCounts]
+
+    def __init__(self) -> None:
+        raise PrivacyError("An owner's view is opened by a table's id; use OwnerView.open.")
+
+    @classmethod
+    def open(
+        cls,
+        source: TableSource | Callable[[], BinaryIO],
+        table_id: str,
+        schema: Schema,
+        form: TableFormat,
+        *,
+        account_key: bytes,
+        holdout: float = 0.0,
+        test_table_id: str | None = None,
+        test_form: TableFormat | None = None,
+        undeclared: Literal["refuse", "drop"] = "refuse",
+        limits: ReaderLimits | None = None,
+    ) -> OwnerView:
+        """Open a table, and a test table where there is one.
+
+        Parameters
+        ----------
+        source, table_id, schema, form, account_key, holdout, undeclared, limits
+            As in :meth:`synth.privacy.table.PrivateTable.open`; the parts are the same rows as there.
+        test_table_id : str, optional
+            A table of test rows, kept by the same source.
+        test_form : TableFormat, optional
+            How the test table is written; like ``form`` if absent.
+
+        Raises
+        ------
+        TableError
+            If a table cannot be read as declared, in one sentence without a cell.
+        """
+        encoded = read_table(
+            source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
+        )
+        view = cls._of(schema, encoded, account_key=account_key, holdout=holdout)
+        if test_table_id is not None:
+            test = read_table(
+                source,
+                test_table_id,
+                schema,
+                test_form or form,
+                account_key=account_key,
+                undeclared=undeclared,
+                limits=limits,
+            )
+            view._parts["test"] = test.codes
+        return view
+
+    @classmethod
+    def from_codes(cls, schema: Schema, parts: Mapping[OwnerPart, Mapping[str, npt.ArrayLike]]) -> OwnerView:
+        """Make a view of codes in memory, for tests: a column of codes per modelled column, for each part."""
+        view = cls._empty(schema)
+        for part, codes in parts.items():
+            view._parts[part] = {
+                column.name: smallest_codes(column, codes[column.name]).copy() for column in schema.modelled
+            }
+        return view
+
+    @classmethod
+    def _of(cls, schema: Schema, encoded: EncodedTable, *, account_key: bytes, holdout: float) -> OwnerView:
+        view = cls._empty(schema)
+        parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
+        for part in parts:
+            view._parts[part] = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+        view._counts = dict(encoded.counts)
+        return view
+
+    @classmethod
+    def _empty(cls, schema: Schema) -> OwnerView:
+        view = object.__new__(cls)
+        view.schema = schema
+        view._parts = {}
+        view._counts = {}
+        return view
+
+    @property
+    def parts(self) -> tuple[OwnerPart, ...]:
+        """The parts there are: train, then holdout and test where they exist."""
+        known: tuple[OwnerPart, ...] = ("train", "holdout", "test")
+        return tuple(part for part in known if part in self._parts)
+
+    @property
+    def cell_counts(self) -> dict[str, CellCounts]:
+        """How many cells of each modelled column were missing, malformed or outside what is declared, in all rows."""
+        return dict(self._counts)
+
+    def rows(self, part: OwnerPart = "train") -> int:
+        """Return the exact number of rows of a part."""
+        return len(self._part(part)[self.schema.names[0]])
+
+    def codes(self, part: OwnerPart = "train") -> npt.NDArray[np.int64]:
+        """Return the rows of a part as codes.
+
+        Returns
+        -------
+        array of shape (rows, n_modelled), columns in ``schema.names`` order
+        """
+        columns = self._part(part)
+        return np.column_stack([columns[name].astype(np.int64) for name in self.schema.names])
+
+    def column(self, name: str, part: OwnerPart = "train") -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return one column of a part as codes, in the smallest unsigned type that fits."""
+        return self._part(part)[self.schema.modelled_column(name).name]
+
+    def counts(self, columns: Sequence[str], part: OwnerPart = "train") -> SparseCounts:
+        """Count the rows of a part by the joint code of some columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            One or more modelled columns, each once.
+        part : {"train", "holdout", "test"}
+            Which rows.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not modelled, or none is named.
+        """
+        if not columns or len(set(columns)) != len(columns):
+            raise SchemaError("Counts need one or more columns, each named once.")
+        sizes = [self.schema.modelled_column(name).size for name in columns]
+        codes = [self.column(name, part) for name in columns]
+        if np.prod([float(size) for size in sizes]) >= 2**62:
+            cells, counts = np.unique(np.column_stack(codes).astype(np.int64), axis=0, return_counts=True)
+            return SparseCounts(cells, counts)
+        index = np.zeros(len(codes[0]), dtype=np.int64)
+        for size, column in zip(sizes, codes, strict=True):
+            index *= size
+            index += column
+        occupied, counts = _occupied(index, cells=int(np.prod(sizes)))
+        return SparseCounts(np.column_stack(np.unravel_index(occupied, sizes)).astype(np.int64), counts)
+
+    def _part(self, part: OwnerPart) -> Codes:
+        if part not in self._parts:
+            raise PrivacyError(f"There are no rows called '{part}' in this view; it has {', '.join(self.parts)}.")
+        return self._parts[part]
+
+    def __repr__(self) -> str:
+        return "<OwnerView: owner only, rows are not shown>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise PrivacyError("An owner's view cannot be copied or pickled; open it by the table's id.")
+
+    def __getstate__(self) -> NoReturn:
+        self.__reduce_ex__(None)
+
+
+def _occupied(index: npt.NDArray[np.int64], *, cells: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the occupied cells in order, and how many rows each has."""
+    if cells > max(4 * len(index), 2**16):
+        occupied, counts = np.unique(index, return_counts=True)
+        return occupied, counts
+    every = np.bincount(index, minlength=cells)
+    occupied = np.flatnonzero(every)
+    return occupied, every[occupied]
