@@ -37,7 +37,7 @@ class _Arrays:
 
     def add(self, array: NDArray[Any]) -> str:
         """Keep an array and return the name under which it is kept."""
-        key = (array.dtype.str, array.shape, hashlib.sha256(np.ascontiguousarray(array)).digest())
+        key = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._names:
             self._names[key] = f"table_{len(self._names):04d}"
             self.by_name[self._names[key]] = array
