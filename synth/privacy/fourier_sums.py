@@ -8,8 +8,10 @@ are added in float64.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -28,12 +30,15 @@ VALUE_BITS = 12
 COSINE = (186759.359375, -337420.4375, 264886.03125, -80817.53125, 4095.828857421875)
 SINE = (137362.25, -306803.03125, 333605.75, -169315.453125, 25735.826171875)
 
-BLOCK_ROWS = 64
-BLOCK_FREQUENCIES = 1024
-"""A block of angles and its two work arrays stay in a core's second-level cache."""
+BLOCK_FREQUENCIES = 5120
+BLOCK_VALUES = {"cpu": 2**19, "cuda": 2**25}
+"""Angles worked on at a time: few enough for a core's caches, enough that the time goes into arithmetic."""
+
+EXACT_ROWS = 4096
+"""Rows whose values float32 adds up exactly: 2^12 rows of at most 2^12 steps."""
 
 
-def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: int = BLOCK_ROWS) -> NDArray[np.int64]:
+def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: int | None = None) -> NDArray[np.int64]:
     """Add up the rounded cosines and sines of rows.
 
     Parameters
@@ -42,7 +47,7 @@ def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: i
         Whole numbers, on the device that is to do the work.
     frequencies : array of shape (n_frequencies, n_columns), int32
         Steps of 1/4096 turn per unit of position; every angle stays below 2^24 steps.
-    block_rows : int
+    block_rows : int, optional
         Rows worked on at a time, at most 4096; the result does not depend on it.
 
     Returns
@@ -50,22 +55,45 @@ def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: i
     array of shape (2, n_frequencies), int64
         Sums of cosines and of sines, in multiples of 2^-12.
     """
-    device = positions.device
+    if block_rows is None:
+        values = BLOCK_VALUES[positions.device.type] // min(len(frequencies), BLOCK_FREQUENCIES)
+        block_rows = min(EXACT_ROWS, 1 << (values.bit_length() - 1))
     # Turns instead of steps: scaling by 2^-12 changes no digit.
-    turns = torch.from_numpy(frequencies.T.astype(np.float32)).to(device) / STEPS_PER_TURN
-    sums = torch.zeros(2, turns.shape[1], dtype=torch.float64, device=device)
-    for start in range(0, turns.shape[1], BLOCK_FREQUENCIES):
-        columns = slice(start, min(start + BLOCK_FREQUENCIES, turns.shape[1]))
-        block = turns[:, columns].contiguous()
-        work = torch.empty(3, min(block_rows, len(positions)), block.shape[1], device=device)
-        for rows in torch.split(positions, block_rows):
+    turns = torch.from_numpy(frequencies.T.astype(np.float32)).to(positions.device) / STEPS_PER_TURN
+    with _full_precision():
+        parts = [_add_block(positions, part.contiguous(), block_rows) for part in turns.split(BLOCK_FREQUENCIES, dim=1)]
+    return np.concatenate(parts, axis=1)
+
+
+def _add_block(positions: Tensor, turns: Tensor, block_rows: int) -> NDArray[np.int64]:
+    device = positions.device
+    ones = torch.ones(1, block_rows, device=device)
+    work = torch.empty(3, block_rows, turns.shape[1], device=device)
+    sums = np.zeros((2, turns.shape[1]), dtype=np.int64)
+    for some in torch.split(positions, EXACT_ROWS):
+        held = torch.zeros(2, 1, turns.shape[1], device=device)
+        cosines, sines = held
+        for rows in torch.split(some, block_rows):
             angles, squares, values = work[:, : len(rows)]
-            torch.mm(rows, block, out=angles)
+            torch.mm(rows, turns, out=angles)
             _to_half_turns(angles, values)
             torch.mul(angles, angles, out=squares)
-            sums[0, columns] += _polynomial(COSINE, squares, values).round_().sum(dim=0)
-            sums[1, columns] += _polynomial(SINE, squares, values).mul_(angles).round_().sum(dim=0)
-    return np.asarray(sums.cpu().numpy().astype(np.int64))
+            cosines.addmm_(ones[:, : len(rows)], _polynomial(COSINE, squares, values).round_())
+            sines.addmm_(ones[:, : len(rows)], _polynomial(SINE, squares, values).mul_(angles).round_())
+        sums += held[:, 0].cpu().numpy().astype(np.int64)
+    return sums
+
+
+@contextlib.contextmanager
+def _full_precision() -> Iterator[None]:
+    """Keep matrix products in float32: reduced precision, allowed anywhere in the process, would round the angles."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @functools.cache
