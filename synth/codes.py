@@ -28,6 +28,7 @@ __all__ = [
     "smallest_codes",
     "spellings",
     "typed_as",
+    "typed_values",
 ]
 
 Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
@@ -160,8 +161,9 @@ def decode_column(column: ModelledColumn, codes: npt.ArrayLike) -> pa.Array:
     SchemaError
         If a code is not one of the column's.
     """
-    distinct, index = distinct_codes(column, codes)
-    return _typed_values(column, distinct).take(pa.array(index))
+    checked = smallest_codes(column, codes)
+    distinct, place = distinct_codes(column, checked)
+    return typed_values(column, distinct).take(pa.array(place[checked]))
 
 
 def _add_typed_spellings(column: CategoryColumn | YesNoColumn, code_of: dict[str, int]) -> None:
@@ -177,25 +179,34 @@ def _add_typed_spellings(column: CategoryColumn | YesNoColumn, code_of: dict[str
             code_of.setdefault(text, code)
 
 
-def distinct_codes(column: ModelledColumn, codes: npt.ArrayLike) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the codes that occur, in order, and the place of every row's code among them."""
-    checked = smallest_codes(column, codes)
+def distinct_codes(
+    column: ModelledColumn, codes: npt.NDArray[np.unsignedinteger[Any]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Find the codes that occur.
+
+    Returns
+    -------
+    distinct : array of shape (n_distinct,)
+        The codes that occur, in order.
+    place : array of shape (column.size,)
+        Where each code stands among them; meaningless for codes that do not occur.
+    """
     present = np.zeros(column.size, dtype=bool)
-    present[checked] = True
-    place = np.cumsum(present) - 1
-    return np.flatnonzero(present), place[checked]
+    present[codes] = True
+    return np.flatnonzero(present), np.cumsum(present) - 1
 
 
-def _typed_values(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
+def typed_values(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
+    """Return one typed cell for each code given, as :func:`decode_column` does, one at a time."""
     kind = typed_as(column)
     if isinstance(column, DateColumn):
         return pa.array(_dates(column, codes), type=kind)
+    if isinstance(column, YesNoColumn):
+        return pa.array([None if code == 2 else bool(code) for code in codes.tolist()], type=kind)
     texts = [text or None for text in code_values(column, codes)]
     if isinstance(column, NumberColumn):
         convert = int if kind == pa.int64() else float
         return pa.array([None if text is None else convert(text) for text in texts], type=kind)
-    if isinstance(column, YesNoColumn):
-        return pa.array([None if code == 2 else bool(code) for code in codes.tolist()], type=kind)
     return pa.array(texts, type=kind)
 
 
