@@ -1,0 +1,316 @@
+"""How accurate a release will be, before anything is spent: from declared facts alone, no row is read.
+
+The noise of every question is planned with the code that the private session uses, so a forecast is what happens.
+It is about noise only: what a generator's model misses comes on top, what its smoothing gains comes off.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from synth.config import RunConfig
+from synth.errors import ConfigError
+from synth.generators import GENERATORS, GeneratorTask, make
+from synth.privacy.accounting import mu_of_budget
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ceilings import (
+    advantage_ceiling,
+    gaussian_advantage,
+    gaussian_true_positive,
+    posterior,
+    true_positive_ceiling,
+)
+from synth.privacy.features import Constant, OneHot
+from synth.progress import NullProgress
+from synth.reports.compared import BAR
+from synth.reports.control import coarse_bins
+from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
+from synth.reports.planned import PlannedSession
+
+__all__ = [
+    "BudgetShare",
+    "CellForecast",
+    "Forecast",
+    "Promise",
+    "budget_parts",
+    "forecast",
+    "one_way_noise",
+    "smallest_epsilon",
+]
+
+ROW_COUNT_SHARE = 0.02
+"""Part of mu^2 that measures the number of rows where it is private."""
+
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
+_FALSE_POSITIVE = 0.01
+
+Basis = Literal["generator", "evaluation", "if measured"]
+"""Who measures a table: the generator, the charged evaluation, or nobody: what it would be if all pairs were."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShare:
+    """One line of "where the budget goes": a fraction of mu^2."""
+
+    name: str
+    question: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellForecast:
+    """Expected error of one table of counts.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        One column, or a pair.
+    cells : int
+        Counts in the table.
+    noise_std : float
+        Standard error of one count, in rows.
+    distance : float
+        Total variation that noise alone makes, for the declared number of people; 1 or more is no usable signal.
+    basis : Basis
+        Who measures it.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    noise_std: float
+    distance: float
+    basis: Basis
+
+    @property
+    def range95(self) -> float:
+        """A count is off by at most this many rows with 95 % chance."""
+        return BAR * self.noise_std
+
+    @property
+    def usable(self) -> bool:
+        """Whether noise leaves any signal in the table as a whole."""
+        return self.distance < 1
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What epsilon means: odds, and what no attacker can exceed.
+
+    ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
+    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that meets
+    the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
+    """
+
+    odds: float
+    even: float
+    rare: float
+    advantage: float
+    caught: float
+    gaussian_advantage: float
+    gaussian_caught: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run will give, from declared facts alone.
+
+    ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
+    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns.
+    """
+
+    epsilon: float
+    delta: float
+    people: int
+    promise: Promise
+    columns: tuple[CellForecast, ...]
+    pairs: tuple[CellForecast, ...]
+    row_count_std: float
+
+    @property
+    def column_range(self) -> float | None:
+        """95 % error of a typical count of one column, in rows."""
+        return _median(self.columns)
+
+    @property
+    def pair_range(self) -> float | None:
+        """95 % error of a typical count of a pair, in rows."""
+        return _median(self.pairs)
+
+    @property
+    def trustworthy(self) -> float | None:
+        """Counts of one column above about this many rows are known to 10 %."""
+        return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
+
+
+def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
+    """Return how a run divides its budget; the shares of mu^2 add up to 1."""
+    parts = []
+    if not config.schema.rows_are_public:
+        parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
+    if config.evaluation_share > 0 and not GENERATORS[config.generator].measures_one_ways:
+        parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
+    left = 1 - sum(part.share for part in parts)
+    if left <= 0:
+        raise ConfigError("evaluation_share leaves nothing for the generator. Choose less, for example 0.1.")
+    return (*parts, BudgetShare("generator", f"What '{config.generator}' learns from", left))
+
+
+def forecast(config: RunConfig) -> Forecast:
+    """Forecast the noise of a run.
+
+    Raises
+    ------
+    ConfigError
+        If the generator or an option is unknown.
+    """
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    session = PlannedSession(config.schema, budget, rows=float(config.people_at_most))
+    shares = {part.name: part.share for part in budget_parts(config)}
+    row_count_std = 0.0
+    if "row count" in shares:
+        count = session.noisy_sum(Constant(), share=shares["row count"], query="number of rows", source="forecast")
+        row_count_std = count.noise_std
+    if "evaluation" in shares:
+        question = evaluation_question(config.schema)
+        session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
+    if GENERATORS[config.generator].measures_one_ways:
+        task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+        make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+    tables = measured_tables(session.releases)
+    return Forecast(
+        epsilon=config.epsilon,
+        delta=config.delta,
+        people=config.people_at_most,
+        promise=_promise(config.epsilon, config.delta),
+        columns=_columns(config, tables),
+        pairs=_pairs(config, budget, tables),
+        row_count_std=row_count_std,
+    )
+
+
+def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "pairs"] = "columns") -> float:
+    """Return the smallest epsilon at which every count is off by at most ``rows`` with 95 % chance.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run; its epsilon is not used.
+    rows : float
+        Wanted half width, in rows; positive.
+    of : {"columns", "pairs"}
+        Which counts.
+
+    Returns
+    -------
+    float
+        Rounded up to four digits, from 0.001 to 100.
+
+    Raises
+    ------
+    ConfigError
+        If not even epsilon 100 is enough, or nothing measures such counts.
+    """
+    if not (math.isfinite(rows) and rows > 0):
+        raise ConfigError(f"The wanted error must be a positive number of rows, got {rows:g}.")
+    if _widest(config, 1.0, of) is None:
+        raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
+    low, high = math.log(SMALLEST_EPSILON), math.log(LARGEST_EPSILON)
+    if not _reaches(config, LARGEST_EPSILON, rows, of):
+        raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} rows.")
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _reaches(config, math.exp(middle), rows, of) else (middle, high)
+    return _rounded_up(math.exp(high))
+
+
+def one_way_noise(config: RunConfig) -> float:
+    """Return the standard error, in rows, of one-way tables that share a run's whole budget: the control's noise."""
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    session = PlannedSession(config.schema, budget, rows=1.0)
+    session.noisy_sum(evaluation_question(config.schema), share=1.0, query=EVALUATION_QUERY, source="forecast")
+    return max(table.noise_std for table in measured_tables(session.releases))
+
+
+def _columns(config: RunConfig, tables: Sequence[MeasuredTable]) -> tuple[CellForecast, ...]:
+    found: dict[str, CellForecast] = {}
+    for table in tables:
+        basis: Basis = "evaluation" if table.query == EVALUATION_QUERY else "generator"
+        for axis, name in enumerate(table.columns):
+            # Adding up the cells of the other columns adds their variances.
+            noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
+            if name not in found or noise < found[name].noise_std:
+                found[name] = _cell((name,), table.counts.shape[axis], noise, config.people_at_most, basis)
+    return tuple(found[name] for name in config.schema.names if name in found)
+
+
+def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable]) -> tuple[CellForecast, ...]:
+    names = config.schema.names
+    if len(names) < 2:
+        return ()
+    measured = {frozenset(table.columns): table for table in reversed(tables) if len(table.columns) == 2}
+    noise = _noise_of_every_pair(config, budget)
+    bins = {column.name: int(coarse_bins(column).max()) + 1 for column in config.schema.modelled}
+    found = []
+    for pair in itertools.combinations(names, 2):
+        table = measured.get(frozenset(pair))
+        if table is not None:
+            found.append(_cell(pair, table.counts.size, table.noise_std, config.people_at_most, "generator"))
+        else:
+            cells = bins[pair[0]] * bins[pair[1]]
+            found.append(_cell(pair, cells, noise, config.people_at_most, "if measured"))
+    return tuple(found)
+
+
+def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
+    """Plan one of all pairs, each asked with an equal share of the budget; every table of counts has the same bound."""
+    session = PlannedSession(config.schema, budget, rows=1.0)
+    two = sorted(config.schema.modelled, key=lambda column: -column.size)[:2]
+    bins = tuple(coarse_bins(column) for column in two)
+    question = OneHot(columns=tuple(column.name for column in two), bins=bins, sizes=tuple(map(len, bins)))
+    share = 1 / math.comb(len(config.schema.names), 2)
+    return session.noisy_sum(question, share=share, query="pair", source="forecast").noise_std
+
+
+def _cell(columns: tuple[str, ...], cells: int, noise_std: float, people: int, basis: Basis) -> CellForecast:
+    distance = cells * noise_std * math.sqrt(2 / math.pi) / (2 * people)
+    return CellForecast(columns, cells, noise_std, distance, basis)
+
+
+def _median(cells: Sequence[CellForecast]) -> float | None:
+    return statistics.median(cell.range95 for cell in cells) if cells else None
+
+
+def _reaches(config: RunConfig, epsilon: float, rows: float, of: Literal["columns", "pairs"]) -> bool:
+    widest = _widest(config, epsilon, of)
+    return widest is not None and widest <= rows
+
+
+def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:
+    found = forecast(replace(config, epsilon=epsilon))
+    cells = found.columns if of == "columns" else found.pairs
+    return max((cell.range95 for cell in cells), default=None)
+
+
+def _rounded_up(epsilon: float) -> float:
+    scale = 10.0 ** (3 - math.floor(math.log10(epsilon)))
+    return math.ceil(epsilon * scale * (1 - 1e-9)) / scale
+
+
+@functools.lru_cache(maxsize=256)
+def _promise(epsilon: float, delta: float) -> Promise:
+    mu = mu_of_budget(epsilon, delta)
+    return Promise(
+        odds=math.exp(min(epsilon, 700.0)),
+        even=posterior(0.5, epsilon),
+        rare=posterior(0.01, epsilon),
+        advantage=advantage_ceiling(epsilon, delta),
+        caught=true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE),
+        gaussian_advantage=gaussian_advantage(mu),
+        gaussian_caught=gaussian_true_positive(mu, _FALSE_POSITIVE),
+    )

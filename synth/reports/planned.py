@@ -1,0 +1,113 @@
+"""What a run will ask, without asking: the questions of a generator and the noise each will carry.
+
+:class:`PlannedSession` answers every question with zeros and the receipt that the real session would write. Questions
+follow from the schema, the options and the budget alone, so the noise is known before a row is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from synth.errors import BudgetExceededError, PrivacyError
+from synth.privacy.accounting import SLACK_ALLOWANCE
+from synth.privacy.answers import RowCount
+from synth.privacy.bounds import Bound
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.calibration import plan_gaussian
+from synth.privacy.costs import MU_UNIT
+from synth.privacy.features import FeatureMap
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.selection import Candidate, Selection
+from synth.privacy.terms import terms_of
+from synth.schema import Neighbours, Schema
+
+__all__ = ["PlannedSession"]
+
+
+class PlannedSession:
+    """A session without rows: it plans noise as the real one does and answers zeros.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared table.
+    budget : PrivacyBudget
+        All that may be spent.
+    rows : float
+        Declared number of rows.
+    """
+
+    def __init__(self, schema: Schema, budget: PrivacyBudget, *, rows: float) -> None:
+        self.schema, self.budget = schema, budget
+        self.rows = RowCount(rows, 0.0, public=True)
+        self.releases: list[Release] = []
+        self._units = self._root_units = math.floor(budget.mu_squared / MU_UNIT)
+        self._spent_units = 0
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The change of the table that is hidden."""
+        return self.budget.neighbours
+
+    @property
+    def remaining_share(self) -> float:
+        """Part of this session's budget that is left."""
+        return (self._units - self._spent_units) / self._units
+
+    def part(self, share: float) -> PlannedSession:
+        """Set a share aside; its questions are gathered with the others."""
+        view = object.__new__(PlannedSession)
+        view.schema, view.budget, view.rows, view.releases = self.schema, self.budget, self.rows, self.releases
+        view._root_units, view._spent_units = self._root_units, 0
+        view._units = self._charged(share)
+        return view
+
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+        """Plan a question and answer zeros."""
+        units = self._charged(share)
+        plan = plan_gaussian(
+            terms_of(feature_map),
+            self._between_neighbours,
+            units=units,
+            slack=SLACK_ALLOWANCE * units / self._root_units,
+        )
+        unit = self.schema.unit
+        receipt = Receipt(
+            sequence=len(self.releases),
+            query=query,
+            mechanism="discrete_gaussian",
+            source=source,
+            neighbours=self.neighbours,
+            protects=unit.protects,
+            rows_per_unit=unit.rows_per_unit,
+            sensitivity=plan.sensitivity,
+            noise_scale=plan.noise_std,
+            dimension=feature_map.dimension,
+            grid=plan.grid,
+            mu_squared_units=plan.units,
+            slack=plan.slack,
+            private=False,
+        )
+        release = Release(receipt, np.zeros(feature_map.shape), feature_map)
+        self.releases.append(release)
+        return release
+
+    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
+        """Refuse: which table is chosen, and so what is asked next, depends on the rows."""
+        raise PrivacyError(f"What follows '{query}' depends on the rows and cannot be planned without them.")
+
+    def _charged(self, share: float) -> int:
+        units = math.floor(self._units * Fraction(share))
+        if not 0 < units <= self._units - self._spent_units:
+            raise BudgetExceededError(f"A share of {share:.6g} is not left; {self.remaining_share:.6g} is.")
+        self._spent_units += units
+        return units
+
+    def _between_neighbours(self, row: Bound) -> float:
+        # As in the real session; a test holds the two together by comparing receipts under both relations.
+        m, replace = self.schema.unit.rows_per_unit, self.neighbours is Neighbours.REPLACE
+        return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)

@@ -1,0 +1,99 @@
+"""The publishable report of a run: everything that goes into its bundle and onto the page without a warning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.config import RunConfig
+from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
+from synth.privacy.receipt import Release
+from synth.progress import Progress
+from synth.reports.evidence import Publishable, SafeEvidence
+from synth.reports.measured import MeasuredTable, measured_tables
+from synth.reports.published_marginals import published_marginals
+
+__all__ = ["published_evidence", "published_rows"]
+
+
+def published_evidence(
+    codes: NDArray[np.int64],
+    releases: Sequence[Release],
+    config: RunConfig,
+    *,
+    rows: RowCount | None = None,
+    progress: Progress | None = None,
+) -> tuple[Publishable, ...]:
+    """Build the report that may be published.
+
+    Parameters
+    ----------
+    codes : array of shape (n_rows, n_modelled)
+        Synthetic codes, columns in ``schema.names`` order.
+    releases : sequence of Release
+        The paid answers of the run.
+    config : RunConfig
+        Declared facts.
+    rows : RowCount, optional
+        What the session said about the number of rows; without it the paid answers are asked.
+    progress : Progress, optional
+        Told when the report begins and ends.
+    """
+    if progress is not None:
+        progress.step(0, 1)
+    columns = [codes[:, place] for place in range(codes.shape[1])]
+    count = published_rows(releases) if rows is None else rows
+    found: list[Publishable] = list(_overview(codes, config))
+    if count is not None:
+        found += published_marginals(columns, config.schema, releases, count, seed=config.seed)
+    if progress is not None:
+        progress.step(1, 1)
+    return tuple(found)
+
+
+def published_rows(releases: Sequence[Release]) -> RowCount | None:
+    """Return what the paid answers say about the number of private rows, or None where they say nothing.
+
+    It is the measured number of rows, or else the total of the measured table that knows it best.
+    """
+    for release in releases:
+        if release.receipt.query == ROW_COUNT_QUERY:
+            value = float(np.asarray(release.value).reshape(-1)[0])
+            return RowCount(max(value, 1.0), release.noise_std, public=False)
+    tables = measured_tables(releases)
+    if not tables:
+        return None
+    best = min(tables, key=_total_noise)
+    return RowCount(max(float(best.counts.sum()), 1.0), _total_noise(best), public=False)
+
+
+def _total_noise(table: MeasuredTable) -> float:
+    return table.noise_std * math.sqrt(table.counts.size)
+
+
+def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence, ...]:
+    unit = config.schema.unit
+    columns = len(config.schema.printed)
+    return (
+        SafeEvidence(
+            id="overview.columns",
+            title="Columns",
+            value=columns,
+            sentence=f"{len(config.schema.modelled)} of them learned; identifiers are made freshly.",
+        ),
+        SafeEvidence(
+            id="overview.rows_made",
+            title="Rows made",
+            value=len(codes),
+            sentence="A public choice; it says nothing about the size of the private table.",
+        ),
+        SafeEvidence(
+            id="overview.unit",
+            title="Protected",
+            value=f"one {unit.protects}",
+            sentence=f"{unit.sentence}. Account {config.account}.",
+        ),
+    )
