@@ -206,6 +206,9 @@ def test_the_whole_part_is_exact_at_its_thresholds_and_in_its_far_tail() -> None
     above, below = [value + 1 for value in thresholds], [value - 1 for value in thresholds]
     found = samplers._geometric(Words(), np.array([*above, *below, 2**64 - 1, 3], np.uint64), samplers.DOUBT)
     assert found.tolist() == [0, 1, 2, 3, 4, 1, 2, 3, 4, 5, 0, math.floor(-math.log(3 / 2**64))]
+    # of a word of zeros only the bits that follow tell whether -log U is 44 or more
+    assert samplers._geometric(Words(2**64 - 1), np.zeros(1, np.uint64), samplers.DOUBT).tolist() == [44]
+    assert samplers._geometric(Words(2**62), np.zeros(1, np.uint64), samplers.DOUBT).tolist() == [45]
 
 
 def test_remainders_of_the_incomplete_run_are_refused() -> None:
@@ -215,6 +218,13 @@ def test_remainders_of_the_incomplete_run_are_refused() -> None:
     remainder, unbiased = samplers._uniform(words, bound)
     assert unbiased.tolist() == [True, True, False, False, True]
     assert remainder[[0, 1, 4]].tolist() == [0, 2, 2]
+
+
+def test_a_refused_remainder_is_never_kept() -> None:
+    kept = [samplers._accepted(Words(first, 2**64 - 1, 1), 3, None, 1, samplers.DOUBT).size for first in (4, 2**63 - 1)]
+    assert kept == [1, 0]
+    words = Words(2**63 - 1, *([2] * 27), *([0] * 28))
+    assert exponential_choice(words, np.zeros(3, np.int64), numerator=1, denominator=1) == 2
 
 
 # --------------------------------------------------------------------------------------------------------- selection
@@ -373,7 +383,7 @@ def test_zero_noise_is_zero_and_chooses_the_best() -> None:
     noise = RecordedNoise(None)
     assert not noise.gaussian(10, 3).any()
     assert not noise.laplace(10, 3).any()
-    assert noise.choose(np.array([1, 9, 9]), numerator=1, denominator=1) == 1
+    assert noise.choose(np.array([1, 9, 9]), numerator=1, denominator=1) == 2
 
 
 def test_only_system_noise_is_private() -> None:
