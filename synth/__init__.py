@@ -1,1 +1,43 @@
-"""Hermitage: turn a private table into rows that can be shared."""
+"""Hermitage: turn a private table into rows that can be shared.
+
+>>> import synth
+>>> config = synth.load_config("examples/adult.yaml")  # doctest: +SKIP
+>>> result = synth.run(config, "release", table="adult.data.gz")  # doctest: +SKIP
+>>> synth.verify("release/bundle.zip").ok  # doctest: +SKIP
+True
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synth.bundle.verify import Verdict
+    from synth.config import RunConfig
+    from synth.services.local import RunResult
+
+__all__ = ["__version__", "load_config", "run", "verify"]
+
+__version__ = "0.1.0"
+
+
+def load_config(path: str | Path) -> RunConfig:
+    """Read a configuration file; see :func:`synth.config_file.load_config`."""
+    from synth.config_file import load_config as load
+
+    return load(path)
+
+
+def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
+    """Make a synthetic table and its bundle in the folder ``out``; see :func:`synth.services.local.run_locally`."""
+    from synth.services.local import run_locally
+
+    return run_locally(config, out, table=table)
+
+
+def verify(path: str | Path) -> Verdict:
+    """Check a bundle, a zip or a folder; see :func:`synth.bundle.verify.verify`."""
+    from synth.bundle.verify import verify as check
+
+    return check(path)

@@ -1,0 +1,256 @@
+"""The command line: the same code path as the browser, for files of any size and for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from synth.config import RunConfig
+from synth.config_file import load_config
+from synth.errors import InputError, RunCancelledError, SynthError
+
+__all__ = ["main"]
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0; 1 when ``verify`` found a difference; 2 bad input; 3 over budget; 4 needs approval; 5 cancelled; 70 internal.
+    """
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        return command(parsed)
+    except SynthError as error:
+        sys.stderr.write(f"synth: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("synth: cancelled. What was already spent stays spent.\n")
+        return RunCancelledError.exit_code
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        from synth.services.incidents import record_incident
+
+        sys.stderr.write(f"synth: something failed inside Hermitage. Incident {record_incident(error)}.\n")
+        return SynthError.exit_code
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from synth.demonstration import write_demonstration
+
+    table, config = write_demonstration(parsed.folder)
+    _say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
+    _say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from synth.services.local import run_locally
+
+    config = _overridden(load_config(parsed.config), parsed)
+    result = run_locally(
+        config,
+        parsed.out,
+        keep_table=parsed.keep_table,
+        owner_report=not parsed.no_owner_report,
+        force=parsed.force,
+        say=_tell,
+    )
+    for line in result.lines:
+        _say(line)
+    return 0
+
+
+def _forecast(parsed: argparse.Namespace) -> int:
+    from synth.services.planning import forecast_lines
+
+    config = _overridden(load_config(parsed.config), parsed)
+    for line in forecast_lines(config):
+        _say(line)
+    return 0
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    from synth.services.local import owner_report_again
+
+    _say(f"Wrote {owner_report_again(parsed.folder, say=_tell)}.")
+    return 0
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    from synth.bundle.verify import verify
+
+    verdict = verify(parsed.bundle, public_key=parsed.public_key)
+    if parsed.json:
+        _say(json.dumps(verdict.json, indent=2, sort_keys=True))
+    else:
+        for line in verdict.lines:
+            _say(line)
+    return 0 if verdict.ok else 1
+
+
+def _replay(parsed: argparse.Namespace) -> int:
+    from synth.services.replaying import replay_bundle
+
+    for line in replay_bundle(
+        parsed.bundle, parsed.out, refit=parsed.refit, generator=parsed.generator, force=parsed.force
+    ):
+        _say(line)
+    return 0
+
+
+def _account(parsed: argparse.Namespace) -> int:
+    from synth.services.application import Application
+
+    with Application.from_environment() as application:
+        if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
+            raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
+        if parsed.epsilon_cap is not None:
+            application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
+        view = application.account(parsed.name)
+    cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
+    _say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
+         f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
+    return 0
+
+
+def _ledger(parsed: argparse.Namespace) -> int:
+    from synth.services.application import Application
+
+    with Application.from_environment() as application:
+        rows = application.ledger_rows()
+    if not rows:
+        _say("Nothing spent yet.")
+    for row in rows:
+        cost = f"epsilon {row.epsilon:g}  delta {row.delta:g}  {row.state}"
+        _say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
+    return 0
+
+
+def _generators(_: argparse.Namespace) -> int:
+    from synth.generators import cards
+
+    for card in cards():
+        _say(f"{card.name}: {card.title}. {card.summary}")
+        _say(f"    Best for: {card.best_for}")
+        _say(f"    Loses where: {card.loses_where}")
+        _say(f"    Source: {card.reference}")
+    return 0
+
+
+def _schema(parsed: argparse.Namespace) -> int:
+    from synth.services.drafting import draft_configuration
+
+    _say(draft_configuration(parsed.table).rstrip("\n"))
+    return 0
+
+
+def _overridden(config: RunConfig, parsed: argparse.Namespace) -> RunConfig:
+    """Apply the options of the command line; another generator keeps no option of the one it replaces."""
+    changes = {
+        name: value
+        for name, value in {
+            "table": parsed.table,
+            "test_table": parsed.test_table,
+            "epsilon": parsed.epsilon,
+            "delta": parsed.delta,
+            "rows": parsed.rows,
+            "account": parsed.account,
+            "device": parsed.device,
+            "seed": parsed.seed,
+        }.items()
+        if value is not None
+    }
+    if parsed.generator is not None and parsed.generator != config.generator:
+        changes |= {"generator": parsed.generator, "options": {}}
+    return replace(config, **changes)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="synth", description="Turn a private table into rows that can be shared, and check what others made."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="write a simulated table and a configuration that runs")
+    demo.add_argument("folder", metavar="DIR")
+    demo.set_defaults(command=_demo)
+
+    run = commands.add_parser("run", help="make a synthetic table and its bundle")
+    _add_config_options(run)
+    run.add_argument("--out", required=True, metavar="DIR")
+    run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
+    run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
+    run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    run.set_defaults(command=_run)
+
+    forecast = commands.add_parser("forecast", help="expected error before anything is spent; reads no rows")
+    _add_config_options(forecast)
+    forecast.set_defaults(command=_forecast)
+
+    report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
+    report.add_argument("folder", metavar="DIR")
+    report.set_defaults(command=_report)
+
+    verify = commands.add_parser("verify", help="check a bundle: its privacy claim, hashes, domain and signature")
+    verify.add_argument("bundle", metavar="BUNDLE")
+    verify.add_argument("--public-key", metavar="FILE")
+    verify.add_argument("--json", action="store_true")
+    verify.set_defaults(command=_verify)
+
+    replay = commands.add_parser("replay", help="make the table again from a bundle, at no cost")
+    replay.add_argument("bundle", metavar="BUNDLE")
+    replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again")
+    replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")
+    replay.add_argument("--out", required=True, metavar="DIR")
+    replay.add_argument("--force", action="store_true")
+    replay.set_defaults(command=_replay)
+
+    account = commands.add_parser("account", help="show an account, or set its cap")
+    account.add_argument("name", metavar="NAME")
+    account.add_argument("--epsilon-cap", type=float, metavar="E")
+    account.add_argument("--delta-cap", type=float, metavar="D")
+    account.set_defaults(command=_account)
+
+    commands.add_parser("ledger", help="everything that was spent").set_defaults(command=_ledger)
+    commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
+
+    schema = commands.add_parser("schema", help="draft a schema to edit: names and types only, no values")
+    schema.add_argument("table", metavar="TABLE")
+    schema.set_defaults(command=_schema)
+    return parser
+
+
+def _add_config_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("config", metavar="CONFIG.yaml")
+    parser.add_argument("--table", metavar="PATH")
+    parser.add_argument("--test-table", metavar="PATH")
+    parser.add_argument("--epsilon", type=float, metavar="E")
+    parser.add_argument("--delta", type=float, metavar="D")
+    parser.add_argument("--generator", metavar="NAME")
+    parser.add_argument("--rows", type=int, metavar="N")
+    parser.add_argument("--account", metavar="A")
+    parser.add_argument("--device", metavar="D")
+    parser.add_argument("--seed", type=int, metavar="S")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

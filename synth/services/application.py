@@ -1,0 +1,364 @@
+"""The composition root: one object that pages and the command line ask for everything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, Self
+
+from synth.bundle.verify import Verdict, verify
+from synth.config import RunConfig, Settings, TableFormat
+from synth.config_file import config_to_mapping, parse_config
+from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
+from synth.errors import ApprovalRequiredError, JobError, SynthError, TableError
+from synth.jobs import LocalEngine
+from synth.keys import load_keys
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.privacy.reader import inspect_header
+from synth.privacy.reader_columns import places_of
+from synth.privacy.reader_pipes import ReaderLimits, Request
+from synth.privacy.vault import Vault
+from synth.services import run_folder
+from synth.services.planning import check_config, plan_run
+from synth.services.presenting import account_view, ledger_row, run_view
+from synth.services.views import AccountView, DraftColumn, LedgerRow, Plan, ReceivedTable, RunView
+from synth.store import EventKind, Run, RunState, Store, StoredTable, TableKind, TableState
+
+__all__ = ["Application"]
+
+SINGLE_USER = "owner"
+
+
+class Application:
+    """Everything a user can do, behind handles that hold no rows.
+
+    Parameters
+    ----------
+    settings : Settings
+        Where the state lives.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = Store(settings)
+        self.keys = load_keys(settings.home)
+        self.ledger = Ledger(self.store)
+        self.vault = Vault(self.store, self.keys)
+        self.engine = LocalEngine(self.store)
+        self._headers: dict[str, tuple[tuple[DraftColumn, ...], int]] = {}
+
+    @classmethod
+    def from_environment(cls) -> Application:
+        """Open the installation that the environment names."""
+        application = cls(Settings.from_environment())
+        application.engine.recover()
+        application.vault.purge()
+        return application
+
+    @property
+    def single_user(self) -> bool:
+        """Whether everybody who reaches the app is the owner: no login is configured."""
+        return True
+
+    def close(self) -> None:
+        """Close the database."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Tables ---------------------------------------------------------------------------------------------------------
+
+    def receive(
+        self,
+        stream: BinaryIO,
+        *,
+        account: str,
+        name: str,
+        table_format: TableFormat | None = None,
+        kind: Literal["table", "test"] = "table",
+    ) -> ReceivedTable:
+        """Take a table in: encrypt it while reading, then look at its header in a process with limits.
+
+        Raises
+        ------
+        TableError
+            If it cannot be read as a table; nothing of it is kept then.
+        """
+        owner = self.store.accounts.open(account)
+        retention = timedelta(hours=self.settings.retention_hours)
+        table_id = self.vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
+        try:
+            self._inspect(table_id, table_format)
+        except SynthError:
+            self.vault.delete(table_id, who=SINGLE_USER)
+            raise
+        return self._received(self.store.tables[table_id])
+
+    def table(self, table_id: str) -> ReceivedTable:
+        """Return what is known about a table."""
+        return self._received(self.store.tables[table_id])
+
+    def tables(self) -> list[ReceivedTable]:
+        """Return every table whose rows still exist, oldest first."""
+        accounts = self.store.accounts.all()
+        stored = [table for account in accounts for table in self.store.tables.of_account(account.id)]
+        return [self._received(table) for table in stored if table.state is TableState.STORED]
+
+    def delete_table(self, table_id: str) -> None:
+        """Delete a table's rows now.
+
+        Raises
+        ------
+        TableError
+            If an unfinished run needs it.
+        """
+        if self.store.runs.needing_table(table_id):
+            raise TableError("A run still reads this table. Wait for it, or cancel it first.")
+        self.vault.delete(table_id, who=SINGLE_USER)
+        self._headers.pop(table_id, None)
+
+    def _inspect(self, table_id: str, table_format: TableFormat | None) -> tuple[tuple[DraftColumn, ...], int]:
+        header = inspect_header(self.vault.open(table_id), table_format or TableFormat())
+        columns = tuple(
+            DraftColumn(name, by_name or by_type)
+            for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
+        )
+        self._headers[table_id] = (columns, header.n_rows)
+        return self._headers[table_id]
+
+    def _received(self, table: StoredTable) -> ReceivedTable:
+        columns: tuple[DraftColumn, ...] = ()
+        n_rows = None
+        if table.state is TableState.STORED:
+            columns, n_rows = self._headers.get(table.id) or self._inspect(table.id, None)
+        twins = self.vault.twins(table.id)
+        elsewhere = sorted({self.store.accounts[twin.account_id].name for twin in twins})
+        warning = None
+        if elsewhere:
+            warning = (
+                f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
+                "use that account: otherwise the two totals do not know of each other. Certificates will say so."
+            )
+        return ReceivedTable(
+            table_id=table.id,
+            account=self.store.accounts[table.account_id].name,
+            name=table.name,
+            size_bytes=table.size,
+            columns=columns,
+            n_rows=n_rows,
+            warning=warning,
+        )
+
+    # Accounts and the ledger ----------------------------------------------------------------------------------------
+
+    def accounts(self) -> list[AccountView]:
+        """Return every account, by name."""
+        return [account_view(account, self.ledger) for account in self.store.accounts.all()]
+
+    def account(self, name: str) -> AccountView:
+        """Return one account; a new name opens an account without a cap."""
+        return account_view(self.store.accounts.open(name), self.ledger)
+
+    def set_cap(self, name: str, epsilon: float, delta: float) -> AccountView:
+        """Set the cap of an account."""
+        account = self.store.accounts.open(name)
+        self.store.accounts.set_cap(account.id, epsilon=epsilon, delta=delta)
+        self.store.events.add(EventKind.CAP, account_id=account.id, who=SINGLE_USER)
+        return self.account(name)
+
+    def ledger_rows(self, account: str | None = None) -> list[LedgerRow]:
+        """Return the rows of the ledger, oldest first, after checking the hash chain."""
+        accounts = [found for found in self.store.accounts.all() if account in (None, found.name)]
+        for found in accounts:
+            self.ledger.verify_chain(found.id)
+        rows = [ledger_row(charge, found.name) for found in accounts for charge in self.ledger.rows(found.id)]
+        return sorted(rows, key=lambda row: (row.time, row.account, row.sequence))
+
+    # Runs -----------------------------------------------------------------------------------------------------------
+
+    def plan(self, config: RunConfig) -> Plan:
+        """Plan a run; reads no rows and writes nothing."""
+        return plan_run(config, store=self.store, ledger=self.ledger)
+
+    def reserve(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> Run:
+        """Reserve a run's budget and record it as planned.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the account's cap would be exceeded.
+        """
+        check_config(config)
+        limit = self.settings.approval_epsilon
+        if limit is not None and config.epsilon > limit:
+            raise ApprovalRequiredError(
+                f"At epsilon {config.epsilon:g} the promise is weak: above {limit:g} a second person has to approve. "
+                "Use a smaller epsilon, or ask your administrator."
+            )
+        account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
+        for used in filter(None, (table_id, test_table_id)):
+            self._check_table(used, account.id, config)
+        mapping = config_to_mapping(config.published())
+        run = self.store.runs.add(
+            account_id=account.id,
+            config=json.dumps(mapping),
+            owner=SINGLE_USER,
+            table_id=table_id,
+            test_table_id=test_table_id,
+        )
+        budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+        try:
+            self.ledger.reserve(
+                account.id, run.id, budget, purpose=f"synthetic table by {config.generator}", who=SINGLE_USER
+            )
+        except SynthError as error:
+            self.store.runs.move(run.id, RunState.CANCELLED, message=str(error))
+            raise
+        return run
+
+    def _check_table(self, table_id: str, account_id: str, config: RunConfig) -> None:
+        """Refuse what would stop the run after its charge: another account's table, or columns that do not fit."""
+        table = self.store.tables[table_id]
+        if table.account_id != account_id:
+            raise TableError("The table was taken in under another account. Name that account, or upload it again.")
+        if table.state is not TableState.STORED:
+            raise TableError("This table was deleted. Upload it again.")
+        form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
+        columns, _ = self._headers.get(table_id) or self._inspect(table_id, form)
+        request = Request(
+            format=form,
+            limits=ReaderLimits(),
+            columns=config.schema.columns,
+            drop_undeclared=config.undeclared == "drop",
+        )
+        places_of([column.name for column in columns], request)
+
+    def start(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> str:
+        """Reserve the budget, queue the run and return its id."""
+        run = self.reserve(config, table_id=table_id, test_table_id=test_table_id)
+        return self.engine.submit(run.id, gpus=0 if config.device == "cpu" else 1)
+
+    def run(self, run_id: str) -> RunView:
+        """Return where a run stands, after looking whether its worker still lives."""
+        self.engine.state(run_id)
+        return self._run_view(self.store.runs[run_id])
+
+    def runs(self, account: str | None = None) -> list[RunView]:
+        """Return the runs, newest first."""
+        self.engine.tend()
+        views = [self._run_view(run) for run in reversed(self.store.runs.all())]
+        return [view for view in views if account in (None, view.account)]
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run: a queued one is freed, a running one stays spent."""
+        self.engine.cancel(run_id)
+
+    def config_of(self, run_id: str) -> RunConfig:
+        """Return the configuration of a run."""
+        return parse_config(json.loads(self.store.runs[run_id].config))
+
+    def _run_view(self, run: Run) -> RunView:
+        table = None if run.table_id is None else self.store.tables[run.table_id]
+        return run_view(
+            run,
+            config=parse_config(json.loads(run.config)),
+            account=self.store.accounts[run.account_id].name,
+            table_name="" if table is None else table.name,
+        )
+
+    # Reports and releases -------------------------------------------------------------------------------------------
+
+    def folder(self, run_id: str) -> Path:
+        """Return the folder of a run's files."""
+        return run_folder.of(self.settings, run_id)
+
+    def report(self, run_id: str) -> dict[str, Any]:
+        """Return the publishable report of a finished run."""
+        self._finished(run_id)
+        return run_folder.read_json(self.folder(run_id) / "report.json")
+
+    def owner_report(self, run_id: str) -> dict[str, Any] | None:
+        """Return the owner-only report, or None where there is none; the look is recorded."""
+        run = self._finished(run_id)
+        path = self.folder(run_id) / "owner" / "report.json"
+        if not path.exists():
+            return None
+        self.ledger.note_owner_view(run.account_id, run_id=run_id, who=SINGLE_USER, what="report")
+        return run_folder.read_json(path)
+
+    def certificate(self, run_id: str) -> dict[str, Any]:
+        """Return the certificate of a finished run."""
+        self._finished(run_id)
+        return run_folder.read_json(self.folder(run_id) / "certificate.json")
+
+    def release(self, run_id: str, *, attestations: tuple[str, ...], attested_by: str) -> str:
+        """Open the download of a run whose report was built, and return the certificate's id.
+
+        Parameters
+        ----------
+        run_id : str
+        attestations : tuple of str
+            The sentences the owner agreed to.
+        attested_by : str
+            Name of the person who agreed.
+        """
+        run = self._finished(run_id)
+        if run.state is RunState.RELEASED:
+            return self.store.releases.of_run(run_id)[0].certificate_id
+        if not attested_by.strip():
+            raise JobError("Type your name: the attestations are made by a person.")
+        identity, digest = run_folder.certificate_id((self.folder(run_id) / "certificate.json").read_bytes())
+        self.store.runs.advance(run_id, RunState.RELEASED)
+        for charge in self.ledger.charges_of(run_id):
+            self.ledger.release(charge, identity)
+        self.store.releases.add(
+            run_id=run_id,
+            account_id=run.account_id,
+            certificate_id=identity,
+            certificate_digest=digest,
+            attestations={str(place): sentence for place, sentence in enumerate(attestations, start=1)},
+            who=attested_by,
+        )
+        return identity
+
+    def bundle(self, run_id: str) -> bytes:
+        """Return the bundle of a released run; the right to it is checked again."""
+        if self.store.runs[run_id].state is not RunState.RELEASED:
+            raise JobError("This run is not released yet. Read the report and seal the release first.")
+        return (self.folder(run_id) / "bundle.zip").read_bytes()
+
+    def verify(self, data: bytes) -> Verdict:
+        """Check somebody's bundle; it is looked at in a private folder and forgotten."""
+        with self._kept_for_a_moment(data) as path:
+            return verify(path)
+
+    @contextmanager
+    def _kept_for_a_moment(self, data: bytes) -> Iterator[Path]:
+        folder = self.settings.home / "checks"
+        with run_folder.private_file(folder, data) as path:
+            yield path
+
+    def _finished(self, run_id: str) -> Run:
+        run = self.store.runs[run_id]
+        if run.state not in (RunState.REPORTED, RunState.RELEASED):
+            raise JobError("This run has no report yet. Wait until it has ended.")
+        return run
+
+    # Demonstration --------------------------------------------------------------------------------------------------
+
+    def demonstration(self) -> tuple[ReceivedTable, RunConfig]:
+        """Take the simulated table in and return it with a configuration that runs."""
+        config = demonstration_config()
+        table = self.receive(demonstration_bytes(), account=config.account, name=DEMONSTRATION_NAME)
+        return table, config

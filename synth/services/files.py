@@ -1,0 +1,119 @@
+"""Tables as files on the owner's machine: one path, or a glob of text files that belong together."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from synth.config import TableFormat
+from synth.errors import TableError
+
+__all__ = ["open_table"]
+
+_MAGIC = set("*?[")
+
+
+@contextmanager
+def open_table(pattern: str, table_format: TableFormat) -> Iterator[tuple[str, BinaryIO]]:
+    """Open the file or files that ``pattern`` names, as one stream of bytes.
+
+    Several text files are read one after the other; the header of all but the first is checked and left out.
+
+    Yields
+    ------
+    name : str
+        Name of the (first) file, without its folder.
+    stream : BinaryIO
+
+    Raises
+    ------
+    TableError
+        If nothing is found, a file cannot be opened, or several files cannot be put together.
+    """
+    paths = _matching(pattern)
+    if len(paths) == 1:
+        with _opened(paths[0]) as stream:
+            yield paths[0].name, stream
+        return
+    if any(path.name.lower().endswith((".parquet", ".pq")) for path in paths):
+        raise TableError("Several Parquet files cannot be read as one table. Put them into one file first.")
+    joined = cast(BinaryIO, io.BufferedReader(_Joined(paths, header=table_format.header)))
+    with joined:
+        yield paths[0].name.removesuffix(".gz"), joined
+
+
+def _matching(pattern: str) -> list[Path]:
+    path = Path(pattern)
+    if path.is_file() or not _MAGIC & set(pattern):
+        if not path.is_file():
+            raise TableError(f"There is no table '{path.name}'. Check the path after 'table:' or --table.")
+        return [path]
+    paths = sorted(Path(found) for found in glob.glob(pattern) if Path(found).is_file())
+    if not paths:
+        raise TableError(f"No file matches '{path.name}'. Check the pattern after 'table:' or --table.")
+    return paths
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise TableError(f"The table '{path.name}' cannot be opened ({error.strerror}).") from None
+    with stream:
+        yield stream
+
+
+class _Joined(io.RawIOBase):
+    """Text files one after the other, unpacked, with one header."""
+
+    def __init__(self, paths: list[Path], *, header: bool) -> None:
+        super().__init__()
+        self._blocks = _joined_blocks(paths, header=header)
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._rest = block
+        taken = self._rest[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._rest = self._rest[len(taken) :]
+        return len(taken)
+
+
+def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
+    first: bytes | None = None
+    for path in paths:
+        with _opened(path) as raw:
+            packed = path.name.lower().endswith(".gz")
+            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+            try:
+                if header:
+                    line = stream.readline()
+                    if first is None:
+                        first = line
+                        yield line if line.endswith(b"\n") else line + b"\n"
+                    elif line.strip() != first.strip():
+                        raise TableError(
+                            f"'{path.name}' has another header than '{paths[0].name}'. Give them one header."
+                        )
+                last = b"\n"
+                while block := stream.read(1 << 20):
+                    last = block[-1:]
+                    yield block
+                if last != b"\n":
+                    yield b"\n"
+            except (OSError, EOFError, zlib.error):
+                raise TableError(f"The table '{path.name}' is damaged. Pack it again.") from None

@@ -1,0 +1,233 @@
+"""A run in this process, from a file to a folder: what ``synth run`` and ``synth.run`` do."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from synth.config import RunConfig
+from synth.errors import InputError, JobError, RunCancelledError, SynthError
+from synth.jobs.machine import this_host
+from synth.jobs.processes import birth_of
+from synth.progress import StoredProgress
+from synth.services import run_folder
+from synth.services.application import Application
+from synth.services.files import open_table
+from synth.services.incidents import record_incident
+from synth.services.release import copy_outputs
+from synth.services.reports import build_owner_report
+from synth.services.runs import carry_out
+from synth.store import RunState, TableState
+
+__all__ = ["RunResult", "owner_report_again", "run_locally"]
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left in its folder, and what it cost."""
+
+    folder: Path
+    run_id: str
+    epsilon: float
+    delta: float
+    certificate_id: str
+    lines: tuple[str, ...]
+
+    @property
+    def bundle(self) -> Path:
+        """The sealed bundle."""
+        return self.folder / "bundle.zip"
+
+
+def run_locally(
+    config: RunConfig,
+    out: str | Path,
+    *,
+    table: str | Path | None = None,
+    keep_table: bool = False,
+    owner_report: bool = True,
+    force: bool = False,
+    say: Say | None = None,
+) -> RunResult:
+    """Take a table in, make the synthetic one, and write everything into ``out``.
+
+    Parameters
+    ----------
+    config : RunConfig
+        What to do.
+    out : path
+        A new or empty folder.
+    table : path, optional
+        The private table, instead of ``config.table``.
+    keep_table : bool
+        Keep the encrypted copy; otherwise it is deleted at the end, whatever happens.
+    owner_report : bool
+        Compare with the private rows and write ``owner/report.json``.
+    force : bool
+        Write into a folder that is not empty.
+    say : callable, optional
+        Told one line for every phase.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used; nothing is charged then.
+    BudgetExceededError
+        If the account's cap would be exceeded.
+    """
+    if table is not None:
+        config = replace(config, table=str(table))
+    if config.table is None:
+        raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    folder = _empty_folder(out, force=force)
+    tell = say or (lambda line: None)
+    with Application.from_environment() as application, _received(application, config, keep=keep_table) as tables:
+        for table_id in filter(None, tables):
+            warning = application.table(table_id).warning
+            if warning:
+                tell(warning)
+        if application.account(config.account).epsilon_cap is None:
+            tell(
+                f"The account '{config.account}' has no cap. Set one: synth account NAME --epsilon-cap E --delta-cap D"
+            )
+        run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
+        with _closing(application, run.id):
+            application.store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+            carry_out(application, run.id, _Told(application, run.id, tell), owner_report=owner_report)
+        return _deliver(application, run.id, folder, owner_report=owner_report)
+
+
+def owner_report_again(folder: str | Path, *, say: Say) -> Path:
+    """Build the owner-only report of a finished run whose table was kept.
+
+    Raises
+    ------
+    JobError
+        If the folder holds no run, or its table was deleted.
+    """
+    target = Path(folder)
+    body = run_folder.read_json(target / "owner" / "run.json")
+    with Application.from_environment() as application:
+        run = application.store.runs[str(body.get("run_id"))]
+        if run.table_id is None or application.store.tables[run.table_id].state is not TableState.STORED:
+            raise JobError("The private table of this run was deleted. Run again with --keep-table.")
+        config = application.config_of(run.id)
+        source = application.folder(run.id)
+        application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
+        progress = _Spoken(say)
+        if build_owner_report(config, run, source, vault=application.vault, progress=progress) is None:
+            raise JobError("There are no private rows to compare with.")
+        copy_outputs(source / "owner", target / "owner", ("report.json",))
+    (target / "owner" / "report.json").chmod(0o600)
+    return target / "owner" / "report.json"
+
+
+def _empty_folder(out: str | Path, *, force: bool) -> Path:
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise InputError(f"The folder '{folder.name}' is not empty. Name a new one, or add --force.")
+    return folder
+
+
+@contextmanager
+def _received(application: Application, config: RunConfig, *, keep: bool) -> Iterator[tuple[str, str | None]]:
+    """Take the table and the test table in, and delete them at the end."""
+    taken: list[str] = []
+    try:
+        taken.append(_receive(application, config, str(config.table), "table"))
+        if config.test_table is not None:
+            taken.append(_receive(application, config, config.test_table, "test"))
+        yield taken[0], taken[1] if len(taken) > 1 else None
+    finally:
+        if not keep:
+            for table_id in taken:
+                application.vault.delete(table_id, who="owner")
+
+
+def _receive(application: Application, config: RunConfig, path: str, kind: str) -> str:
+    form = config.format if kind == "table" else config.test_format or config.format
+    with open_table(path, form) as (name, stream):
+        return application.receive(
+            stream, account=config.account, name=name, table_format=form, kind="table" if kind == "table" else "test"
+        ).table_id
+
+
+@contextmanager
+def _closing(application: Application, run_id: str) -> Iterator[None]:
+    """End the run and settle its charge, however its work ends."""
+    try:
+        yield
+    except BaseException as error:
+        cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
+        application.ledger.settle(run_id)
+        known = isinstance(error, SynthError)
+        incident = None if known or cancelled else record_incident(error)
+        message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
+        state = RunState.CANCELLED if cancelled else RunState.FAILED
+        application.store.runs.move(run_id, state, message=message, incident_id=incident)
+        raise
+
+
+def _deliver(application: Application, run_id: str, folder: Path, *, owner_report: bool) -> RunResult:
+    source = application.folder(run_id)
+    identity = application.release(run_id, attestations=("run from the command line or Python",), attested_by="owner")
+    if owner_report and (source / "owner" / "report.json").exists():
+        # Written where it can be read at any moment, so it counts as read.
+        run = application.store.runs[run_id]
+        application.ledger.note_owner_view(run.account_id, run_id=run_id, who="owner", what="report")
+    copy_outputs(source, folder, run_folder.PUBLISHABLE)
+    (folder / "owner").mkdir(mode=0o700, exist_ok=True)
+    (folder / "owner").chmod(0o700)
+    names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]
+    copy_outputs(source / "owner", folder / "owner", names)
+    for name in names:
+        (folder / "owner" / name).chmod(0o600)
+    certificate = json.loads((folder / "certificate.json").read_bytes())
+    view = application.account(certificate["account"])
+    lines = (
+        f"Wrote {certificate['rows']:,} rows to {folder / 'synthetic.csv'} and the bundle to {folder / 'bundle.zip'}.",
+        f"epsilon {certificate['epsilon']:.6g}, delta {certificate['delta']:g}; certificate {identity}.",
+        f"Account {view.name}: epsilon {view.epsilon_spent:.4g} spent in all.",
+    )
+    return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
+
+
+class _Spoken:
+    """Progress as lines of text."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def phase(self, name: str) -> None:
+        """Say which phase begins."""
+        self._say(f"{name} ...")
+
+    def step(self, k: int, of: int) -> None:
+        """Say nothing: steps are for screens."""
+
+    def loss(self, value: float) -> None:
+        """Say nothing."""
+
+    def check_cancelled(self) -> None:
+        """Nobody but Ctrl-C cancels here."""
+
+
+class _Told(StoredProgress):
+    """Progress in the store and as lines of text."""
+
+    def __init__(self, application: Application, run_id: str, say: Say) -> None:
+        super().__init__(application.store.runs, run_id)
+        self._say = say
+
+    def phase(self, name: str) -> None:
+        """Note the phase and say it."""
+        super().phase(name)
+        self._say(f"{name} ...")

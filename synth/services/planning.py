@@ -1,0 +1,105 @@
+"""What a run will ask and what that will cost, from declared facts alone."""
+
+from __future__ import annotations
+
+from synth.config import RunConfig
+from synth.forecast import Forecast, budget_parts, forecast
+from synth.generators import GeneratorTask, make
+from synth.privacy.accounting import epsilon_of
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
+from synth.rules import parse_rules
+from synth.services.views import BudgetPart, Plan
+from synth.store import Account, Store
+
+__all__ = ["check_config", "forecast_lines", "plan_run", "priced_parts"]
+
+
+def check_config(config: RunConfig) -> None:
+    """Refuse what a run would refuse, before anything is reserved or read.
+
+    Raises
+    ------
+    InputError
+        If the generator, an option, or a rule cannot be used.
+    """
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
+    make(config.generator, task, config.options)
+    parse_rules(config.rules, config.schema)
+
+
+def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
+    """Plan a run: its parts, the forecast, and the account before and after; reads no rows and writes nothing."""
+    check_config(config)
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    account = store.accounts.named(config.account)
+    before, after, total, cap, refusal = 0.0, config.epsilon, config.epsilon, None, None
+    if account is not None:
+        before = ledger.spent(account.id).epsilon
+        following = ledger.after(account.id, budget)
+        after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
+        refusal = _refusal(account, ledger, budget)
+    return Plan(
+        parts=priced_parts(config),
+        forecast=forecast(config),
+        epsilon_spent_before=before,
+        epsilon_after=after,
+        simple_sum_after=total,
+        epsilon_cap=cap,
+        refusal=refusal,
+    )
+
+
+def _refusal(account: Account, ledger: Ledger, budget: PrivacyBudget) -> str | None:
+    """Return the sentence with which the ledger would refuse the budget, or None."""
+    if account.neighbours not in (None, budget.neighbours):
+        return (
+            f"The account '{account.name}' was opened with another answer to whether the number of people is public. "
+            "Give the same answer, or use another account."
+        )
+    before = Cost.of_charges(ledger.current(account.id))
+    if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta)):
+        return None
+    return str(over_cap_error(account, before, budget))
+
+
+def priced_parts(config: RunConfig) -> tuple[BudgetPart, ...]:
+    """Return the lines of "where the budget goes": shares of mu^2 that add to 1, each with its epsilon alone."""
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    return tuple(
+        BudgetPart(
+            name=part.name,
+            question=part.question,
+            share=part.share,
+            epsilon_alone=epsilon_of(budget.mu_squared * part.share, config.delta),
+        )
+        for part in budget_parts(config)
+    )
+
+
+def forecast_lines(config: RunConfig) -> list[str]:
+    """Return the forecast of a configuration as lines of text."""
+    check_config(config)
+    lines = [f"epsilon {config.epsilon:g}, delta {config.delta:g}. {config.schema.unit.sentence}. No row is read."]
+    lines += [
+        f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)" for part in priced_parts(config)
+    ]
+    return lines + _forecast_table(forecast(config))
+
+
+def _forecast_table(found: Forecast) -> list[str]:
+    promise = found.promise
+    lines = [
+        f"Odds change by at most x{promise.odds:.3g}; an attacker allowed one false alarm in 100 catches at most "
+        f"{100 * promise.caught:.3g} in 100 by any method, {100 * promise.gaussian_caught:.3g} against this noise.",
+        "Expected error of a count (95 %, noise alone), in rows; distance is total variation for "
+        f"{found.people:,} people:",
+    ]
+    for cell in (*found.columns, *found.pairs):
+        usable = "" if cell.usable else "  no usable signal"
+        name = " x ".join(cell.columns)
+        lines.append(
+            f"  {name:40} {cell.cells:9,} cells  +-{cell.range95:9.1f}  {cell.distance:8.4f}  {cell.basis}{usable}"
+        )
+    return lines

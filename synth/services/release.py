@@ -1,0 +1,181 @@
+"""One run, from private rows to a sealed bundle: the same steps for the browser, the command line and Python."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+import synth
+from synth.bundle.certificate import certify
+from synth.bundle.linter import LeakWords
+from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
+from synth.config import RunConfig
+from synth.forecast import budget_parts
+from synth.generators import GeneratorTask, make
+from synth.privacy.answers import RowCount
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import Progress
+from synth.reports.measured import EVALUATION_QUERY, evaluation_question
+from synth.reports.published_marginals import published_marginals
+from synth.rules import parse_rules, repair
+from synth.writing import write_table
+
+__all__ = ["Measured", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
+
+
+class PhaseTimer:
+    """Progress that also adds up the seconds of each phase, for the owner's ``timings.json``."""
+
+    def __init__(self, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._progress = progress
+        self._clock = clock
+        self._since, self._name = clock(), ""
+        self.seconds: dict[str, float] = {}
+
+    def phase(self, name: str) -> None:
+        """Begin a phase; the one before it ends."""
+        self.close()
+        self._name = name
+        self._progress.phase(name)
+
+    def step(self, k: int, of: int) -> None:
+        """Pass a step on."""
+        self._progress.step(k, of)
+
+    def loss(self, value: float) -> None:
+        """Pass a loss on."""
+        self._progress.loss(value)
+
+    def check_cancelled(self) -> None:
+        """Pass the question on."""
+        self._progress.check_cancelled()
+
+    def close(self) -> None:
+        """End the phase that is open."""
+        moment = self._clock()
+        if self._name:
+            self.seconds[self._name] = self.seconds.get(self._name, 0.0) + moment - self._since
+        self._since, self._name = moment, ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What the private part of a run leaves behind: answers, receipts, a fitted model and rows of codes."""
+
+    codes: np.ndarray
+    state: Mapping[str, Tensor]
+    releases: tuple[Release, ...]
+    receipts: tuple[Receipt, ...]
+    rows: RowCount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealing:
+    """What sealing needs beside the answers: the key, notes of the account, the ledger's head, names that must not leak."""
+
+    signer: Signer
+    notes: tuple[str, ...] = ()
+    ledger: Mapping[str, str | int] = field(default_factory=dict)
+    file_names: tuple[str, ...] = ()
+
+
+def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -> Measured:
+    """Ask every question of the plan, fit the generator to the answers, and draw the rows.
+
+    Nothing after the session's answers reads the private rows again.
+    """
+    schema = config.schema
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
+    session = PrivateSession(table, budget, device=config.device)
+    shares = {part.name: part.share for part in budget_parts(config)}
+    progress.phase("Measuring")
+    if "row count" in shares:
+        session.count_rows(share=shares["row count"])
+    if "evaluation" in shares:
+        session.noisy_sum(
+            evaluation_question(schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
+        )
+    task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
+    generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
+    progress.phase("Sampling")
+    codes = repair(generator.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    return Measured(codes, generator.state(), session.releases, session.receipts, session.rows)
+
+
+def seal_release(
+    config: RunConfig, measured: Measured, folder: Path, *, sealing: Sealing, progress: Progress
+) -> SealedBundle:
+    """Write the table, build the publishable report, and seal the bundle in ``folder``."""
+    schema = config.schema
+    csv, parquet = folder / "synthetic.csv", folder / "synthetic.parquet"
+    progress.phase("Writing")
+    write_table(measured.codes, schema, csv, parquet, config.seed)
+    progress.phase("Reporting")
+    columns = list(measured.codes.T)
+    evidence = published_marginals(columns, schema, measured.releases, measured.rows, seed=config.seed)
+    progress.phase("Sealing")
+    certificate = certify(
+        measured.receipts,
+        delta=config.delta,
+        neighbours=schema.neighbours,
+        unit=schema.unit,
+        account=config.account,
+        generator=config.generator,
+        options=config.options,
+        rows=config.rows,
+        seed=config.seed,
+        assumptions=sealing.notes,
+        domain_source=_domain_source(config),
+        versions=_versions(),
+        ledger=sealing.ledger,
+    )
+    contents = Contents(
+        config=config,
+        synthetic_csv=csv,
+        synthetic_parquet=parquet,
+        releases=measured.releases,
+        state=measured.state,
+        evidence=evidence,
+        certificate=certificate,
+    )
+    words = LeakWords.of_this_machine(file_names=sealing.file_names)
+    sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)
+    (folder / "certificate.json").write_bytes(sealed.certificate_json)
+    (folder / "report.json").write_bytes(sealed.report_json)
+    return sealed
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def copy_outputs(source: Path, target: Path, names: Sequence[str]) -> None:
+    """Copy finished files into the folder a user named."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        shutil.copyfile(source / name, target / name)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that decide which bytes a saved model samples."""
+    packages = {name: version(name) for name in ("torch", "numpy", "pyarrow", "autodp")}
+    return {"hermitage": synth.__version__, "python": platform.python_version(), **packages}
+
+
+def _domain_source(config: RunConfig) -> dict[str, str]:
+    return {column.name: config.domain_source.get(column.name, "declared") for column in config.schema.modelled}

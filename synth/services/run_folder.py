@@ -1,0 +1,78 @@
+"""The folder of a run's files: 0700, with what may be published and, apart, what is for the owner alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from synth.config import Settings
+from synth.errors import JobError
+
+__all__ = ["PUBLISHABLE", "certificate_id", "make", "of", "private_file", "read_json", "write_owner_json"]
+
+PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json")
+"""Files of a finished run that may leave the machine."""
+
+
+def of(settings: Settings, run_id: str) -> Path:
+    """Return the folder of a run; its name is the run's id and nothing a user typed."""
+    return settings.home / "runs" / str(UUID(run_id))
+
+
+def make(settings: Settings, run_id: str) -> Path:
+    """Make the folder of a run, with its owner's part, readable by this user alone."""
+    folder = of(settings, run_id)
+    for made in (settings.home / "runs", folder, folder / "owner"):
+        made.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file that this program wrote.
+
+    Raises
+    ------
+    JobError
+        If it is gone or damaged.
+    """
+    try:
+        body = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        raise JobError(f"The file {path.name} of this run is gone or damaged. Restore it, or run again.") from None
+    if not isinstance(body, dict):
+        raise JobError(f"The file {path.name} of this run is damaged. Restore it, or run again.")
+    return body
+
+
+def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
+    """Write a file that only this user may read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
+        stream.write("\n")
+
+
+def certificate_id(certificate_json: bytes) -> tuple[str, str]:
+    """Return the short id by which people speak of a certificate, and its whole SHA-256."""
+    digest = hashlib.sha256(certificate_json).hexdigest()
+    return digest[:16], digest
+
+
+@contextmanager
+def private_file(folder: Path, data: bytes) -> Iterator[Path]:
+    """Keep bytes in a file of this user's for the length of a block."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / f"{uuid4()}.zip"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""The life of one run inside a worker: charge, read, measure, fit, sample, report, seal."""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from synth.config import RunConfig, Settings
+from synth.config_file import parse_config
+from synth.errors import JobError
+from synth.privacy.ledger import Ledger
+from synth.privacy.table import PrivateTable
+from synth.progress import Progress
+from synth.services import run_folder
+from synth.services.application import Application
+from synth.services.release import PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
+from synth.services.reports import build_owner_report
+from synth.store import Charge, ChargeState, Run, RunState
+
+__all__ = ["carry_out", "execute"]
+
+
+def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Carry a claimed run to its report; what a worker process does."""
+    with Application(settings) as application:
+        carry_out(application, run_id, progress)
+
+
+def carry_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
+    """Carry a claimed run from its charge to its reports.
+
+    The charge is final before the table is opened, and the bundle is sealed before anything exact is computed.
+
+    Raises
+    ------
+    SynthError
+        Whatever stopped the run, in one sentence; the caller settles the charge.
+    """
+    store = application.store
+    run = store.runs[run_id]
+    config = parse_config(json.loads(run.config))
+    timer = PhaseTimer(progress)
+    timer.phase("Reading")
+    charge = _spend(application.ledger, run)
+    measured = fit_and_sample(config, _open(application, run, config), timer)
+    store.runs.note_device(run_id, device_of(config))
+    store.runs.advance(run_id, RunState.MEASURED)
+    folder = run_folder.make(application.settings, run_id)
+    sealed = seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
+    if owner_report:
+        timer.phase("Reporting to the owner")
+        build_owner_report(config, run, folder, vault=application.vault, progress=timer)
+    timer.close()
+    seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
+    run_folder.write_owner_json(
+        folder / "owner" / "timings.json",
+        {"seconds": seconds_by_part(seconds), "peak_memory_bytes": peak_memory_bytes(), "device": device_of(config)},
+    )
+    run_folder.write_owner_json(
+        folder / "owner" / "run.json",
+        {"run_id": run_id, "table_id": run.table_id, "state": "reported", "certificate": sealed.certificate.account},
+    )
+    store.runs.advance(run_id, RunState.REPORTED)
+
+
+def device_of(config: RunConfig) -> str:
+    """Return what a run computes on."""
+    wants = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
+    return "cuda" if wants else "cpu"
+
+
+_PARTS = {
+    "reading": "read",
+    "measuring": "measure",
+    "fitting": "fit",
+    "sampling": "sample",
+    "writing": "sample",
+    "reporting": "report",
+    "reporting_to_the_owner": "report",
+    "sealing": "bundle",
+}
+
+
+def seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
+    """Return the seconds of each part of a run, as ``timings.json`` names them, and their total."""
+    parts = dict.fromkeys(("read", "measure", "fit", "sample", "report", "bundle"), 0.0)
+    for phase, seconds in phases.items():
+        parts[_PARTS.get(phase, "fit")] += seconds
+    return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
+
+
+def _spend(ledger: Ledger, run: Run) -> Charge:
+    """Make the run's reservation final."""
+    for charge in ledger.charges_of(run.id):
+        if charge.state is ChargeState.RESERVED:
+            return ledger.spend(charge)
+    raise JobError("Nothing is reserved for this run. Start a new one.")
+
+
+def _open(application: Application, run: Run, config: RunConfig) -> PrivateTable:
+    if run.table_id is None:
+        raise JobError("This run has no table. Start a new one.")
+    return PrivateTable.open(
+        application.vault,
+        run.table_id,
+        config.schema,
+        config.format,
+        account_key=application.vault.split_key(run.account_id),
+        holdout=config.holdout,
+        part="train",
+        undeclared=config.undeclared,
+    )
+
+
+def _sealing(application: Application, run: Run, charge: Charge) -> Sealing:
+    names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
+    return Sealing(
+        signer=application.keys,
+        notes=application.ledger.notes(run.account_id),
+        ledger={"charges": charge.position, "head": charge.digest},
+        file_names=tuple(names),
+    )
