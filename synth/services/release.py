@@ -84,7 +84,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
-    """What sealing needs beside the answers: the key, notes of the account, the ledger's head, names that must not leak."""
+    """What sealing needs beside the answers: key, notes, the head of the ledger, and names that must not leak."""
 
     signer: Signer
     notes: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     store.runs.note_device(run_id, device_of(config))
     store.runs.advance(run_id, RunState.MEASURED)
     folder = run_folder.make(application.settings, run_id)
-    sealed = seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
+    seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
         build_owner_report(config, run, folder, vault=application.vault, progress=timer)
@@ -59,7 +59,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     )
     run_folder.write_owner_json(
         folder / "owner" / "run.json",
-        {"run_id": run_id, "table_id": run.table_id, "state": "reported", "certificate": sealed.certificate.account},
+        {"run_id": run_id, "table_id": run.table_id, "test_table_id": run.test_table_id, "state": "reported"},
     )
     store.runs.advance(run_id, RunState.REPORTED)
 
