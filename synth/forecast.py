@@ -103,8 +103,8 @@ class Promise:
     """What epsilon means: odds, and what no attacker can exceed.
 
     ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
-    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that meets
-    the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
+    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that
+    meets the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
     """
 
     odds: float

@@ -32,11 +32,12 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.writing import IDENTIFIER_PATTERN
 
 __all__ = ["TableCheck", "check_csv", "check_parquet", "code_of_text"]
 
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _BATCH_ROWS = 65_536
 _BLOCK_BYTES = 8 * 2**20
 _OUTSIDE = -1

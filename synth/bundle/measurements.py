@@ -8,19 +8,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, VerificationError
+from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description
 from synth.privacy.features import FeatureMap
 from synth.privacy.receipt import Receipt, Release
+from synth.privacy.selection import Candidate, Selection
 
-__all__ = ["measurements_from_bytes", "measurements_to_bytes"]
+__all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]
 
 _FORMAT = 1
 _INDEX = "index"
@@ -44,21 +48,27 @@ class _Arrays:
         return self._names[key]
 
 
-def measurements_to_bytes(releases: Sequence[Release]) -> bytes:
-    """Write noisy answers; the same answers give the same bytes.
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """All that a run learned about the private rows.
 
-    Parameters
-    ----------
-    releases : sequence of Release
-        The answers; the feature map of each is written with its tables.
+    ``rows`` is what the session said about their number: public, or measured with noise; None where it is not known.
     """
+
+    releases: tuple[Release, ...]
+    selections: tuple[Selection, ...] = ()
+    rows: RowCount | None = None
+
+
+def measurements_to_bytes(measurements: Measurements) -> bytes:
+    """Write noisy answers and private choices; the same answers give the same bytes."""
     arrays = _Arrays()
-    entries = []
-    for place, release in enumerate(releases):
+    releases = []
+    for place, release in enumerate(measurements.releases):
         name = f"answer_{place:04d}"
         arrays.by_name[name] = np.asarray(release.value, dtype="<f8")
         question, tables = _described(release)
-        entries.append(
+        releases.append(
             {
                 "answer": name,
                 "noise_scale": release.receipt.noise_scale,
@@ -67,8 +77,31 @@ def measurements_to_bytes(releases: Sequence[Release]) -> bytes:
                 "tables": {key: arrays.add(table) for key, table in tables.items()},
             }
         )
-    index = json.dumps({"format": _FORMAT, "releases": entries}, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    members = {_INDEX: np.frombuffer(index.encode("ascii"), dtype=np.uint8), **arrays.by_name}
+    index = {
+        "format": _FORMAT,
+        "rows": None if measurements.rows is None else asdict(measurements.rows),
+        "releases": releases,
+        "selections": [_selection_to_dict(selection, arrays) for selection in measurements.selections],
+    }
+    return _packed(index, arrays.by_name)
+
+
+def _selection_to_dict(selection: Selection, arrays: _Arrays) -> dict[str, Any]:
+    candidate = selection.candidate
+    return {
+        "receipt": selection.receipt.to_dict(),
+        "index": selection.index,
+        "columns": list(candidate.columns),
+        "table": arrays.add(candidate.table),
+        "weight": candidate.weight,
+        "penalty": candidate.penalty,
+        "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
+    }
+
+
+def _packed(index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    text = json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    members = {_INDEX: np.frombuffer(text.encode("ascii"), dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in members.items():
@@ -79,7 +112,7 @@ def measurements_to_bytes(releases: Sequence[Release]) -> bytes:
     return buffer.getvalue()
 
 
-def measurements_from_bytes(data: bytes, *, maximum_numbers: int | None = None) -> tuple[Release, ...]:
+def measurements_from_bytes(data: bytes, *, maximum_numbers: int | None = None) -> Measurements:
     """Read noisy answers back, with their questions.
 
     Parameters
@@ -103,7 +136,11 @@ def measurements_from_bytes(data: bytes, *, maximum_numbers: int | None = None) 
         index = json.loads(arrays[_INDEX].tobytes().decode("ascii"))
         if index["format"] != _FORMAT:
             raise ValueError
-        return tuple(_release(entry, arrays) for entry in index["releases"])
+        return Measurements(
+            tuple(_release(entry, arrays) for entry in index["releases"]),
+            tuple(_selection(entry, arrays) for entry in index["selections"]),
+            _row_count(index["rows"]),
+        )
     except PrivacyError as refusal:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, RecursionError):
@@ -116,6 +153,26 @@ def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Re
         raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
     tables = {str(key): arrays[name] for key, name in entry["tables"].items()}
     return Release(receipt, arrays[entry["answer"]], from_description(entry["question"], tables))
+
+
+def _selection(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
+    candidate = Candidate(
+        columns=tuple(map(str, entry["columns"])),
+        table=arrays[entry["table"]],
+        weight=float(entry["weight"]),
+        penalty=float(entry["penalty"]),
+        bins=tuple(None if name is None else arrays[name] for name in entry["bins"]),
+    )
+    return Selection(Receipt.from_dict(entry["receipt"]), int(entry["index"]), candidate)
+
+
+def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
+    if body is None:
+        return None
+    value, noise_std, public = body["value"], body["noise_std"], body["public"]
+    if not (isinstance(public, bool) and math.isfinite(value) and math.isfinite(noise_std) and value > 0):
+        raise ValueError
+    return RowCount(float(value), float(noise_std), public)
 
 
 def _described(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -21,7 +21,7 @@ from synth.bundle.texts import CANNOT_SHOW
 from synth.config_file import parse_config, read_mapping
 from synth.errors import SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, mu_of_exponential, units_of
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import Receipt, Release
 from synth.schema import Schema
 
 __all__ = ["Verdict", "verify"]
@@ -94,7 +94,7 @@ class _Check:
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema))
         self._step("domain of every cell", lambda: _table_problems(archive, certificate, schema))
-        self._step("noisy answers", lambda: _measurement_problems(archive, certificate))
+        self._step("noisy answers", lambda: _measurement_problems(archive, certificate, schema))
         self._step("report", lambda: _report_problems(archive))
 
     def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
@@ -223,25 +223,32 @@ def _table_problems(archive: Archive, certificate: Certificate, schema: Schema) 
     yield from (*printed.problems, *typed.problems, *printed.differences(typed))
 
 
-def _measurement_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
-    largest = max(receipt.dimension for receipt in certificate.receipts)
+def _measurement_problems(archive: Archive, certificate: Certificate, schema: Schema) -> Iterable[str]:
     by_sequence = {receipt.sequence: receipt for receipt in certificate.receipts}
-    releases = measurements_from_bytes(archive.read("measurements.npz"))
-    for release in releases:
-        receipt = release.receipt
-        name = f"The noisy answer to '{receipt.query}'"
+    measurements = measurements_from_bytes(archive.read("measurements.npz"))
+    receipts = [release.receipt for release in measurements.releases]
+    receipts += [selection.receipt for selection in measurements.selections]
+    for receipt in receipts:
         if by_sequence.get(receipt.sequence) != receipt:
-            yield f"{name} carries another receipt than the certificate: noise, unit or cost differ."
-        elif release.value.size != receipt.dimension or receipt.dimension > largest:
-            yield f"{name} has another number of coordinates than its receipt."
-        elif not np.isfinite(release.value).all():
-            yield f"{name} holds a number that is not finite."
-        elif np.abs(release.value / receipt.grid - np.rint(release.value / receipt.grid)).max(initial=0.0) > 1e-3:
-            yield f"{name} does not lie on the grid of its receipt."
-    answered = {release.receipt.sequence for release in releases}
+            yield f"The answer to '{receipt.query}' carries another receipt than the certificate."
+    for release in measurements.releases:
+        yield from _answer_problems(release)
+    answered = {receipt.sequence for receipt in receipts}
     for receipt in certificate.receipts:
-        if receipt.mechanism == "discrete_gaussian" and receipt.sequence not in answered:
-            yield f"measurements.npz lacks the noisy answer to '{receipt.query}'."
+        if receipt.sequence not in answered:
+            yield f"measurements.npz lacks the answer to '{receipt.query}'."
+    if measurements.rows is not None and measurements.rows.public and not schema.rows_are_public:
+        yield "measurements.npz states an exact number of rows, which was not declared public."
+
+
+def _answer_problems(release: Release) -> Iterable[str]:
+    receipt, name = release.receipt, f"The noisy answer to '{release.receipt.query}'"
+    if release.value.size != receipt.dimension:
+        yield f"{name} has another number of coordinates than its receipt."
+    elif not np.isfinite(release.value).all():
+        yield f"{name} holds a number that is not finite."
+    elif np.abs(release.value / receipt.grid - np.rint(release.value / receipt.grid)).max(initial=0.0) > 1e-3:
+        yield f"{name} does not lie on the grid of its receipt."
 
 
 def _report_problems(archive: Archive) -> Iterable[str]:

@@ -14,14 +14,16 @@ from synth.bundle.archive import SIGNED_BY_HASH, write_zip
 from synth.bundle.canonical import canonical_json, sha256_of
 from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
 from synth.bundle.linter import LeakWords, lint_members
-from synth.bundle.measurements import measurements_to_bytes
+from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_to_bytes
 from synth.bundle.schema_json import schema_to_document
 from synth.bundle.texts import citation_text, readme_text
 from synth.config import RunConfig
 from synth.config_file import config_to_yaml
 from synth.errors import PrivacyError
+from synth.privacy.answers import RowCount
 from synth.privacy.receipt import Release
+from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
 from synth.reports.page import report_page
@@ -54,6 +56,10 @@ class Contents:
         The table as it was written.
     releases : sequence of Release
         Every noisy answer of the run.
+    selections : sequence of Selection
+        Every private choice of the run.
+    rows : RowCount, optional
+        What the session said about the number of private rows; needed to fit the answers again.
     state : mapping of name to Tensor
         The fitted generator.
     evidence : sequence of Publishable
@@ -69,6 +75,8 @@ class Contents:
     state: Mapping[str, Tensor]
     evidence: Sequence[Publishable]
     certificate: Certificate
+    selections: Sequence[Selection] = ()
+    rows: RowCount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,9 @@ def write_bundle(
         "synthetic.parquet": contents.synthetic_parquet,
         "schema.json": canonical_json(schema_to_document(config.schema)),
         "config.yaml": config_to_yaml(config).encode("utf-8"),
-        "measurements.npz": measurements_to_bytes(contents.releases),
+        "measurements.npz": measurements_to_bytes(
+            Measurements(tuple(contents.releases), tuple(contents.selections), contents.rows)
+        ),
         "model.safetensors": model_to_bytes(ModelCard.of(config), contents.state),
         "report.json": report_json,
         "report.html": report_page(
@@ -134,11 +144,13 @@ def write_bundle(
 
 def _refuse_test_noise(contents: Contents) -> None:
     certified = [receipt.to_dict() for receipt in contents.certificate.receipts]
-    for release in contents.releases:
-        if not release.receipt.private:
-            raise PrivacyError(f"The answer to '{release.receipt.query}' was made with test noise: NOT PRIVATE.")
-        if release.receipt.to_dict() not in certified:
-            raise PrivacyError(f"The answer to '{release.receipt.query}' has no receipt in the certificate.")
+    answered = [release.receipt for release in contents.releases]
+    answered += [selection.receipt for selection in contents.selections]
+    for receipt in answered:
+        if not receipt.private:
+            raise PrivacyError(f"The answer to '{receipt.query}' was made with test noise: NOT PRIVATE.")
+        if receipt.to_dict() not in certified:
+            raise PrivacyError(f"The answer to '{receipt.query}' has no receipt in the certificate.")
 
 
 def _refuse_leaks(members: Mapping[str, bytes | Path], config: RunConfig, leak_words: LeakWords | None) -> None:
