@@ -1,9 +1,9 @@
 r"""Random Fourier features of the Gaussian kernel (Rahimi 2007; Vinaroz 2022, eq. 4; Harder 2021).
 
 By Bochner's theorem :math:`k(x, y) = \mathbb{E}_\omega \cos(\omega^\top (x-y))` with
-:math:`\omega \sim \mathcal N(0, I / l^2)`. With pairs of cosine and sine the feature vector has norm exactly 1 whatever the
-frequencies are. Two vectors can point in opposite directions, so the distance between them can reach 2, not
-:math:`\sqrt 2` as for Hermite features.
+:math:`\omega \sim \mathcal N(0, I / l^2)`. With pairs of cosine and sine the feature vector has norm exactly 1
+whatever the frequencies are. Two vectors can point in opposite directions, so the distance between them can reach 2,
+not :math:`\sqrt 2` as for Hermite features.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ def gaussian_frequencies(n_frequencies: int, dimensions: int, *, length_scale: f
         If a count is below 1 or ``length_scale`` is not positive and finite.
     """
     if n_frequencies < 1 or dimensions < 1:
-        raise InputError(
-            f"n_frequencies and dimensions must be at least 1, got {n_frequencies} frequencies in {dimensions} dimensions."
-        )
+        raise InputError(f"n_frequencies and dimensions must be at least 1, got {n_frequencies} and {dimensions}.")
     if not (math.isfinite(length_scale) and length_scale > 0):
         raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
     generator = torch.Generator().manual_seed(seed)
@@ -77,8 +75,8 @@ def fourier_features(x: Tensor, frequencies: Tensor) -> Tensor:
     """
     if x.ndim == 0 or frequencies.ndim != 2 or x.shape[-1] != frequencies.shape[1]:
         raise InputError(
-            f"Numbers of shape {tuple(x.shape)} do not fit frequencies of shape {tuple(frequencies.shape)}: the last sizes "
-            "must be equal."
+            f"Numbers of shape {tuple(x.shape)} do not fit frequencies of shape {tuple(frequencies.shape)}: "
+            "the last sizes must be equal."
         )
     angles = x @ frequencies.T
     return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1) / math.sqrt(frequencies.shape[0])

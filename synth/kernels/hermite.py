@@ -4,9 +4,10 @@ Mehler's formula writes the Gaussian kernel on the line as a sum over orders,
 
 .. math:: \exp\Bigl(-\frac{\rho}{1-\rho^2}(x-y)^2\Bigr) = \sum_{c \ge 0} \phi_c(x)\,\phi_c(y),
 
-with features whose size falls like :math:`\rho^{c/2}`. Cutting the sum after order C is a projection of the full feature
-vector, which has norm 1. So every vector made here has norm at most 1, and two of them are at most :math:`\sqrt 2` apart:
-:math:`|\phi(x)-\phi(y)|^2 \le 2-2k(x,y) \le 2`. Both bounds survive the sum and the product over columns.
+with features whose size falls like :math:`\rho^{c/2}`. Cutting the sum after order C is a projection of the full
+feature vector, which has norm 1. So every vector made here has norm at most 1, and two of them are at most
+:math:`\sqrt 2` apart: :math:`|\phi(x)-\phi(y)|^2 \le 2-2k(x,y) \le 2`. Both bounds survive the sum and the product over
+columns.
 
 Everything is differentiable in ``x`` and runs in the precision and on the device of ``x``.
 """
@@ -88,9 +89,9 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
 
     Notes
     -----
-    The unweighted polynomials, which overflow, are never formed: against 80-digit arithmetic the recursion in float64 is
-    right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass sits near order
-    :math:`x^2/l^2`, so cutting earlier loses it: centre the numbers first.
+    The unweighted polynomials, which overflow, are never formed: against 80-digit arithmetic the recursion in float64
+    is right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass sits
+    near order :math:`x^2/l^2`, so cutting earlier loses it: centre the numbers first.
     """
     _check_order(order)
     if not 0.0 < rho < 1.0:
@@ -236,7 +237,7 @@ def _column_kernels(x: Tensor, y: Tensor, length_scale: Sequence[float]) -> Tens
 def _columns(x: Tensor, per_column: Sequence[float]) -> int:
     if x.ndim == 0 or x.shape[-1] != len(per_column) or not per_column:
         raise InputError(
-            f"One constant is needed for each column: got {len(per_column)} constants for numbers of shape {tuple(x.shape)}."
+            f"One constant is needed for each column: got {len(per_column)} for numbers of shape {tuple(x.shape)}."
         )
     return len(per_column)
 
