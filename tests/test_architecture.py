@@ -14,10 +14,12 @@ ROOT = Path(__file__).resolve().parents[1]
 # Lower layers may not know higher ones. Modules that are not named here are given their place by their package.
 LAYERS = [
     {"errors"},
-    {"schema", "kernels"},
+    {"columns", "kernels"},
+    {"schema"},
     {"schema_file", "config", "progress"},
     {"config_file", "codes", "keys", "demonstration"},
-    {"encoding", "rules"},
+    {"cells", "rules"},
+    {"encoding"},
     {"writing", "store"},
     {"privacy"},
     {"models"},

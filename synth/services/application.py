@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -14,24 +13,20 @@ from synth.bundle.verify import Verdict, verify
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import config_to_mapping, parse_config
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
-from synth.errors import ApprovalRequiredError, JobError, SynthError, TableError
+from synth.errors import ApprovalRequiredError, JobError, SynthError
 from synth.jobs import LocalEngine
 from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
-from synth.privacy.reader import inspect_header
-from synth.privacy.reader_columns import places_of
-from synth.privacy.reader_pipes import ReaderLimits, Request
 from synth.privacy.vault import Vault
 from synth.services import run_folder
+from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.presenting import account_view, ledger_row, run_view
-from synth.services.views import AccountView, DraftColumn, LedgerRow, Plan, ReceivedTable, RunView
-from synth.store import EventKind, Run, RunState, Store, StoredTable, TableKind, TableState
+from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
+from synth.store import EventKind, Run, RunState, Store
 
 __all__ = ["Application"]
-
-SINGLE_USER = "owner"
 
 
 class Application:
@@ -50,7 +45,7 @@ class Application:
         self.ledger = Ledger(self.store)
         self.vault = Vault(self.store, self.keys)
         self.engine = LocalEngine(self.store)
-        self._headers: dict[str, tuple[tuple[DraftColumn, ...], int]] = {}
+        self._intake = Intake(self.store, self.vault)
 
     @classmethod
     def from_environment(cls) -> Application:
@@ -88,77 +83,20 @@ class Application:
         table_format: TableFormat | None = None,
         kind: Literal["table", "test"] = "table",
     ) -> ReceivedTable:
-        """Take a table in: encrypt it while reading, then look at its header in a process with limits.
-
-        Raises
-        ------
-        TableError
-            If it cannot be read as a table; nothing of it is kept then.
-        """
-        owner = self.store.accounts.open(account)
-        retention = timedelta(hours=self.settings.retention_hours)
-        table_id = self.vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
-        try:
-            self._inspect(table_id, table_format)
-        except SynthError:
-            self.vault.delete(table_id, who=SINGLE_USER)
-            raise
-        return self._received(self.store.tables[table_id])
+        """Take a table in; see :meth:`synth.services.intake.Intake.receive`."""
+        return self._intake.receive(stream, account=account, name=name, table_format=table_format, kind=kind)
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
-        return self._received(self.store.tables[table_id])
+        return self._intake.table(table_id)
 
     def tables(self) -> list[ReceivedTable]:
         """Return every table whose rows still exist, oldest first."""
-        accounts = self.store.accounts.all()
-        stored = [table for account in accounts for table in self.store.tables.of_account(account.id)]
-        return [self._received(table) for table in stored if table.state is TableState.STORED]
+        return self._intake.tables()
 
     def delete_table(self, table_id: str) -> None:
-        """Delete a table's rows now.
-
-        Raises
-        ------
-        TableError
-            If an unfinished run needs it.
-        """
-        if self.store.runs.needing_table(table_id):
-            raise TableError("A run still reads this table. Wait for it, or cancel it first.")
-        self.vault.delete(table_id, who=SINGLE_USER)
-        self._headers.pop(table_id, None)
-
-    def _inspect(self, table_id: str, table_format: TableFormat | None) -> tuple[tuple[DraftColumn, ...], int]:
-        header = inspect_header(self.vault.open(table_id), table_format or TableFormat())
-        columns = tuple(
-            DraftColumn(name, by_name or by_type)
-            for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
-        )
-        self._headers[table_id] = (columns, header.n_rows)
-        return self._headers[table_id]
-
-    def _received(self, table: StoredTable) -> ReceivedTable:
-        columns: tuple[DraftColumn, ...] = ()
-        n_rows = None
-        if table.state is TableState.STORED:
-            columns, n_rows = self._headers.get(table.id) or self._inspect(table.id, None)
-        twins = self.vault.twins(table.id)
-        elsewhere = sorted({self.store.accounts[twin.account_id].name for twin in twins})
-        warning = None
-        if elsewhere:
-            warning = (
-                f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
-                "use that account: otherwise the two totals do not know of each other. Certificates will say so."
-            )
-        return ReceivedTable(
-            table_id=table.id,
-            account=self.store.accounts[table.account_id].name,
-            name=table.name,
-            size_bytes=table.size,
-            columns=columns,
-            n_rows=n_rows,
-            warning=warning,
-        )
+        """Delete a table's rows now; see :meth:`synth.services.intake.Intake.delete_table`."""
+        self._intake.delete_table(table_id)
 
     # Accounts and the ledger ----------------------------------------------------------------------------------------
 
@@ -208,7 +146,7 @@ class Application:
             )
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         for used in filter(None, (table_id, test_table_id)):
-            self._check_table(used, account.id, config)
+            self._intake.check(used, account.id, config)
         mapping = config_to_mapping(config.published())
         run = self.store.runs.add(
             account_id=account.id,
@@ -226,23 +164,6 @@ class Application:
             self.store.runs.move(run.id, RunState.CANCELLED, message=str(error))
             raise
         return run
-
-    def _check_table(self, table_id: str, account_id: str, config: RunConfig) -> None:
-        """Refuse what would stop the run after its charge: another account's table, or columns that do not fit."""
-        table = self.store.tables[table_id]
-        if table.account_id != account_id:
-            raise TableError("The table was taken in under another account. Name that account, or upload it again.")
-        if table.state is not TableState.STORED:
-            raise TableError("This table was deleted. Upload it again.")
-        form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
-        columns, _ = self._headers.get(table_id) or self._inspect(table_id, form)
-        request = Request(
-            format=form,
-            limits=ReaderLimits(),
-            columns=config.schema.columns,
-            drop_undeclared=config.undeclared == "drop",
-        )
-        places_of([column.name for column in columns], request)
 
     def start(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> str:
         """Reserve the budget, queue the run and return its id."""

@@ -6,9 +6,9 @@ Messages of libraries quote cells ("could not convert string to float: ..."), so
 from __future__ import annotations
 
 import logging
-import secrets
 import traceback
 from pathlib import Path
+from uuid import uuid4
 
 __all__ = ["code_location", "record_incident"]
 
@@ -19,7 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def record_incident(error: BaseException) -> str:
     """Log the type of an error and where it came from, and return the incident's id (8 hexadecimal digits)."""
-    incident = secrets.token_hex(4)
+    incident = uuid4().hex[:8]
     logger.error("incident %s: %s at %s", incident, type(error).__name__, code_location(error))
     return incident
 

@@ -44,7 +44,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     timer.phase("Reading")
     charge = _spend(application.ledger, run)
     measured = fit_and_sample(config, _open(application, run, config), timer)
-    store.runs.note_device(run_id, device_of(config))
+    store.runs.note_device(run_id, _device_of(config))
     store.runs.advance(run_id, RunState.MEASURED)
     folder = run_folder.make(application.settings, run_id)
     seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
@@ -55,7 +55,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
     run_folder.write_owner_json(
         folder / "owner" / "timings.json",
-        {"seconds": seconds_by_part(seconds), "peak_memory_bytes": peak_memory_bytes(), "device": device_of(config)},
+        {"seconds": _seconds_by_part(seconds), "peak_memory_bytes": peak_memory_bytes(), "device": _device_of(config)},
     )
     run_folder.write_owner_json(
         folder / "owner" / "run.json",
@@ -64,7 +64,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     store.runs.advance(run_id, RunState.REPORTED)
 
 
-def device_of(config: RunConfig) -> str:
+def _device_of(config: RunConfig) -> str:
     """Return what a run computes on."""
     wants = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
     return "cuda" if wants else "cpu"
@@ -82,7 +82,7 @@ _PARTS = {
 }
 
 
-def seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
+def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     """Return the seconds of each part of a run, as ``timings.json`` names them, and their total."""
     parts = dict.fromkeys(("read", "measure", "fit", "sample", "report", "bundle"), 0.0)
     for phase, seconds in phases.items():

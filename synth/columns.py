@@ -1,0 +1,264 @@
+"""The kinds of column an owner can declare, and how many codes each has.
+
+A column that a model sees has ``size`` codes: first ``levels`` ordered places on a declared grid (numbers, dates), then
+``atoms`` unordered codes (categories, special values, "other", "missing").
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from synth.errors import SchemaError
+
+__all__ = [
+    "CategoryColumn",
+    "Column",
+    "DateColumn",
+    "DateStep",
+    "DropColumn",
+    "IdentifierColumn",
+    "ModelledColumn",
+    "NumberColumn",
+    "Weight",
+    "YesNoColumn",
+]
+
+MAXIMUM_LEVELS = 2**24
+"""Places on one declared grid; more would make a table of codes larger than the rows."""
+
+MAXIMUM_CATEGORIES = 10_000
+
+
+class Weight(StrEnum):
+    """How much a column's accuracy matters to the owner; public."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class DateStep(StrEnum):
+    """The resolution at which dates are kept."""
+
+    DAY = "day"
+    MONTH = "month"
+    YEAR = "year"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
+
+    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid.
+    """
+
+    name: str
+    low: float
+    high: float
+    step: float
+    special: tuple[float, ...] = ()
+    missing: bool = False
+    weight: Weight = Weight.NORMAL
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
+            raise SchemaError(f"'{self.name}': low, high and step must be finite numbers.")
+        if self.high <= self.low:
+            raise SchemaError(
+                f"'{self.name}': high must be larger than low, got low {self.low:g} and high {self.high:g}."
+            )
+        if self.step <= 0:
+            raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
+        if self.levels > MAXIMUM_LEVELS:
+            raise SchemaError(
+                f"'{self.name}' has {self.levels:,} places between low and high; at most {MAXIMUM_LEVELS:,} are "
+                "possible. Choose a larger step."
+            )
+        if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
+            raise SchemaError(f"'{self.name}': special values must be finite and different from each other.")
+
+    @property
+    def levels(self) -> int:
+        """Number of places on the grid."""
+        return math.floor((self.high - self.low) / self.step + 1e-9) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes: grid, then special values, then missing."""
+        return self.levels + len(self.special) + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing cell, or None where missing is not declared."""
+        return self.size - 1 if self.missing else None
+
+    @property
+    def decimals(self) -> int:
+        """Decimals to print: as many as low, step and the special values have."""
+        return max(_decimals(value) for value in (self.low, self.step, *self.special))
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryColumn:
+    """One of a declared list of values; undeclared cells become "other" where that is declared.
+
+    ``aliases`` are other spellings of a declared value, as pairs (spelling, value).
+    """
+
+    name: str
+    values: tuple[str, ...]
+    other: bool = False
+    missing: bool = False
+    weight: Weight = Weight.NORMAL
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise SchemaError(f"'{self.name}' needs its categories. List them under 'values'.")
+        if len(set(self.values)) != len(self.values):
+            raise SchemaError(f"'{self.name}': a category is listed twice. List each value once.")
+        if len(self.values) > MAXIMUM_CATEGORIES:
+            raise SchemaError(
+                f"'{self.name}' has {len(self.values):,} categories; at most {MAXIMUM_CATEGORIES:,} are possible. "
+                "Group them, or leave the column out."
+            )
+        if any(value == "" for value in self.values):
+            raise SchemaError(f"'{self.name}': an empty text cannot be a category. Declare 'missing: true' instead.")
+        for spelling, value in self.aliases:
+            if value not in self.values or spelling in self.values:
+                raise SchemaError(
+                    f"'{self.name}': an alias must be an undeclared spelling of a declared value; check 'aliases'."
+                )
+
+    @property
+    def levels(self) -> int:
+        """Categories have no order: always 0."""
+        return 0
+
+    @property
+    def size(self) -> int:
+        """Number of codes: values, then other, then missing."""
+        return len(self.values) + self.other + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing cell, or None where missing is not declared."""
+        return self.size - 1 if self.missing else None
+
+    @property
+    def other_code(self) -> int | None:
+        """Code of an undeclared value, or None where "other" is not declared."""
+        return len(self.values) if self.other else None
+
+    @property
+    def other_label(self) -> str:
+        """Text printed for an undeclared value; never equal to a declared one."""
+        label = "other"
+        while label in self.values:
+            label += "*"
+        return label
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Text of every code but missing, in code order."""
+        return (*self.values, self.other_label) if self.other else self.values
+
+
+@dataclass(frozen=True, slots=True)
+class YesNoColumn:
+    """A truth value; code 0 is no, code 1 is yes."""
+
+    name: str
+    yes: str = "yes"
+    no: str = "no"
+    missing: bool = False
+    weight: Weight = Weight.NORMAL
+
+    def __post_init__(self) -> None:
+        if self.yes == self.no or not self.yes or not self.no:
+            raise SchemaError(f"'{self.name}': 'yes' and 'no' must be two different, non-empty texts.")
+
+    @property
+    def levels(self) -> int:
+        """Yes and no have no order: always 0."""
+        return 0
+
+    @property
+    def size(self) -> int:
+        """Number of codes: no, yes, then missing."""
+        return 2 + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing cell, or None where missing is not declared."""
+        return 2 if self.missing else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Text of every code but missing, in code order."""
+        return (self.no, self.yes)
+
+
+@dataclass(frozen=True, slots=True)
+class DateColumn:
+    """A calendar date between low and high, kept at a step of a day, a month or a year.
+
+    ``pattern`` is how cells are written, in the notation of ``strptime``; None reads ISO dates.
+    """
+
+    name: str
+    low: datetime.date
+    high: datetime.date
+    step: DateStep = DateStep.DAY
+    missing: bool = False
+    weight: Weight = Weight.NORMAL
+    pattern: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.high <= self.low:
+            raise SchemaError(f"'{self.name}': high must be later than low, got {self.low} and {self.high}.")
+
+    @property
+    def levels(self) -> int:
+        """Number of days, months or years from low to high, both included."""
+        if self.step is DateStep.DAY:
+            return (self.high - self.low).days + 1
+        years = self.high.year - self.low.year
+        return years + 1 if self.step is DateStep.YEAR else 12 * years + self.high.month - self.low.month + 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes: grid, then missing."""
+        return self.levels + self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing cell, or None where missing is not declared."""
+        return self.size - 1 if self.missing else None
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifierColumn:
+    """A name or number of a person: replaced by fresh ids, never learned."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A column that is read past and never kept."""
+
+    name: str
+
+
+ModelledColumn = NumberColumn | CategoryColumn | YesNoColumn | DateColumn
+Column = ModelledColumn | IdentifierColumn | DropColumn
+
+
+def _decimals(value: float) -> int:
+    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0

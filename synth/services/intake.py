@@ -1,0 +1,132 @@
+"""Taking tables in: encrypted while they are read, then looked at in a process with limits."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import BinaryIO, Literal
+
+from synth.config import RunConfig, TableFormat
+from synth.errors import SynthError, TableError
+from synth.privacy.reader import inspect_header
+from synth.privacy.reader_columns import places_of
+from synth.privacy.reader_pipes import ReaderLimits, Request
+from synth.privacy.vault import Vault
+from synth.services.views import DraftColumn, ReceivedTable
+from synth.store import Store, StoredTable, TableKind, TableState
+
+__all__ = ["SINGLE_USER", "Intake"]
+
+SINGLE_USER = "owner"
+
+
+class Intake:
+    """The tables of one installation, by id.
+
+    Names of columns and numbers of rows stay in this process's memory: the database holds neither.
+    """
+
+    def __init__(self, store: Store, vault: Vault) -> None:
+        self._store = store
+        self._vault = vault
+        self._headers: dict[str, tuple[tuple[DraftColumn, ...], int]] = {}
+
+    def receive(
+        self,
+        stream: BinaryIO,
+        *,
+        account: str,
+        name: str,
+        table_format: TableFormat | None = None,
+        kind: Literal["table", "test"] = "table",
+    ) -> ReceivedTable:
+        """Take a table in: encrypt it while reading, then look at its header in a process with limits.
+
+        Raises
+        ------
+        TableError
+            If it cannot be read as a table; nothing of it is kept then.
+        """
+        owner = self._store.accounts.open(account)
+        retention = timedelta(hours=self._store.settings.retention_hours)
+        table_id = self._vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
+        try:
+            self._inspect(table_id, table_format)
+        except SynthError:
+            self._vault.delete(table_id, who=SINGLE_USER)
+            raise
+        return self._received(self._store.tables[table_id])
+
+    def table(self, table_id: str) -> ReceivedTable:
+        """Return what is known about a table."""
+        return self._received(self._store.tables[table_id])
+
+    def tables(self) -> list[ReceivedTable]:
+        """Return every table whose rows still exist, oldest first."""
+        accounts = self._store.accounts.all()
+        stored = [table for account in accounts for table in self._store.tables.of_account(account.id)]
+        return [self._received(table) for table in stored if table.state is TableState.STORED]
+
+    def delete_table(self, table_id: str) -> None:
+        """Delete a table's rows now.
+
+        Raises
+        ------
+        TableError
+            If an unfinished run needs it.
+        """
+        if self._store.runs.needing_table(table_id):
+            raise TableError("A run still reads this table. Wait for it, or cancel it first.")
+        self._vault.delete(table_id, who=SINGLE_USER)
+        self._headers.pop(table_id, None)
+
+    def _inspect(self, table_id: str, table_format: TableFormat | None) -> tuple[tuple[DraftColumn, ...], int]:
+        header = inspect_header(self._vault.open(table_id), table_format or TableFormat())
+        columns = tuple(
+            DraftColumn(name, by_name or by_type)
+            for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
+        )
+        self._headers[table_id] = (columns, header.n_rows)
+        return self._headers[table_id]
+
+    def _received(self, table: StoredTable) -> ReceivedTable:
+        columns: tuple[DraftColumn, ...] = ()
+        n_rows = None
+        if table.state is TableState.STORED:
+            # After a restart how the file is written is not known here any more; the run's configuration knows.
+            with suppress(TableError):
+                columns, n_rows = self._headers.get(table.id) or self._inspect(table.id, None)
+        twins = self._vault.twins(table.id)
+        elsewhere = sorted({self._store.accounts[twin.account_id].name for twin in twins})
+        warning = None
+        if elsewhere:
+            warning = (
+                f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
+                "use that account: otherwise the two totals do not know of each other. Certificates will say so."
+            )
+        return ReceivedTable(
+            table_id=table.id,
+            account=self._store.accounts[table.account_id].name,
+            name=table.name,
+            size_bytes=table.size,
+            columns=columns,
+            n_rows=n_rows,
+            warning=warning,
+        )
+
+    def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
+        """Refuse what would stop the run after its charge: another account's table, or columns that do not fit."""
+        table = self._store.tables[table_id]
+        if table.account_id != account_id:
+            raise TableError("The table was taken in under another account. Name that account, or upload it again.")
+        if table.state is not TableState.STORED:
+            raise TableError("This table was deleted. Upload it again.")
+        form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
+        columns, _ = self._headers.get(table_id) or self._inspect(table_id, form)
+        request = Request(
+            format=form,
+            limits=ReaderLimits(),
+            columns=config.schema.columns,
+            drop_undeclared=config.undeclared == "drop",
+        )
+        places_of([column.name for column in columns], request)
