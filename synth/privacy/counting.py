@@ -82,8 +82,9 @@ def rows_by_cell(rows: Rows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArra
     index = joint_index(rows, axes)
     order = np.argsort(index, kind="stable")
     present, starts = np.unique(index[order], return_index=True)
-    for cell, places in zip(present, np.split(order, starts[1:]), strict=True):
-        yield int(cell), places
+    ends = [*starts[1:].tolist(), len(order)]
+    for cell, start, end in zip(present.tolist(), starts.tolist(), ends if present.size else [], strict=True):
+        yield cell, order[start:end]
 
 
 def _count(index: NDArray[Any], n_cells: int) -> NDArray[np.int64]:

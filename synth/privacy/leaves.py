@@ -272,15 +272,17 @@ def angle_steps(frequencies: ArrayLike) -> NDArray[np.int32]:
 
 
 def _clipped_to_grid(table: Matrix) -> Matrix:
-    norms = np.linalg.norm(table, axis=1, keepdims=True)
-    whole = np.trunc(table / np.maximum(norms, 1.0) * 2**LEAF_BITS)
+    largest = np.maximum(np.abs(table).max(axis=1, keepdims=True), 1.0)
+    scaled = table / largest  # so that no square overflows
+    norms = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1 / largest)
+    whole = np.trunc(scaled / norms * 2.0**LEAF_BITS)
     # A shortened row can still end a hair above norm 1: its largest entry gives way, one grid step at a time.
     too_long = np.flatnonzero((whole * whole).sum(axis=1) > 2 ** (2 * LEAF_BITS))
     for place in too_long:
         row = whole[place]
         while (row * row).sum() > 2 ** (2 * LEAF_BITS):
-            largest = int(np.abs(row).argmax())
-            row[largest] -= np.sign(row[largest])
+            entry = int(np.abs(row).argmax())
+            row[entry] -= np.sign(row[entry])
     return np.asarray(whole / 2**LEAF_BITS + 0.0)
 
 
