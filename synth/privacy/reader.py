@@ -16,7 +16,9 @@ import numpy.typing as npt
 from synth.codes import Codes, code_dtype
 from synth.config import TableFormat
 from synth.encoding import CellCounts
+from synth.errors import TableError
 from synth.privacy.reader_asker import ask
+from synth.privacy.reader_columns import is_number_text
 from synth.privacy.reader_guess import ColumnKind, kind_by_name
 from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits, Request
 from synth.schema import ModelledColumn, Schema
@@ -45,13 +47,14 @@ class Header:
     """What a file says about its columns.
 
     ``kinds_by_name`` are guessed from names alone; ``kinds`` also from cells and ``n_rows`` is exact, so both are for
-    the owner only.
+    the owner only. ``first_row_is_data`` warns that the names may be cells: wherever cells are numbers, so is the name.
     """
 
     names: tuple[str, ...]
     kinds_by_name: tuple[ColumnKind | None, ...]
     kinds: tuple[ColumnKind, ...]
     n_rows: int
+    first_row_is_data: bool = False
 
 
 def read_codes(
@@ -109,7 +112,15 @@ def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits:
     """
     end = ask(stream, Request(format=form or TableFormat(), limits=limits or ReaderLimits()), None)
     names = tuple(end["names"])
-    return Header(names, tuple(map(kind_by_name, names)), tuple(end["kinds"]), int(end["rows"]))
+    kinds = tuple(end["kinds"])
+    numbers = [name for name, kind in zip(names, kinds, strict=True) if kind == "number"]
+    return Header(
+        names=names,
+        kinds_by_name=tuple(map(kind_by_name, names)),
+        kinds=kinds,
+        n_rows=int(end["rows"]),
+        first_row_is_data=bool(numbers) and all(map(is_number_text, numbers)),
+    )
 
 
 class _Collected:
@@ -119,9 +130,11 @@ class _Collected:
         self._columns = columns
         self._pieces: list[list[npt.NDArray[Any]]] = [[] for _ in columns]
         self._hashes: list[npt.NDArray[np.uint8]] | None = [] if with_hashes else None
+        self._rows = 0
 
     def add(self, body: bytes) -> None:
         rows = int.from_bytes(body[:8], "little")
+        self._rows += rows
         place = 8
         for column, pieces in zip(self._columns, self._pieces, strict=True):
             kind = code_dtype(column.size)
@@ -135,6 +148,8 @@ class _Collected:
             self._hashes.append(hashes.reshape(rows, HASH_BYTES).copy())
 
     def table(self, end: dict[str, Any]) -> EncodedTable:
+        if self._rows != end["rows"] or self._rows == 0:
+            raise TableError("The table could not be read to its end. Try again.")
         codes: Codes = {}
         for column, pieces in zip(self._columns, self._pieces, strict=True):
             codes[column.name] = np.concatenate(pieces)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from synth.errors import InputError, TableError
-from synth.privacy.reader_pipes import Readable, ReaderLimits, Request, error_named, read_frame, write_frame
+from synth.privacy.reader_pipes import Readable, ReaderLimits, Request, error_named, read_frame, write_all, write_frame
 
 __all__ = ["ask"]
 
@@ -140,9 +140,7 @@ class _Feeder:
 
     def _give(self, data: bytes) -> bool:
         try:
-            view = memoryview(data)
-            while view:
-                view = view[self._questions.write(view) :]
+            write_all(self._questions, data)
         except (BrokenPipeError, ValueError):
             return False  # the process has said its last word
         return True
@@ -173,9 +171,7 @@ class _Ranges:
             if not data:
                 raise EOFError
             length -= len(data)
-            view = memoryview(data)
-            while view:
-                view = view[self._questions.write(view) :]
+            write_all(self._questions, data)
 
 
 class _TimedPipe:

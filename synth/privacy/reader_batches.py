@@ -17,9 +17,10 @@ import pyarrow.parquet
 
 from synth.config import TableFormat
 from synth.errors import TableError
+from synth.privacy.reader_bytes import CHUNK, Counted, size_text, too_large, too_many_columns
 from synth.privacy.reader_columns import check_names, check_width, shown
 from synth.privacy.reader_pipes import ReaderLimits
-from synth.privacy.reader_text import CHUNK, Counted, TextFeed, size_text, too_large, too_many_columns
+from synth.privacy.reader_text import TextFeed
 
 __all__ = ["Batches", "open_batches", "too_many_rows"]
 

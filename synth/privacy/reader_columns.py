@@ -11,7 +11,7 @@ from synth.errors import TableError
 from synth.privacy.reader_pipes import Request
 from synth.schema import DropColumn
 
-__all__ = ["check_names", "check_width", "places_of", "shown"]
+__all__ = ["check_names", "check_width", "is_number_text", "places_of", "shown"]
 
 _INDEX = re.compile(r"__index_level_\d+__")
 _NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
@@ -21,6 +21,11 @@ def shown(name: str) -> str:
     """Return a column's name as it may stand in a sentence: short, on one line."""
     plain = "".join(character if character.isprintable() else " " for character in name)
     return plain if len(plain) <= 60 else f"{plain[:57]}..."
+
+
+def is_number_text(name: str) -> bool:
+    """Whether a name is written like a number, as a cell would be."""
+    return _NUMBER.fullmatch(name) is not None
 
 
 def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
@@ -34,7 +39,7 @@ def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
     for place, name in enumerate(names, start=1):
         if not name.strip():
             raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
-    surely_header = not any(_NUMBER.fullmatch(name) for name in names)
+    surely_header = not any(map(is_number_text, names))
     first: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
         if name in first:

@@ -25,6 +25,7 @@ __all__ = [
     "read_exactly",
     "read_frame",
     "read_request",
+    "write_all",
     "write_frame",
 ]
 
@@ -124,10 +125,17 @@ def read_request(source: Readable) -> Request:
 
 def write_frame(target: BinaryIO, kind: FrameKind, *parts: bytes | memoryview) -> None:
     """Send one frame of a kind, made of parts in order."""
-    target.write(_HEAD.pack(kind, sum(len(part) for part in parts)))
+    write_all(target, _HEAD.pack(kind, sum(len(part) for part in parts)))
     for part in parts:
-        target.write(part)
+        write_all(target, part)
     target.flush()
+
+
+def write_all(target: BinaryIO, data: bytes | memoryview) -> None:
+    """Write every byte, to pipes that take fewer at a time too."""
+    view = memoryview(data)
+    while view:
+        view = view[target.write(view) :]
 
 
 def read_frame(source: Readable) -> tuple[bytes, bytes]:

@@ -24,10 +24,10 @@ from synth.cells import texts_of
 from synth.encoding import CellCounts, encode_cells
 from synth.errors import InputError, TableError
 from synth.privacy.reader_batches import Batches, open_batches, too_many_rows
+from synth.privacy.reader_bytes import open_bytes, size_text, too_large
 from synth.privacy.reader_columns import check_names, places_of
 from synth.privacy.reader_guess import guess_kinds
 from synth.privacy.reader_pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
-from synth.privacy.reader_text import open_bytes, size_text, too_large
 from synth.schema import ModelledColumn
 
 __all__ = ["main"]

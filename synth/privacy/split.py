@@ -29,7 +29,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 __all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes"]
 
-HASH_BYTES = 16
+PIECE = 2**18
+"""Rows hashed at a time; bounds the memory, changes nothing else."""
+
 _Hashes = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
 
@@ -58,8 +60,8 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
     unit, occurrence = _units_and_occurrences(unit_hashes)
     crowded = np.bincount(unit)[unit] > rows_per_unit
     rows = np.flatnonzero(crowded)
-    ranks = _keyed_ranks(unit_hashes[rows], occurrence[rows], _purpose_key(account_key, b"kept rows"))
-    order = np.lexsort((ranks, unit[rows]))
+    numbers = _keyed_numbers(unit_hashes[rows], occurrence[rows], _purpose_key(account_key, b"kept rows"))
+    order = np.lexsort((numbers[:, 1], numbers[:, 0], unit[rows]))
     kept = ~crowded
     kept[rows[order]] = _places_in_groups(unit[rows[order]]) < rows_per_unit
     return kept
@@ -84,18 +86,21 @@ def held_out_rows(unit_hashes: _Hashes, *, share: float, exact: bool, account_ke
     array of bool of shape (n_rows,)
         All rows of a unit lie on one side.
     """
-    key = _purpose_key(account_key, b"hold-out")
+    numbers = _keyed_numbers(unit_hashes, None, _purpose_key(account_key, b"hold-out"))
     if not exact:
-        ranks = _keyed_ranks(unit_hashes, np.zeros(len(unit_hashes), dtype=np.uint64), key)
         # A coin of 53 bits, compared exactly.
-        held: _Mask = (ranks >> np.uint64(11)) < np.uint64(round(share * 2**53))
-        return held
-    units, unit = np.unique(_as_pairs(unit_hashes), return_inverse=True)
-    distinct = units.view(np.uint8).reshape(-1, HASH_BYTES)
-    ranks = _keyed_ranks(distinct, np.zeros(len(distinct), dtype=np.uint64), key)
-    held_units = np.zeros(len(distinct), dtype=bool)
-    held_units[np.argsort(ranks, kind="stable")[: round(share * len(distinct))]] = True
-    return held_units[unit.reshape(-1)]
+        coins: _Mask = (numbers[:, 0] >> np.uint64(11)) < np.uint64(round(share * 2**53))
+        return coins
+    # Rows of one unit have one number of 128 bits, different from every other unit's: encryption is one-to-one.
+    high, low = numbers[:, 0], numbers[:, 1]
+    order = np.lexsort((low, high))
+    first = np.flatnonzero(_begins(numbers[order]))
+    n_held = round(share * len(first))
+    if n_held == len(first):
+        return np.ones(len(numbers), dtype=bool)
+    beyond = order[first[n_held]]
+    held: _Mask = (high < high[beyond]) | ((high == high[beyond]) & (low < low[beyond]))
+    return held
 
 
 def place_hashes(n_rows: int) -> _Hashes:
@@ -113,36 +118,38 @@ def _units_and_occurrences(unit_hashes: _Hashes) -> tuple[npt.NDArray[np.int64],
     """Return each row's unit, numbered from 0, and how many rows of that unit stand before it."""
     pairs = np.ascontiguousarray(unit_hashes).view(np.uint64).reshape(-1, 2)
     order = np.lexsort((pairs[:, 1], pairs[:, 0]))  # stable: rows of one unit stay in the order of the table
-    sorted_pairs = pairs[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (sorted_pairs[1:] != sorted_pairs[:-1]).any(axis=1)
-    sorted_unit = np.cumsum(first) - 1
+    sorted_unit = np.cumsum(_begins(pairs[order])) - 1
     unit, occurrence = np.empty_like(sorted_unit), np.empty_like(sorted_unit)
     unit[order] = sorted_unit
     occurrence[order] = _places_in_groups(sorted_unit)
     return unit, occurrence
 
 
+def _begins(sorted_items: npt.NDArray[Any]) -> _Mask:
+    """Say which items differ from the one before them; the first does."""
+    begins = np.ones(len(sorted_items), dtype=bool)
+    differ = sorted_items[1:] != sorted_items[:-1]
+    begins[1:] = differ if differ.ndim == 1 else differ.any(axis=1)
+    return begins
+
+
 def _places_in_groups(groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return 0, 1, 2, ... within each run of equal numbers."""
     places = np.arange(len(groups))
-    first = np.ones(len(groups), dtype=bool)
-    first[1:] = groups[1:] != groups[:-1]
-    starts = np.maximum.accumulate(np.where(first, places, 0)) if len(groups) else places
-    return places - starts
+    return places - np.maximum.accumulate(np.where(_begins(groups), places, 0))
 
 
-def _keyed_ranks(unit_hashes: _Hashes, numbers: npt.NDArray[Any], key: bytes) -> npt.NDArray[np.uint64]:
-    """Return a pseudo-random 64-bit number for each pair of an id's hash and a number."""
+def _keyed_numbers(
+    unit_hashes: _Hashes, occurrences: npt.NDArray[np.int64] | None, key: bytes
+) -> npt.NDArray[np.uint64]:
+    """Return a pseudo-random number of 128 bits, as two halves, for each pair of an id's hash and an occurrence."""
     # Each block is encrypted by itself, as a block-cipher MAC asks for: nothing is kept secret by this mode.
     blocks = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
-    inner = np.frombuffer(blocks.update(np.ascontiguousarray(unit_hashes).tobytes()), dtype=np.uint64).reshape(-1, 2)
-    mixed = inner.copy()
-    mixed[:, 0] ^= numbers.astype(np.uint64)
-    outer = np.frombuffer(blocks.update(mixed.tobytes()), dtype=np.uint64).reshape(-1, 2)
-    return outer[:, 0].copy()
-
-
-def _as_pairs(unit_hashes: _Hashes) -> npt.NDArray[np.void]:
-    """Return each hash as one comparable item."""
-    return np.ascontiguousarray(unit_hashes).view(np.dtype((np.void, HASH_BYTES))).reshape(-1)
+    numbers = np.empty((len(unit_hashes), 2), dtype=np.uint64)
+    for start in range(0, len(numbers), PIECE):
+        piece = np.ascontiguousarray(unit_hashes[start : start + PIECE])
+        inner = np.frombuffer(blocks.update(piece.tobytes()), dtype="<u8").reshape(-1, 2).copy()
+        if occurrences is not None:
+            inner[:, 0] ^= occurrences[start : start + PIECE].astype(np.uint64)
+        numbers[start : start + PIECE] = np.frombuffer(blocks.update(inner.tobytes()), dtype="<u8").reshape(-1, 2)
+    return numbers
