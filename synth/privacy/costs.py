@@ -83,10 +83,7 @@ def exponential_of_mu(mu: float) -> float:
     _require_positive("mu", mu)
     # the same two ways round as in mu_of_exponential
     exact = 4 * math.atanh(math.erf(mu / math.sqrt(8))) if mu < 2 else 2 * float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
-    parameter = exact * (1 - _MARGIN)
-    while mu_of_exponential(parameter) > mu:
-        parameter *= 1 - _MARGIN
-    return parameter
+    return exact * (1 - _MARGIN)
 
 
 def mu_of_pure(epsilon: float) -> float:
