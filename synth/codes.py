@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from synth.errors import SchemaError
 from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
@@ -83,8 +84,11 @@ def spellings(column: CategoryColumn | YesNoColumn, *, strip: bool, typed: bool)
         code_of.setdefault(spelling, code_of[value])
     for label, code in list(code_of.items()):
         code_of.setdefault(guarded(label), code)
-        if strip:
-            code_of.setdefault(label.strip(), code)
+    if strip:
+        # By the same function as the cells, which has its own idea of white space.
+        trimmed = pc.utf8_trim_whitespace(pa.array(list(code_of), pa.string())).to_pylist()
+        for text, code in zip(trimmed, list(code_of.values()), strict=True):
+            code_of.setdefault(text, code)
     if typed:
         _add_typed_spellings(column, code_of)
     return code_of

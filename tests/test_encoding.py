@@ -1,0 +1,288 @@
+"""Encoding is total, a function of one cell, and undone by decoding."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from synth.encoding import (
+    CellCounts,
+    code_dtype,
+    code_values,
+    decode_column,
+    encode_cells,
+    encode_column,
+    positions,
+    smallest_codes,
+    typed_as,
+)
+from synth.errors import SchemaError
+from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
+
+DAY = datetime.date
+
+AGE = NumberColumn("age", 0, 120, 1, missing=True)
+GAIN = NumberColumn("gain", 10, 99_999, 1, special=(0, -1), missing=True)
+WEIGHT = NumberColumn("weight", 20, 250, 0.5)
+REGION = CategoryColumn("region", ("north", "south", "=east"), other=True, missing=True, aliases=(("N", "north"),))
+CLOSED = CategoryColumn("closed", ("low", "high"))
+SMOKER = YesNoColumn("smoker", missing=True)
+VISITED = DateColumn("visited", DAY(2020, 1, 15), DAY(2025, 12, 31), missing=True)
+MONTH = DateColumn("month", DAY(2020, 1, 15), DAY(2025, 12, 31), DateStep.MONTH)
+YEAR = DateColumn("year", DAY(1999, 6, 1), DAY(2025, 12, 31), DateStep.YEAR, missing=True)
+COLUMNS: tuple[ModelledColumn, ...] = (AGE, GAIN, WEIGHT, REGION, CLOSED, SMOKER, VISITED, MONTH, YEAR)
+
+by_name = pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+
+
+@st.composite
+def number_columns(draw: st.DrawFn) -> NumberColumn:
+    decimals = draw(st.integers(0, 6))
+    low = draw(st.integers(-(10**6), 10**6))
+    step = draw(st.integers(1, 1000))
+    places = draw(st.integers(1, 2000))
+    scale = Decimal(10) ** -decimals
+    special = draw(st.lists(st.integers(-(10**7), -(10**6) - 1), unique=True, max_size=3))
+    return NumberColumn(
+        "number",
+        low=float(low * scale),
+        high=float((low + places * step) * scale),
+        step=float(step * scale),
+        special=tuple(float(value * scale) for value in special),
+        missing=draw(st.booleans()),
+    )
+
+
+@st.composite
+def category_columns(draw: st.DrawFn) -> CategoryColumn:
+    text = st.text(st.characters(blacklist_categories=("Cs",)), min_size=1, max_size=8)
+    plain = text.filter(lambda value: value == value.strip() and not value.startswith("'"))
+    values = draw(st.lists(plain, min_size=1, max_size=12, unique=True))
+    return CategoryColumn("category", tuple(values), other=draw(st.booleans()), missing=draw(st.booleans()))
+
+
+@st.composite
+def date_columns(draw: st.DrawFn) -> DateColumn:
+    days = st.dates(DAY(1, 1, 1), DAY(9999, 12, 31))
+    low, high = sorted(draw(st.lists(days, min_size=2, max_size=2, unique=True)))
+    step = DateStep.DAY if (high - low).days < 5000 else draw(st.sampled_from([DateStep.MONTH, DateStep.YEAR]))
+    return DateColumn("date", low, high, step, missing=draw(st.booleans()))
+
+
+modelled_columns = st.one_of(
+    number_columns(),
+    category_columns(),
+    date_columns(),
+    st.builds(YesNoColumn, st.just("yes_no"), missing=st.booleans()),
+)
+
+
+@given(column=modelled_columns, data=st.data())
+def test_typed_cells_come_back_as_their_codes(column: ModelledColumn, data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(0, column.size - 1), max_size=20))
+    cells = decode_column(column, np.array(codes, dtype=np.int64))
+    assert cells.type == typed_as(column)
+    assert encode_column(column, cells).tolist() == codes
+
+
+@given(column=modelled_columns, data=st.data())
+def test_printed_cells_come_back_as_their_codes(column: ModelledColumn, data: st.DataObject) -> None:
+    codes = data.draw(st.lists(st.integers(0, column.size - 1), max_size=20))
+    assert encode_column(column, pa.array(code_values(column, codes), pa.string())).tolist() == codes
+
+
+any_text = st.one_of(
+    st.text(st.characters(blacklist_categories=("Cs",)), max_size=12),
+    st.floats().map(str),
+    st.integers().map(str),
+    st.dates().map(str),
+    st.datetimes().map(str),
+    st.sampled_from(["", " ", "NA", "yes", "north", "N", " =east", "1e999", "-1e999", "nan", "inf", "0x1", "1_0", "٣"]),
+)
+
+
+@by_name
+@given(cells=st.lists(st.none() | any_text, max_size=15))
+def test_every_text_gets_a_code_of_its_own_whatever_stands_beside_it(
+    column: ModelledColumn, cells: list[str | None]
+) -> None:
+    together = encode_column(column, pa.array(cells, pa.string()), missing=("", "NA"))
+    assert together.dtype == code_dtype(column.size)
+    assert (together < column.size).all()
+    alone = [encode_column(column, pa.array([cell], pa.string()), missing=("", "NA"))[0] for cell in cells]
+    assert together.tolist() == alone
+
+
+@by_name
+@given(cells=st.lists(st.none() | st.floats(), max_size=15))
+def test_every_number_gets_a_code(column: ModelledColumn, cells: list[float | None]) -> None:
+    codes = encode_column(column, pa.array(cells, pa.float64()))
+    assert (codes < column.size).all()
+    for cell, code in zip(cells, codes, strict=True):
+        assert encode_column(column, pa.array([cell], pa.float64()))[0] == code
+
+
+@given(column=number_columns(), value=st.floats(allow_nan=False))
+def test_numbers_go_to_the_nearest_place(column: NumberColumn, value: float) -> None:
+    code = int(encode_column(column, pa.array([value]))[0])
+    if value in column.special:
+        assert code == column.levels + column.special.index(value)
+        return
+    low, step = Fraction(repr(column.low)), Fraction(repr(column.step))
+    inside = min(
+        max(Fraction(value) if np.isfinite(value) else Fraction(10**30 * int(np.sign(value))), low),
+        low + step * (column.levels - 1),
+    )
+    nearest = abs(low + code * step - inside)
+    assert nearest <= step / 2 * (1 + Fraction(1, 10**6))
+
+
+NOTHING = CellCounts()
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "printed", "counts"),
+    [
+        (AGE, "47", "47", NOTHING),
+        (AGE, " 47 ", "47", NOTHING),
+        (AGE, "+4.7e1", "47", NOTHING),
+        (AGE, "300", "120", CellCounts(outside=1)),
+        (AGE, "-inf", "0", CellCounts(outside=1)),
+        (AGE, "Infinity", "120", CellCounts(outside=1)),
+        (AGE, "1e999", "120", CellCounts(outside=1)),
+        (AGE, "", "", CellCounts(missing=1)),
+        (AGE, None, "", CellCounts(missing=1)),
+        (AGE, "nan", "", CellCounts(malformed=1)),
+        (AGE, "4 7", "", CellCounts(malformed=1)),
+        (AGE, "1,000", "", CellCounts(malformed=1)),
+        (GAIN, "0", "0", NOTHING),
+        (GAIN, "-1.0", "-1", NOTHING),
+        (GAIN, "5", "10", CellCounts(outside=1)),
+        (WEIGHT, "70.26", "70.5", NOTHING),
+        (WEIGHT, "", "20.0", CellCounts(missing=1)),
+        (WEIGHT, "heavy", "20.0", CellCounts(malformed=1)),
+        (REGION, "N", "north", NOTHING),
+        (REGION, "=east", "=east", NOTHING),
+        (REGION, "'=east", "=east", NOTHING),
+        (REGION, "west", "other", CellCounts(outside=1)),
+        (REGION, "NA", "", CellCounts(missing=1)),
+        (CLOSED, "middle", "low", CellCounts(outside=1)),
+        (CLOSED, "", "low", CellCounts(missing=1)),
+        (SMOKER, "yes", "yes", NOTHING),
+        (SMOKER, "maybe", "", CellCounts(outside=1)),
+        (VISITED, "2021-03-04", "2021-03-04", NOTHING),
+        (VISITED, "2021-03-04T23:59:59Z", "2021-03-04", NOTHING),
+        (VISITED, "20210304", "2021-03-04", NOTHING),
+        (VISITED, "2021-03-04 junk", "", CellCounts(malformed=1)),
+        (VISITED, "2021-02-30", "", CellCounts(malformed=1)),
+        (VISITED, "04/03/2021", "", CellCounts(malformed=1)),
+        (VISITED, "1066-10-14", "2020-01-15", CellCounts(outside=1)),
+        (MONTH, "2021-03-30", "2021-03-01", NOTHING),
+        (MONTH, "2021-03", "2021-03-01", NOTHING),
+        (MONTH, "2020-01-20", "2020-01-15", NOTHING),
+        (YEAR, "2001", "2001-01-01", NOTHING),
+        (YEAR, "", "", CellCounts(missing=1)),
+    ],
+)
+def test_one_text_at_a_time(column: ModelledColumn, cell: str | None, printed: str, counts: CellCounts) -> None:
+    encoded = encode_cells(column, pa.array([cell], pa.string()), missing=("", "NA"))
+    assert code_values(column, encoded.codes) == [printed]
+    assert encoded.counts == counts
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "printed"),
+    [
+        (AGE, pa.array([3, None], pa.int8()), ["3", ""]),
+        (AGE, pa.array([3, 2**64 - 1], pa.uint64()), ["3", "120"]),
+        (AGE, pa.array([3.4, float("nan"), float("inf")], pa.float32()), ["3", "", "120"]),
+        (AGE, pa.array(np.array([3.4], np.float16)), ["3"]),
+        (AGE, pa.array([Decimal("3.60")]), ["4"]),
+        (AGE, pa.array([True, False]), ["1", "0"]),
+        (AGE, pa.array([None, None], pa.null()), ["", ""]),
+        (AGE, pa.array([DAY(2020, 1, 1)]), [""]),
+        (AGE, pa.array([b"3", b"\xff"]), ["3", ""]),
+        (AGE, pa.array(["3", "x", None, "3"]).dictionary_encode(), ["3", "", "", "3"]),
+        (AGE, pa.array([3, None, 4]).dictionary_encode(), ["3", "", "4"]),
+        (AGE, pa.array(["3"], pa.large_string()), ["3"]),
+        (NumberColumn("f", 0, 1, 0.1, special=(0.15,)), pa.array([0.15], pa.float32()), ["0.15"]),
+        (REGION, pa.array(["north", None], pa.large_string()), ["north", ""]),
+        (REGION, pa.array([float("nan"), 1.0]), ["", "other"]),
+        (CategoryColumn("c", ("1", "2.0", "x")), pa.array([1.0, 2.0, 1.5]), ["1", "2.0", "1"]),
+        (CategoryColumn("c", ("True", "False")), pa.array([False, True]), ["False", "True"]),
+        (SMOKER, pa.array([True, False, None]), ["yes", "no", ""]),
+        (SMOKER, pa.array([1, 0, 2]), ["yes", "no", ""]),
+        (VISITED, pa.array([DAY(2021, 3, 4), DAY(1, 1, 1), None]), ["2021-03-04", "2020-01-15", ""]),
+        (VISITED, pa.array([1614816000000], pa.date64()), ["2021-03-04"]),
+        (VISITED, pa.array([1614902399999999999], pa.timestamp("ns")), ["2021-03-04"]),
+        (VISITED, pa.array([1614898800], pa.timestamp("s", tz="Europe/Berlin")), ["2021-03-05"]),
+        (VISITED, pa.array([1614898800], pa.timestamp("s", tz="Nowhere/City")), ["2021-03-04"]),
+        (VISITED, pa.array([20210304]), ["2021-03-04"]),
+        (VISITED, pa.array([-1], pa.timestamp("us")), ["2020-01-15"]),
+        (YEAR, pa.array([2001]), ["2001-01-01"]),
+    ],
+)
+def test_typed_cells(column: ModelledColumn, cells: pa.Array, printed: list[str]) -> None:
+    assert code_values(column, encode_column(column, cells)) == printed
+
+
+def test_a_declared_pattern_is_read_before_iso() -> None:
+    column = DateColumn("date", DAY(2020, 1, 1), DAY(2025, 12, 31), missing=True, pattern="%d/%m/%y")
+    codes = encode_column(column, pa.array(["04/03/21", "2021-03-05", "2021-03-06 10:00", "03-04-21"]))
+    assert code_values(column, codes) == ["2021-03-04", "2021-03-05", "2021-03-06", ""]
+
+
+def test_a_pattern_that_cannot_be_used_is_refused_whatever_the_cells() -> None:
+    column = DateColumn("date", DAY(2020, 1, 1), DAY(2025, 12, 31), pattern="%Q")
+    with pytest.raises(SchemaError, match="'date': the pattern '%Q' cannot be used"):
+        encode_column(column, pa.array([], pa.string()))
+
+
+def test_a_declared_value_is_no_missing_text() -> None:
+    column = CategoryColumn("origin", ("NA", "Mexican"), missing=True)
+    assert encode_column(column, pa.array(["NA", "?"]), missing=("NA", "?")).tolist() == [0, 2]
+    number = NumberColumn("score", 0, 10, 1, special=(-1,), missing=True)
+    assert encode_column(number, pa.array(["-1", "-9"]), missing=("-1", "-9")).tolist() == [11, 12]
+    assert encode_column(number, pa.array([-1.0, -9.0]), missing=("-1", "-9")).tolist() == [11, 12]
+
+
+def test_white_space_counts_where_it_is_not_stripped() -> None:
+    column = CategoryColumn("c", ("a", " a"), other=True)
+    assert encode_column(column, pa.array(["a", " a", "a "]), strip=False).tolist() == [0, 1, 2]
+
+
+def test_chunks_are_one_column() -> None:
+    chunks = pa.chunked_array([["1", "2"], ["300"], []], pa.string())
+    assert encode_column(AGE, chunks).tolist() == [1, 2, 120]
+
+
+def test_positions_lie_on_the_grid_and_atoms_have_none() -> None:
+    column = NumberColumn("x", 0, 2, 1, special=(9,), missing=True)
+    np.testing.assert_array_equal(positions(column), [0, 0.5, 1, np.nan, np.nan])
+    assert np.isnan(positions(REGION)).all()
+    assert positions(NumberColumn("one", 0, 1, 5)).tolist() == [0.0]
+
+
+def test_numbers_print_with_their_own_decimals() -> None:
+    column = NumberColumn("x", -0.3, 0.3, 0.1)
+    assert code_values(column) == ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]
+    assert decode_column(column, np.arange(7)).to_pylist() == [-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3]
+    assert code_values(AGE, [5, 121], missing="missing") == ["5", "missing"]
+
+
+@pytest.mark.parametrize("codes", [[-1], [122], [[0]], [0.5]])
+def test_codes_that_are_none_are_refused(codes: list[object]) -> None:
+    with pytest.raises(SchemaError, match="'age'"):
+        smallest_codes(AGE, np.array(codes))
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(1, "uint8"), (256, "uint8"), (257, "uint16"), (65_537, "uint32")])
+def test_codes_take_the_smallest_type(size: int, dtype: str) -> None:
+    assert code_dtype(size) == np.dtype(dtype)
