@@ -9,7 +9,7 @@ from pages.components.guards import guard, quiet_logs
 from pages.components.session import keep_address
 
 quiet_logs()
-st.set_page_config(page_title="Hermitage", layout="wide", menu_items={})
+st.set_page_config(page_title="Hermitage", layout="wide", initial_sidebar_state=200, menu_items={})
 
 page = st.navigation(
     {

@@ -5,12 +5,16 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.components.draft import config_of
+from pages.components.entrance import through_the_application
 from pages.components.forecast import error_sentence, forecast_panel, smallest_epsilon_form
 from pages.components.guards import require
 from pages.components.promise import promise_panel
 from pages.components.session import application, draft, go
 from pages.components.spending import budget_controls, ledger_box, parts_table
 from pages.components.words import plain
+
+through_the_application()
+
 
 WEAK_EPSILON = 4.0
 
@@ -39,8 +43,7 @@ with left:
         st.warning(weak)
 with right:
     promise_panel(
-        epsilon=config.epsilon,
-        delta=config.delta,
+        plan.forecast,
         neighbours=config.schema.neighbours,
         unit=plain(config.schema.unit.protects),
         error_sentence=error_sentence(plan.forecast),

@@ -7,12 +7,17 @@ import streamlit as st
 from pages.components.columns import errors_of_rows, notes_of_rows
 from pages.components.description import column_editor, domain_meter, preset_form
 from pages.components.draft import config_of, missing_answers
+from pages.components.entrance import through_the_application
 from pages.components.guards import require
+from pages.components.notes import note
 from pages.components.people import task_questions, unit_questions
 from pages.components.session import draft, go
 from pages.components.words import plain
 from synth.config_file import config_to_yaml
 from synth.errors import SynthError
+
+through_the_application()
+
 
 st.title("Describe the table")
 require("table")
@@ -26,11 +31,11 @@ st.subheader("The people")
 unit_questions()
 
 st.subheader("The columns")
-st.caption("Bounds and categories start empty and are never read from the rows. Fill them from public knowledge.")
+note("Bounds and categories start empty and are never read from the rows. Fill them from public knowledge.")
 preset_form()
 column_editor()
-for note in notes_of_rows(held["columns"]):
-    st.info(plain(note))
+for sentence in notes_of_rows(held["columns"]):
+    st.info(plain(sentence))
 domain_meter()
 
 st.subheader("What the rows are for")
@@ -69,4 +74,4 @@ if problems and st.session_state.get("asked"):
     for problem in problems:
         st.error(plain(problem))
 elif problems:
-    st.caption(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")
+    note(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.entrance import through_the_application
 from pages.components.generators import generator_cards, options_form, output_form
 from pages.components.guards import require
 from pages.components.runs import confirm_and_start, follow_run, list_runs
 from pages.components.session import application, draft
+
+through_the_application()
+
 
 st.title("Generate rows")
 held = draft()

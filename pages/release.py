@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.entrance import through_the_application
 from pages.components.guards import require
 from pages.components.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
 from pages.components.session import application, draft
+
+through_the_application()
+
 
 st.title("Release")
 require("run")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.entrance import through_the_application
 from pages.components.evidence import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
 from pages.components.guards import guard, require
 from pages.components.session import application, draft, go
+
+through_the_application()
+
 
 st.title("Read the report")
 require("run")

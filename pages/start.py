@@ -5,8 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.components.demonstration import open_demonstration
+from pages.components.entrance import through_the_application
 from pages.components.session import forget_uploads, go, start_again, uploader_key
 from pages.components.verification import verify_upload
+
+through_the_application()
+
 
 NOT_PROMISED = (
     "It is not legal advice.",

@@ -14,7 +14,7 @@ from pages.components.words import amount, plain
 from synth.errors import LedgerError
 from synth.services.views import AccountView, LedgerRow
 
-__all__ = ["account_cards", "chain_state", "charges_table", "limit_form"]
+__all__ = ["account_cards", "charges_table", "checked_rows", "limit_form"]
 
 
 def account_cards(accounts: list[AccountView]) -> None:
@@ -33,8 +33,8 @@ def account_cards(accounts: list[AccountView]) -> None:
     show_table(frame, alt="What has been spent on each group of people", key="accounts")
     for view in accounts:
         for note in view.notes:
-            st.caption(f"{plain(view.name)}: {plain(note)}")
-    st.caption("Composed: the exact total of all charges together; the limit is held against it.")
+            note(f"{plain(view.name)}: {plain(note)}")
+    note("Composed: the exact total of all charges together; the limit is held against it.")
 
 
 def charges_table(rows: list[LedgerRow]) -> None:
@@ -74,14 +74,16 @@ def charges_table(rows: list[LedgerRow]) -> None:
     )
 
 
-def chain_state() -> None:
-    """Say whether the chain of entries is whole."""
+def checked_rows() -> list[LedgerRow]:
+    """Return every charge after checking the chain of entries, and say whether it is whole."""
     try:
-        application().ledger.verify_chain()
+        rows = application().ledger_rows()
     except LedgerError as error:
-        st.error(plain(error))
-    else:
+        st.error(f"{plain(error)} Private runs are off until it is restored.")
+        return []
+    if rows:
         st.success("The chain of entries is whole: no entry was changed, removed or added outside the ledger.")
+    return rows
 
 
 def limit_form(accounts: list[AccountView]) -> None:

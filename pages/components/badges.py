@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from synth.reports.evidence import Kind
 
@@ -40,6 +41,6 @@ def badge_text(kind: Kind) -> str:
     return f":{colour}-badge[{text}]"
 
 
-def legend() -> None:
+def legend(place: DeltaGenerator) -> None:
     """Draw all three badges in one line."""
-    st.markdown(" ".join(badge_text(kind) for kind in BADGES))
+    place.markdown(" ".join(badge_text(kind) for kind in BADGES))

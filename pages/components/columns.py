@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 ROLES = ("number", "category", "yes/no", "date", "text (dropped)", "identifier (replaced)", "leave out")
 
-MAXIMUM_PAIR_CELLS = 2_000_000
+MAXIMUM_PAIR_CELLS = 1_000_000
 """Cells of the largest two-way table beyond which a column should be grouped."""
 
 _IDENTIFIER_WORDS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pages.components.draft import fill_from_config, new_draft, take_table
-from pages.components.session import application, draft, forget_widgets
+from pages.components.draft import fill_from_config, take_table
+from pages.components.session import application, draft, forget_widgets, start_again
 
 __all__ = ["open_demonstration"]
 
@@ -11,9 +11,8 @@ __all__ = ["open_demonstration"]
 def open_demonstration() -> None:
     """Take in the demonstration table and fill the draft with its configuration."""
     table, config = application().demonstration()
+    start_again()
     held = draft()
-    held.clear()
-    held.update(new_draft())
     take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     fill_from_config(held, config)
     held.update(demonstration=True, account=table.account, domain_source={})

@@ -9,13 +9,19 @@ import pandas as pd
 import streamlit as st
 
 from pages.components.columns import MAXIMUM_PAIR_CELLS, PRESETS, ROLES, Row, apply_preset, mapping_of_row
+from pages.components.notes import note
 from pages.components.session import draft, editor_key, renew_editor
 from pages.components.words import plain
 from synth.errors import SynthError
-from synth.schema import CategoryColumn, DateColumn, DropColumn, IdentifierColumn, NumberColumn, YesNoColumn
+from synth.schema import CategoryColumn, DateColumn, NumberColumn, YesNoColumn
 from synth.schema_file import parse_column
 
 __all__ = ["column_editor", "domain_meter", "preset_form"]
+
+_PLACES = 100
+"""Places a number or a date counts for in the meter; a category counts in full, because nothing can group it."""
+
+_ROW_HEIGHT = 34
 
 _SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "special", "weight")
 
@@ -34,7 +40,7 @@ def preset_form() -> None:
             st.rerun()
     sources = [f"{plain(name)} {source}" for name, source in held["domain_source"].items() if "preset" in source]
     if sources:
-        st.caption("; ".join(sources) + ".")
+        note("; ".join(sources) + ".")
 
 
 def column_editor() -> None:
@@ -49,14 +55,15 @@ def column_editor() -> None:
         disabled=["name"],
         column_config=_column_config(),
         alt="One row for each column of the table: its role, limits, categories and accuracy weight",
-        height=36 * (len(shown) + 1) + 3,
+        row_height=_ROW_HEIGHT,
+        height=_ROW_HEIGHT * (len(shown) + 1) + 3,
     )
     extras = {row["name"]: row.get("extra") or {} for row in held["columns"]}
     rows = [{**_clean(row), "extra": extras[row["name"]]} for row in edited.to_dict("records")]
     changed = [row["name"] for row, before in zip(rows, held["columns"], strict=True) if row != before]
     held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in changed}
     held["columns"] = rows
-    st.caption(
+    note(
         "Categories: separated by commas, with double quotes around a value that holds one. "
         "A yes/no column takes its two words there, yes first. "
         "Step: the precision of a number, or day, month, year. "
@@ -71,31 +78,22 @@ def domain_meter() -> None:
     if not sizes:
         return
     ordered = sorted(sizes, key=lambda entry: -entry[1])
-    cards = st.columns(3, border=True)
-    for width, card in zip((1, 2, 3), cards, strict=True):
-        if len(ordered) < width:
-            continue
-        top = ordered[:width]
-        card.metric(
-            f"Largest table of {width} column{'s' if width > 1 else ''}", f"{math.prod(s for _, s in top):,} cells"
-        )
-        card.caption(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top))
+    for width, card in zip((1, 2, 3), st.columns(3, border=True), strict=True):
+        if len(ordered) >= width:
+            top = ordered[:width]
+            card.metric(f"Cells of the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
+            note(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top), card)
+    note(f"Numbers and dates count as at most {_PLACES} places each: generators group them.")
     if len(ordered) > 1 and ordered[0][1] * ordered[1][1] > MAXIMUM_PAIR_CELLS:
-        _too_large(ordered[0], ordered[0][1] * ordered[1][1])
-
-
-def _too_large(largest: tuple[str, int], cells: int) -> None:
-    name, size = largest
-    row = next(row for row in draft()["columns"] if row["name"] == name)
-    remedy = "Group it (for example by first digit), or leave it out."
-    if row["role"] in {"number", "date"}:
-        remedy = "Choose a larger step, or leave it out."
-    word = "categories" if row["role"] == "category" else "places"
-    st.warning(f"{plain(name)} has {size:,} {word}. {remedy} Keeping it needs about {_about(cells)} cells for pairs.")
+        (name, size), (_, other) = ordered[:2]
+        st.warning(
+            f"{plain(name)} has {size:,} categories. Group it (for example by first digit), or leave it out. Keeping "
+            f"it needs about {_about(size * other)} cells for pairs."
+        )
 
 
 def _about(cells: int) -> str:
-    return f"{cells / 1e6:,.0f} million" if cells < 1e9 else f"{cells / 1e9:,.0f} billion"
+    return f"{cells / 1e6:,.1f} million" if cells < 1e9 else f"{cells / 1e9:,.1f} billion"
 
 
 def _declared_sizes(rows: list[Row]) -> list[tuple[str, int]]:
@@ -105,10 +103,10 @@ def _declared_sizes(rows: list[Row]) -> list[tuple[str, int]]:
             column = parse_column(row["name"], mapping_of_row(row))
         except SynthError:
             continue
-        if isinstance(column, NumberColumn | CategoryColumn | YesNoColumn | DateColumn):
+        if isinstance(column, NumberColumn | DateColumn):
+            sizes.append((column.name, min(column.size, _PLACES)))
+        elif isinstance(column, CategoryColumn | YesNoColumn):
             sizes.append((column.name, column.size))
-        elif not isinstance(column, IdentifierColumn | DropColumn):
-            raise TypeError(type(column).__name__)
     return sizes
 
 
@@ -132,15 +130,16 @@ def _clean(row: dict[str, Any]) -> Row:
 
 def _column_config() -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
+    # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
     return {
-        "name": text("Name", width="small"),
-        "role": choice("Role", options=list(ROLES), required=True, width="small"),
-        "low": text("Lowest", width="small", help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width="small", help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width="small", help="Precision of a number, or day, month, year"),
-        "categories": text("Categories", width="medium"),
-        "missing": tick("Missing", width="small", help="Cells may be empty"),
-        "other": tick("Other", width="small", help="Undeclared values become 'other'"),
-        "special": text("Special", width="small", help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width="small"),
+        "name": text("Name", width=96),
+        "role": choice("Role", options=list(ROLES), required=True, width=120),
+        "low": text("Lowest", width=88, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=90, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=68, help="Precision of a number, or day, month, year"),
+        "categories": text("Categories", width=148),
+        "missing": tick("Missing", width=88, help="Cells may be empty"),
+        "other": tick("Other", width=76, help="Undeclared values become 'other'"),
+        "special": text("Special", width=80, help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=80),
     }

@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.components.badges import OWNER_ONLY_NOTE, badge
 from pages.components.charts import draw
+from pages.components.notes import note
 from pages.components.session import application
 from pages.components.words import amount, plain
 from synth.reports import Evidence, evidence_from_dict
@@ -33,7 +34,7 @@ def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
     with rows:
         badge("safe")
     epsilon.metric("Epsilon", amount(run.epsilon))
-    epsilon.caption(f"δ = {run.delta:g}, for everything in this report that may be published")
+    note(f"δ = {run.delta:g}, for everything in this report that may be published", epsilon)
     with epsilon:
         badge("safe")
     generator.metric("Generator", run.generator)
@@ -110,10 +111,10 @@ def _number(entry: Evidence) -> None:
         if entry.error is not None:
             note.append(f"± {number_text(entry.error)}, range caused by privacy noise (95 %)")
         if note:
-            st.caption(", ".join(note))
+            note(", ".join(note))
     badge(entry.kind)
     if entry.sentence:
-        st.caption(plain(entry.sentence))
+        note(plain(entry.sentence))
 
 
 def _value(entry: Evidence) -> str:

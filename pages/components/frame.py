@@ -7,6 +7,7 @@ import streamlit as st
 import synth
 from pages.components.badges import legend
 from pages.components.draft import missing_answers
+from pages.components.notes import note
 from pages.components.session import application, draft, own_table
 from pages.components.words import amount, plain
 from synth.errors import SynthError
@@ -17,24 +18,22 @@ __all__ = ["footer", "header"]
 
 def header() -> None:
     """Say which table this is, whom it protects and how much epsilon is left, above every page."""
-    left, right = st.columns([3, 2], vertical_alignment="center")
-    with left:
-        table = own_table()
-        if table is None:
-            st.caption("No table yet · Single-user mode")
-        else:
-            st.caption(f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}")
-            if draft()["demonstration"]:
-                st.caption("Simulated data: no real person is in this table.")
-    with right:
-        legend()
+    table = own_table()
+    line = "No table yet · Single-user mode"
+    if table is not None:
+        line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        note(line, st.container(width="content"))
+        legend(st.container(width="content"))
+    if table is not None and draft()["demonstration"]:
+        note("Simulated data: no real person is in this table.")
 
 
 def footer() -> None:
     """Say which version this is and that nothing leaves the machine, below every page."""
     st.divider()
     version = getattr(synth, "__version__", "")
-    st.caption(f"Hermitage {version} · No data leaves this machine. Usage statistics are off.")
+    note(f"Hermitage {version} · No data leaves this machine. Usage statistics are off.")
 
 
 def _unit_sentence() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.notes import note
 from pages.components.session import bind, draft
 from pages.components.words import plain
 from synth.config import RunConfig
@@ -26,11 +27,11 @@ def generator_cards() -> None:
     for card, place in zip(offered, st.columns(len(offered), border=True), strict=True):
         with place:
             st.markdown(f"**{card.title}**")
-            st.caption(f"`{card.name}`")
+            note(f"`{card.name}`")
             st.markdown(card.summary)
             st.markdown(f"**Best for:** {card.best_for}")
             st.markdown(f"**Loses where:** {card.loses_where}")
-            st.caption(card.reference)
+            note(card.reference)
             chosen = card.name == held["generator"]
             st.button(
                 "Chosen" if chosen else "Choose",
@@ -48,7 +49,7 @@ def options_form() -> None:
     fields = options_of(held["generator"])
     with st.expander(f"Options of {held['generator']} (public defaults)"):
         if not fields:
-            st.caption("This generator has no options.")
+            note("This generator has no options.")
         columns = st.columns(2, gap="large")
         for position, field in enumerate(fields):
             with columns[position % 2]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import streamlit as st
-from synth.services.application import ReceivedTable
 
 from pages.components.draft import fill_from_config, take_table
+from pages.components.notes import note
 from pages.components.session import (
     application,
     bind,
@@ -22,6 +22,7 @@ from pages.components.words import count, plain, size_in_words
 from synth.config import RunConfig, TableFormat
 from synth.config_file import parse_config, read_mapping
 from synth.errors import ConfigError, SynthError
+from synth.services.views import ReceivedTable
 
 __all__ = ["account_question", "codebook_uploader", "format_form", "show_stored", "table_uploader"]
 
@@ -45,7 +46,7 @@ def account_question() -> str | None:
         help="The ledger counts what has been spent on people, not on files. A newer file about them counts too.",
     )
     if chosen is None:
-        st.caption("The same people share one privacy budget, even if the file has changed.")
+        note("The same people share one privacy budget, even if the file has changed.")
         return None
     if chosen != NEW_PEOPLE:
         draft()["account"] = chosen
@@ -103,7 +104,7 @@ def table_uploader(account: str) -> None:
         max_upload_size=limit,
         help="Larger tables: use the command line, `synth run config.yaml --table FILE`.",
     )
-    st.caption(f"A file over {limit} MB only shows a red sign here. Use the command line for it: `synth run …`.")
+    note(f"A file over {limit} MB only shows a red sign here. Use the command line for it: `synth run …`.")
     if uploaded is not None:
         _receive(uploaded, account)
     _show_refusal("table")
@@ -148,11 +149,11 @@ def show_stored(table: ReceivedTable) -> None:
     columns.metric("Columns", len(table.columns))
     if table.n_rows is not None:
         rows.metric("Rows", count(table.n_rows))
-    rows.caption("For you; not published unless you say so in step 2.")
+    note("For you; not published unless you say so in step 2.", rows)
     if table.warning:
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
-    st.caption(f"These people are '{plain(table.account)}' in the ledger.")
+    note(f"These people are '{plain(table.account)}' in the ledger.")
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")
     with st.expander("Test rows, a codebook, or another table"):
@@ -164,7 +165,7 @@ def show_stored(table: ReceivedTable) -> None:
 def _test_table(account: str) -> None:
     held = draft()
     if held["test_table_id"] is not None:
-        st.caption("A test table is stored. It is used for owner-only accuracy and never for making rows.")
+        note("A test table is stored. It is used for owner-only accuracy and never for making rows.")
         return
     uploaded = st.file_uploader(
         "Test rows with the same columns (owner only, never used for making rows)",

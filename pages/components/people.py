@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.notes import note
 from pages.components.session import bind, draft, renew_editor
 from pages.components.words import plain
 from synth.schema import PrivacyUnit
@@ -41,7 +42,7 @@ def unit_questions() -> None:
             **bind("row_count"),
         )
         st.number_input(
-            f"At most how many could there be ({plain(unit)}, a public bound)?",
+            f"Public upper bound on how many there are ({plain(unit)})",
             min_value=1,
             step=1000,
             help="Sets the default delta and the forecast. 100,000 is a public default, not read from the table.",
@@ -116,4 +117,4 @@ def _whose_row(unit: str) -> None:
         if row["name"] == held["id_column"] and row["role"] != "identifier (replaced)":
             row["role"] = "identifier (replaced)"
             renew_editor()
-    st.caption(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
+    note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")

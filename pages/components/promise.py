@@ -10,60 +10,48 @@ import streamlit as st
 
 from pages.components.charts import show_plot
 from pages.components.words import percent
-from synth.privacy.accounting import mu_of_budget
-from synth.privacy.ceilings import (
-    advantage_ceiling,
-    gaussian_advantage,
-    gaussian_true_positive,
-    posterior,
-    true_positive_ceiling,
-)
+from synth.forecast import Forecast, Promise
 from synth.schema import Neighbours
 
 __all__ = ["attack_figure", "promise_panel"]
 
-_FALSE_ALARMS = 0.01
 _ANY, _THIS = "#444444", "#0B6E75"
 
 
-def promise_panel(*, epsilon: float, delta: float, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
+def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
     """Explain a budget in three lines and a small chart.
 
     Parameters
     ----------
     error_sentence : str
-        The third line: what the noise does to a count, from the forecast.
+        The third line: what the noise does to a count.
     """
-    factor = math.exp(min(epsilon, 700.0))
+    promise = forecast.promise
     belief = (
         f"whether a {unit} is in the table" if neighbours is Neighbours.ADD_REMOVE else f"what the rows of a {unit} say"
     )
-    even, rare = (_in_hundred(posterior(prior, epsilon)) for prior in (0.5, 0.01))
     st.markdown(
         f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
-        f"\N{MULTIPLICATION SIGN}{_factor(factor)} (ε = {epsilon:g}). From 50:50 to at most {even} in 100; "
-        f"from 1 in 100 to at most {rare} in 100."
+        f"\N{MULTIPLICATION SIGN}{_factor(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
+        f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100."
     )
-    ceiling = true_positive_ceiling(epsilon, delta, _FALSE_ALARMS)
     st.markdown(
-        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_in_hundred(ceiling)} in 100 "
-        f"real members, whatever the method; the best advantage over guessing is "
-        f"{percent(advantage_ceiling(epsilon, delta))}."
+        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_in_hundred(promise.caught)} "
+        f"in 100 real members, whatever the method; the best advantage over guessing is {percent(promise.advantage)}."
     )
     st.markdown(f"**Error.** {error_sentence}")
-    made, twin = attack_figure(epsilon, delta)
+    made, twin = attack_figure(promise)
     show_plot(made, title="What an attack can reach at most", twin=twin, key="promise-chart")
 
 
-def attack_figure(epsilon: float, delta: float) -> tuple[go.Figure, pd.DataFrame]:
+def attack_figure(promise: Promise) -> tuple[go.Figure, pd.DataFrame]:
     """Return the two ceilings, for any method that meets the promise and for the noise of this release.
 
     The second is tighter because everything a run asks is Gaussian noise or converts to a known Gaussian cost.
     """
-    mu = mu_of_budget(epsilon, delta)
     measures = ["caught, one false alarm in 100", "advantage over guessing"]
-    anything = [true_positive_ceiling(epsilon, delta, _FALSE_ALARMS), advantage_ceiling(epsilon, delta)]
-    this = [gaussian_true_positive(mu, _FALSE_ALARMS), gaussian_advantage(mu)]
+    anything = [promise.caught, promise.advantage]
+    this = [promise.gaussian_caught, promise.gaussian_advantage]
     made = go.Figure()
     for name, values, colour in (
         ("any method meeting this promise", anything, _ANY),

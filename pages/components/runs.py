@@ -9,6 +9,7 @@ import streamlit as st
 from pages.components.charts import show_plot, show_table
 from pages.components.draft import config_of
 from pages.components.guards import guarded
+from pages.components.notes import note
 from pages.components.session import application, draft
 from pages.components.words import amount, plain
 from synth.config import RunConfig
@@ -79,7 +80,7 @@ def _moving(run_id: str) -> None:
     words = "Waiting for a free place" if run.state == "queued" else _phase(run)
     st.progress(min(max(share, 0.0), 1.0), text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}")
     _losses(run)
-    st.caption("You can close this page. The run continues; find it under Generate → Runs.")
+    note("You can close this page. The run continues; find it under Generate → Runs.")
     free = run.state == "queued"
     words = "Cancel (nothing is spent yet)" if free else f"Stop the run (the {amount(run.epsilon)} stays spent)"
     if st.button(words, key="cancel-run"):
@@ -94,17 +95,17 @@ def _standing(run: RunView) -> None:
             st.switch_page("pages/report.py")
     elif run.state == "cancelled":
         st.info(plain(run.message or "The run was cancelled."))
-        st.caption(_fate(run))
+        note(_fate(run))
     else:
         st.error(plain(run.message or "The run stopped before its end."))
-        st.caption(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
+        note(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
     _losses(run)
 
 
 def list_runs(runs: list[RunView]) -> None:
     """List the runs about these people; one can be opened."""
     if not runs:
-        st.caption("No run yet about these people.")
+        note("No run yet about these people.")
         return
     frame = pd.DataFrame(
         {

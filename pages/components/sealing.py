@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from pages.components.badges import badge
+from pages.components.notes import note
 from pages.components.session import application, draft
 from pages.components.words import amount, plain
 from synth.services.views import RunView
@@ -38,7 +39,7 @@ def checklist(run: RunView) -> None:
         for name, meaning in CHECKS:
             st.markdown(f"✓ **{name}.** {meaning}")
         badge("safe")
-        st.caption("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+        note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
 
 
 def attest_and_seal(run_id: str) -> None:
@@ -57,7 +58,7 @@ def attest_and_seal(run_id: str) -> None:
             application().release(run_id, attestations=ATTESTATIONS, attested_by=name.strip())
         st.rerun()
     if not ready:
-        st.caption("All three statements and a name are needed. The download opens after the seal.")
+        note("All three statements and a name are needed. The download opens after the seal.")
 
 
 def download(run_id: str) -> None:
@@ -80,11 +81,11 @@ def certificate_summary(run_id: str) -> None:
     st.subheader("The certificate")
     epsilon, delta, receipts = st.columns(3, border=True)
     epsilon.metric("Epsilon", amount(float(certificate["epsilon"])))
-    epsilon.caption("Worked out from the receipts; rounded up.")
+    note("Worked out from the receipts; rounded up.", epsilon)
     delta.metric("Delta", f"{float(certificate['delta']):g}")
-    delta.caption("The chance that the promise fails outright.")
+    note("The chance that the promise fails outright.", delta)
     receipts.metric("Receipts", len(certificate["receipts"]))
-    receipts.caption("One for each noisy question that was asked.")
+    note("One for each noisy question that was asked.", receipts)
     st.markdown(f"**{plain(_unit(certificate))}**")
     for assumption in certificate.get("assumptions", ()):
         st.markdown(f"- {plain(assumption)}")
@@ -97,7 +98,7 @@ def how_to_verify() -> None:
     st.code("python -m synth verify hermitage.zip", language="bash")
     st.markdown("The same rows again, byte for byte, from the saved model:")
     st.code("python -m synth replay hermitage.zip --out again", language="bash")
-    st.caption("Or give it to the third card on the Start page.")
+    note("Or give it to the third card on the Start page.")
 
 
 def _unit(certificate: dict[str, Any]) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
-from synth.services.application import Application, ReceivedTable
 
-from pages.components.draft import Draft, new_draft, take_table
+from pages.components.draft import Draft, fill_from_config, new_draft, take_table
 from synth.config import Settings
 from synth.errors import SynthError
+from synth.services.application import Application
+from synth.services.views import ReceivedTable
 
 __all__ = [
     "application",
@@ -53,6 +54,9 @@ def draft() -> Draft:
 
 def start_again() -> None:
     """Forget the draft of this session; tables and runs stay where they are."""
+    left = [draft()[field] for field in _IDENTIFIERS.values() if draft()[field] is not None]
+    # The address still names what was left, and is not changed before the next run of the page.
+    st.session_state["left"] = [*st.session_state.get("left", []), *left]
     st.session_state["draft"] = new_draft()
     forget_widgets()
 
@@ -62,12 +66,19 @@ def own_table() -> ReceivedTable | None:
     table_id = draft()["table_id"]
     if table_id is None:
         return None
-    try:
-        return application().table(table_id)
-    except SynthError:
+    table = _stored(table_id)
+    if table is None:
         # Deleted by hand or by the retention timer: the description stays, the table has to come again.
         draft().update(table_id=None, described=False)
+    return table
+
+
+def _stored(table_id: str) -> ReceivedTable | None:
+    try:
+        table = application().table(table_id)
+    except SynthError:
         return None
+    return table if table.columns else None
 
 
 def keep_address() -> None:
@@ -78,7 +89,7 @@ def keep_address() -> None:
     held = draft()
     for name, field in _IDENTIFIERS.items():
         given = st.query_params.get(name)
-        if held[field] is None and given is not None:
+        if held[field] is None and given is not None and given not in st.session_state.get("left", []):
             _adopt(name, given)
         if held[field] is None:
             st.query_params.pop(name, None)
@@ -90,11 +101,16 @@ def _adopt(name: str, identifier: str) -> None:
     held = draft()
     try:
         if name == "table":
-            table = application().table(identifier)
-            take_table(held, table.table_id, table.account, [(c.name, c.kind) for c in table.columns])
+            table = _stored(identifier)
+            if table is not None:
+                take_table(held, table.table_id, table.account, [(c.name, c.kind) for c in table.columns])
         else:
             run = application().run(identifier)
             held.update(run_id=run.run_id, account=held["account"] or run.account)
+            if held["table_id"] is not None:
+                # After a reload the description comes back from the run that was made with it.
+                fill_from_config(held, application().config_of(identifier))
+                held["described"] = True
     except SynthError:
         # Not one of this owner's, or deleted since: the address is forgotten without a word about which.
         return

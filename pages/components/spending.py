@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from pages.components.charts import show_table
-from pages.components.session import bind, draft
+from pages.components.notes import note
+from pages.components.session import application, bind, draft
 from pages.components.words import amount, count, plain
 from synth.config import default_delta
 from synth.services.views import Plan
@@ -30,7 +31,7 @@ def budget_controls() -> None:
         on_change=_take_stop,
     )
     bound = bind("epsilon")
-    st.number_input("Epsilon, exactly", min_value=0.001, max_value=100.0, step=0.05, format="%.3f", **bound)
+    st.number_input("Epsilon, exactly", min_value=0.001, max_value=100.0, step=0.05, format="%g", **bound)
     default = default_delta(int(held["people_at_most"]))
     own = st.checkbox(
         f"Choose delta myself (the rule gives {default:g})",
@@ -46,7 +47,7 @@ def budget_controls() -> None:
         )
     else:
         held["delta"] = None
-    st.caption("δ is the chance the promise fails outright. Keep it far below one over the number of people.")
+    note("δ is the chance the promise fails outright. Keep it far below one over the number of people.")
 
 
 def ledger_box(plan: Plan) -> None:
@@ -77,7 +78,7 @@ def parts_table(plan: Plan) -> None:
     total = 100 * sum(part.share for part in plan.parts)
     frame.loc[len(frame)] = ["total", "", f"{total:.1f} %", amount(float(draft()["epsilon"]))]
     show_table(frame, alt="Where the budget goes", key="budget-parts")
-    st.caption(
+    note(
         "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
         "add up to more than the whole."
     )
@@ -103,8 +104,6 @@ def _take_stop() -> None:
 
 
 def _releases(account: str) -> str:
-    from pages.components.session import application
-
     views = [view for view in application().accounts() if view.name == account]
     if not views:
         return " (new people)"

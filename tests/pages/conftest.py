@@ -6,12 +6,28 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from streamlit.runtime.pages_manager import PagesManager
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+
+@pytest.fixture(autouse=True)
+def warm_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every run behave as on a server where app.py has run once; AppTest forgets that before each of them."""
+    if "cold" in request.node.name:
+        return
+    original = PagesManager.__init__
+
+    def made(self: PagesManager, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        PagesManager.uses_pages_directory = False
+
+    monkeypatch.setattr(PagesManager, "__init__", made)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,125 @@
+"""Walking through the screens as a person does: by labels, headings and buttons."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from pathlib import Path
+from typing import Any
+
+__all__ = ["CODEBOOK", "Walker", "small_table"]
+
+CODEBOOK = """
+account: {account}
+unit: {{protects: person, rows_per_unit: 1}}
+row_count: public
+people_at_most: 10000
+budget: {{epsilon: 2.0}}
+holdout: 0.2
+generator: {{name: independent, options: {{}}}}
+rows: 500
+label: smoker
+columns:
+  person: {{type: identifier}}
+  age: {{type: number, low: 0, high: 120, step: 1}}
+  income: {{type: number, low: 0, high: 100000, step: 1000, special: [0], missing: true}}
+  region: {{type: category, values: [north, south, east, west], other: true}}
+  visited: {{type: date, low: 2020-01-01, high: 2025-12-31, step: month}}
+  smoker: {{type: yes_no, yes: "yes", no: "no"}}
+  remark: {{type: drop}}
+"""
+
+COLUMNS = ("person", "age", "income", "region", "visited", "smoker", "remark")
+
+
+def small_table(folder: Path, name: str, *, rows: int = 600, first: dict[str, str] | None = None) -> Path:
+    """Write a made-up table that fits the codebook; ``first`` replaces cells of the first row."""
+    draw = random.Random(7)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, COLUMNS)
+    writer.writeheader()
+    for number in range(rows):
+        row = {
+            "person": f"p{number:05d}",
+            "age": str(draw.randint(18, 90)),
+            "income": "" if draw.random() < 0.1 else str(1000 * draw.randint(0, 90)),
+            "region": draw.choice(("north", "south", "east", "west")),
+            "visited": f"202{draw.randint(0, 5)}-0{draw.randint(1, 9)}-15",
+            "smoker": draw.choice(("yes", "no")),
+            "remark": f"made up {number}",
+        }
+        writer.writerow({**row, **(first or {})} if number == 0 else row)
+    path = folder / name
+    path.write_text(buffer.getvalue(), encoding="utf-8")
+    return path
+
+
+class Walker:
+    """One browser session; keeps every text that the server sent to it."""
+
+    def __init__(self, browser: Any, address: str, *, width: int = 1280, height: int = 900) -> None:
+        self.address = address
+        self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.received: list[bytes] = []
+        self.page.on("websocket", self._listen)
+        self.page.on("response", self._read)
+
+    def open(self, path: str = "") -> None:
+        self.page.goto(f"{self.address}/{path}")
+        self.page.get_by_role("heading", level=1).first.wait_for()
+        self.settle()
+
+    def visit(self, label: str, heading: str) -> None:
+        self.page.get_by_test_id("stSidebarNav").get_by_text(label, exact=True).click()
+        self.see(heading)
+
+    def see(self, heading: str) -> None:
+        self.page.get_by_role("heading", name=heading).first.wait_for()
+        self.settle()
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).first.click()
+
+    def choose(self, label: str) -> None:
+        self.page.locator("label").filter(has_text=label).first.click()
+        self.settle()
+
+    def fill(self, label: str, text: str) -> None:
+        box = self.page.get_by_label(label, exact=False).first
+        box.fill(text)
+        box.press("Enter")
+        self.settle()
+
+    def upload(self, number: int, path: Path) -> None:
+        self.page.get_by_test_id("stFileUploaderDropzoneInput").nth(number).set_input_files(str(path))
+
+    def text(self) -> str:
+        return str(self.page.inner_text("body"))
+
+    def settle(self) -> None:
+        # The running sign of Streamlit comes and goes; two quiet moments in a row mean the page stands still.
+        for _ in range(2):
+            self.page.wait_for_timeout(150)
+            self.page.wait_for_function("() => !document.querySelector('[data-testid=\"stStatusWidget\"]')")
+
+    def close(self) -> None:
+        self.context.close()
+
+    def _listen(self, socket: Any) -> None:
+        socket.on("framereceived", lambda frame: self.received.append(_bytes(frame)))
+
+    def _read(self, response: Any) -> None:
+        kind = response.headers.get("content-type", "")
+        if "javascript" in kind or "font" in kind or "css" in kind:
+            return
+        try:
+            self.received.append(response.body())
+        except Exception:
+            return
+
+
+def _bytes(frame: Any) -> bytes:
+    return frame if isinstance(frame, bytes) else str(frame).encode()

@@ -1,0 +1,108 @@
+"""Driving the application without a browser: open it, read its words, and walk to a finished run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+__all__ = [
+    "CODEBOOK",
+    "TABLE",
+    "described",
+    "errors",
+    "go",
+    "open_app",
+    "started",
+    "texts",
+    "upload_table",
+    "uploader",
+    "wait_for_run",
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TABLE = "age,region,smoker\n" + "".join(
+    f"{18 + number % 60},{('north', 'south')[number % 2]},{('yes', 'no')[number % 3 == 0]}\n" for number in range(200)
+)
+CODEBOOK = """
+account: survey
+unit: {protects: person, rows_per_unit: 1}
+row_count: public
+people_at_most: 10000
+budget: {epsilon: 1.0}
+generator: {name: independent, options: {}}
+rows: 100
+columns:
+  age: {type: number, low: 0, high: 120, step: 1}
+  region: {type: category, values: [north, south]}
+  smoker: {type: yes_no, yes: "yes", no: "no"}
+"""
+
+
+def open_app() -> AppTest:
+    """Open the application on its first page."""
+    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+
+
+def go(app: AppTest, page: str) -> AppTest:
+    """Open another page."""
+    return app.switch_page(f"pages/{page}.py").run()
+
+
+def texts(app: AppTest) -> str:
+    """Return every word of the page, without the marks that protect names from markdown."""
+    parts = [*app.markdown, *app.caption, *app.title, *app.subheader, *app.info, *app.warning, *app.error, *app.success]
+    words = [str(part.value) for part in parts] + [f"{metric.label} {metric.value}" for metric in app.metric]
+    return "\n".join(words).replace("\\", "")
+
+
+def errors(app: AppTest) -> list[str]:
+    """Return the error texts of the page."""
+    return [str(error.value).replace("\\", "") for error in app.error]
+
+
+def upload_table(app: AppTest, content: bytes, name: str = "survey.csv", mime: str = "text/csv") -> AppTest:
+    """Answer the question about people and upload a table."""
+    go(app, "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    uploader(app, "table").upload(name, content, mime)
+    return app.run()
+
+
+def uploader(app: AppTest, name: str) -> Any:
+    """Return the uploader of one kind of file, whatever round it is in."""
+    return next(widget for widget in app.file_uploader if f"upload:{name}:" in str(widget.proto.id))
+
+
+def described() -> AppTest:
+    """Return an application with a small table that is fully described."""
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    go(app, "describe")
+    app.button(key="continue-budget").click().run()
+    return go(app, "budget")
+
+
+def started() -> AppTest:
+    """Return an application whose run has been started."""
+    app = go(described(), "generate")
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    return app
+
+
+def wait_for_run(app: AppTest, *states: str) -> str:
+    """Wait until the run of this session reaches one of the states."""
+    from pages.components.session import application
+
+    for _ in range(600):
+        state = application().run(app.session_state["draft"]["run_id"]).state
+        if state in (states or ("reported", "failed", "cancelled")):
+            return str(state)
+        time.sleep(0.1)
+    raise AssertionError("the run did not end within a minute")

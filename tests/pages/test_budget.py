@@ -1,0 +1,143 @@
+"""3 Budget: stops and the exact number agree, the panel follows, the parts add up, and refusals in their words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from driving import described, errors, go, texts
+from streamlit.testing.v1 import AppTest
+
+from pages.components.promise import attack_figure
+
+
+def set_epsilon(app: AppTest, epsilon: float) -> AppTest:
+    return app.number_input(key="field:epsilon").set_value(epsilon).run()
+
+
+def test_the_panel_says_the_numbers_of_the_design() -> None:
+    app = described()
+    words = texts(app)
+    assert "change their odds by at most \N{MULTIPLICATION SIGN}2.7 (ε = 1)." in words
+    assert "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100." in words
+    assert "An attacker allowed one false alarm in 100 catches at most 2.8 in 100 real members" in words
+    assert "the best advantage over guessing is 46 %" in words
+
+
+def test_the_slider_and_the_number_follow_each_other() -> None:
+    app = described()
+    app.select_slider(key="field:epsilon-stop").set_value(2.0).run()
+    assert app.number_input(key="field:epsilon").value == 2.0
+    assert app.session_state["draft"]["epsilon"] == 2.0
+    set_epsilon(app, 0.7)
+    assert app.select_slider(key="field:epsilon-stop").value == 0.7
+    app.select_slider(key="field:epsilon-stop").set_value(0.25).run()
+    assert app.session_state["draft"]["epsilon"] == 0.25
+    assert not errors(app)
+
+
+def test_the_forecast_moves_with_the_slider_and_reads_no_row() -> None:
+    from pages.components.session import application
+
+    app = described()
+    # The rows are gone from the store's disk: what the page says comes from declared facts alone.
+    before = texts(app)
+    for path in application().settings.home.rglob("*"):
+        if path.is_file() and "table" in path.parent.name:
+            path.unlink()
+    set_epsilon(app, 4.0)
+    after = texts(app)
+    assert before != after
+    assert not errors(app)
+    assert error_line(before) != error_line(after)
+
+
+def error_line(words: str) -> str:
+    return next(line for line in words.splitlines() if line.startswith("**Error.**"))
+
+
+def test_delta_follows_the_rule_until_it_is_chosen() -> None:
+    app = described()
+    assert "δ is the chance the promise fails outright. Keep it far below one over the number of people." in texts(app)
+    assert app.session_state["draft"]["delta"] is None
+    app.checkbox(key="field:own-delta").set_value(True).run()
+    app.selectbox(key="field:delta-choice").set_value(1e-8).run()
+    assert app.session_state["draft"]["delta"] == 1e-8
+
+
+def test_a_weak_promise_is_called_weak() -> None:
+    app = set_epsilon(described(), 8.0)
+    assert "At ε = 8 the promise is weak: see the ceiling on the right." in texts(app)
+
+
+def test_above_the_approval_level_a_second_person_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMITAGE_APPROVAL_EPSILON", "4")
+    app = set_epsilon(described(), 8.0)
+    assert (
+        "At ε = 8 the promise is weak: see the ceiling on the right. Needs a second person's approval and a written "
+        "reason, printed in the certificate." in texts(app)
+    )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.25, 0.5])
+def test_nothing_negative_is_said_about_a_small_epsilon(epsilon: float) -> None:
+    app = set_epsilon(described(), epsilon)
+    assert not app.warning
+    assert not app.error
+
+
+def test_a_limit_that_would_be_passed_is_named() -> None:
+    from pages.components.session import application
+
+    app = described()
+    application().set_cap("survey", 0.5, 1e-6)
+    app.run()
+    (error,) = errors(app)
+    assert error.startswith("This would bring the total to ")
+    assert "The limit for this account is 0.50." in error
+    assert app.button(key="continue-generate").disabled
+    set_epsilon(app, 0.5)
+    assert not errors(app)
+    assert not app.button(key="continue-generate").disabled
+
+
+def test_the_ledger_box_says_what_has_been_spent() -> None:
+    words = texts(described())
+    assert "Spent on these people so far: **0.00** in 0 releases. After this release: **1.00**" in words
+    assert "(simple sum 1.00)" in words
+
+
+def test_the_parts_add_up_to_the_whole() -> None:
+    app = described()
+    frame = next(table.value for table in app.dataframe if "share of the budget" in table.value.columns)
+    shares = [float(text.rstrip(" %")) for text in frame["share of the budget"]]
+    assert frame["part"].iloc[-1] == "total"
+    assert shares[-1] == pytest.approx(100.0)
+    assert sum(shares[:-1]) == pytest.approx(100.0, abs=0.3)
+
+
+def test_the_smallest_epsilon_for_an_error() -> None:
+    app = described()
+    app.number_input(key="wanted-error").set_value(60.0).run()
+    app.button(key="use-smallest").click().run()
+    chosen = app.session_state["draft"]["epsilon"]
+    assert chosen != 1.0
+    assert not errors(app)
+    line = error_line(texts(go(app, "budget")))
+    assert "±" in line
+
+
+def test_the_chart_has_two_ceilings_and_an_alternative_text() -> None:
+    app = described()
+    (chart,) = [plot for plot in app.get("plotly_chart") if "promise-chart" in plot.proto.id]
+    traces = json.loads(chart.proto.figure.spec)["data"]
+    assert [trace["name"] for trace in traces] == ["any method meeting this promise", "this release's noise"]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
+def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: float) -> None:
+    from synth.forecast import _promise
+
+    made, _ = attack_figure(_promise(epsilon, 1e-6))
+    anything, this = made.data
+    assert all(below <= above + 1e-9 for below, above in zip(this.x, anything.x, strict=True))

@@ -1,0 +1,164 @@
+"""2 Describe: nothing preselected, every refusal in its words, presets, the meter, and the description as a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driving import CODEBOOK, TABLE, described, errors, go, open_app, texts, upload_table, uploader
+from streamlit.testing.v1 import AppTest
+
+
+def with_columns(header: str) -> AppTest:
+    names = header.split(",")
+    return go(upload_table(open_app(), f"{header}\n{','.join('1' for _ in names)}\n".encode()), "describe")
+
+
+def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
+    """Edit cells of the table of columns, by the name of the column."""
+    names = [row["name"] for row in app.session_state["draft"]["columns"]]
+    key = f"columns:{app.session_state['editor-round']}" if "editor-round" in app.session_state else "columns:0"
+    edits = {names.index(name): cells for name, cells in rows.items()}
+    app.session_state[key] = {"edited_rows": edits, "added_rows": [], "deleted_rows": []}
+    return app.run()
+
+
+def answer(app: AppTest) -> AppTest:
+    app.radio(key="field:protects-choice").set_value("person").run()
+    app.number_input(key="field:rows_per_unit").set_value(1).run()
+    return app.radio(key="field:row_count").set_value("public").run()
+
+
+def test_nothing_is_preselected() -> None:
+    app = with_columns("age,region")
+    assert app.radio(key="field:protects-choice").value is None
+    assert app.number_input(key="field:rows_per_unit").value is None
+    assert app.radio(key="field:row_count").value is None
+    rows = app.session_state["draft"]["columns"]
+    assert all(not row["low"] and not row["high"] and not row["categories"] for row in rows)
+    assert (
+        "Tell us what anyone could know without looking at this table. Whatever you type here will be published."
+        in texts(app)
+    )
+
+
+def test_going_on_too_early_names_everything_that_is_missing() -> None:
+    app = with_columns("age,region")
+    app.button(key="continue-budget").click().run()
+    found = errors(app)
+    assert "Say whom you are protecting." in found
+    assert "Say how many rows one person can have at most." in found
+    assert "Say whether the number of rows is public." in found
+    assert any(error.startswith("'age' needs a lowest and a highest value.") for error in found)
+    assert not app.session_state["draft"]["described"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "sentence"),
+    [
+        (
+            "income",
+            {"role": "number"},
+            "'income' needs a lowest and a highest value. Choose limits you would be happy to print, for example 0 and "
+            "500,000. Values outside are moved to the limit.",
+        ),
+        ("age", {"role": "number", "low": "120", "high": "18"}, "Highest must be larger than lowest (age: 120, 18)."),
+        (
+            "patient_id",
+            {"role": "number", "low": "0", "high": "9"},
+            "'patient_id' looks like an identifier by its name. Mark it as identifier or leave it out.",
+        ),
+    ],
+)
+def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str) -> None:
+    app = answer(with_columns(name))
+    edit(app, **{name: cells})
+    app.button(key="continue-budget").click().run()
+    assert sentence in errors(app)
+
+
+def test_free_text_is_announced() -> None:
+    app = with_columns("age,notes")
+    assert "'notes' is free text. Free text cannot be released here; it will be dropped." in texts(app)
+
+
+def test_several_rows_without_a_column_of_ids() -> None:
+    app = answer(with_columns("age,who"))
+    app.number_input(key="field:rows_per_unit").set_value(4).run()
+    assert "We cannot enforce this. The guarantee is only as true as this number." in texts(app)
+    assert "Protects one person contributing up to 4 rows." in texts(app)
+    app.selectbox(key="field:id_column").set_value("who").run()
+    assert "Enforced: at most 4 rows of each person are kept, chosen at random." in texts(app)
+    roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
+    assert roles["who"] == "identifier (replaced)"
+
+
+def test_another_unit_can_be_named() -> None:
+    app = with_columns("age")
+    app.radio(key="field:protects-choice").set_value("other").run()
+    app.text_input(key="field:protects-other").set_value("ship").run()
+    app.number_input(key="field:rows_per_unit").set_value(1).run()
+    assert "Protects one ship contributing one row." in texts(app)
+
+
+def test_a_preset_fills_columns_and_says_so() -> None:
+    app = with_columns("age,weekday")
+    app.multiselect(key="preset-columns").set_value(["age"]).run()
+    app.selectbox(key="preset-kind").set_value("age in years 0-120").run()
+    app.button(key="preset-fill").click().run()
+    row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "age")
+    assert (row["role"], row["low"], row["high"]) == ("number", "0", "120")
+    assert "age from preset: age in years 0-120" in texts(app)
+
+
+def test_edits_survive_leaving_the_page() -> None:
+    app = edit(with_columns("age,region"), age={"low": "0", "high": "99"})
+    go(app, "upload")
+    go(app, "describe")
+    row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "age")
+    assert (row["low"], row["high"]) == ("0", "99")
+    shown = app.data_editor[0].value
+    assert shown.loc[shown["name"] == "age", "high"].item() == "99"
+
+
+def test_the_meter_warns_of_a_category_with_too_many_values() -> None:
+    app = with_columns("job,county")
+    many = ", ".join(f"j{number}" for number in range(1900))
+    some = ", ".join(f"c{number}" for number in range(1100))
+    edit(app, job={"role": "category", "categories": many}, county={"role": "category", "categories": some})
+    assert (
+        "job has 1,900 categories. Group it (for example by first digit), or leave it out. Keeping it needs about "
+        "2.1 million cells for pairs." in texts(app)
+    )
+    assert "Cells of the largest 2-way table 2,090,000" in texts(app)
+
+
+def test_a_complete_description_goes_on() -> None:
+    app = described()
+    assert app.session_state["draft"]["described"]
+    assert not errors(app)
+
+
+def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
+    app = go(described(), "describe")
+    edit(app, age={"high": ""})
+    assert not app.session_state["draft"]["described"]
+    go(app, "generate")
+    assert "The table is not described yet. Say first what is public about it." in texts(app)
+
+
+def test_the_description_comes_back_as_the_same_configuration() -> None:
+    from pages.components.draft import config_of
+    from synth.config_file import config_to_yaml, parse_config, read_mapping
+
+    app = described()
+    config = config_of(app.session_state["draft"])
+    assert parse_config(read_mapping(config_to_yaml(config))) == config
+
+
+def test_the_codebook_does_not_bring_its_own_account() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    other = CODEBOOK.replace("account: survey", "account: somebody-else")
+    uploader(app, "codebook").upload("c.yaml", other.encode(), "application/yaml")
+    app.run()
+    assert app.session_state["draft"]["account"] == "survey"

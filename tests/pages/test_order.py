@@ -1,0 +1,66 @@
+"""Pages opened out of order: a sentence and a link, never an exception."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from driving import described, go, open_app, texts
+
+PAGES = Path(__file__).resolve().parents[2] / "pages"
+NO_TABLE = "There is no table yet. Upload one, or try the demonstration table."
+NO_RUN = "No run yet for this table."
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("describe", NO_TABLE),
+        ("budget", NO_TABLE),
+        ("generate", NO_TABLE),
+        ("report", NO_RUN),
+        ("release", NO_RUN),
+        ("ledger", "Nothing spent yet."),
+    ],
+)
+def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> None:
+    app = go(open_app(), page)
+    assert sentence in [str(info.value) for info in app.info]
+    assert not app.exception
+    assert not app.error
+    assert "No data leaves this machine. Usage statistics are off." in texts(app)
+
+
+@pytest.mark.parametrize("page", ["report", "release"])
+def test_after_the_description_a_run_is_missing(page: str) -> None:
+    app = go(described(), page)
+    assert NO_RUN in [str(info.value) for info in app.info]
+
+
+@pytest.mark.parametrize("page", ["start", "upload", "describe", "budget", "generate", "report", "release", "ledger"])
+def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
+    app = open_app()
+    app.query_params["table"] = "00000000-0000-0000-0000-000000000000"
+    app.query_params["run"] = "../../etc/passwd"
+    go(app, page)
+    assert not app.exception
+    assert not app.error
+    assert app.session_state["draft"]["table_id"] is None
+    assert app.session_state["draft"]["run_id"] is None
+
+
+@pytest.mark.parametrize("page", ["describe", "report", "ledger"])
+def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
+    """Streamlit runs files of ``pages`` without app.py until it has seen ``st.navigation`` once."""
+    words = texts(go(open_app(), page))
+    assert "No data leaves this machine. Usage statistics are off." in words
+    assert "● safe to publish" in words
+
+
+def test_every_page_goes_through_the_application() -> None:
+    for path in PAGES.glob("*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        statements = [line for line in body[1:] if not isinstance(line, ast.Import | ast.ImportFrom)]
+        if path.name != "__init__.py":
+            assert ast.unparse(statements[0]) == "through_the_application()", path.name

@@ -1,0 +1,194 @@
+"""4 Generate to 6 Release and the ledger, with a real worker: spending, following, reading, sealing, downloading."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+
+import pytest
+from driving import described, errors, go, open_app, started, texts, wait_for_run
+from streamlit.testing.v1 import AppTest
+
+from pages.components.badges import BADGES, OWNER_ONLY_NOTE
+
+
+@pytest.fixture
+def finished() -> AppTest:
+    app = started()
+    assert wait_for_run(app) == "reported"
+    return app
+
+
+def test_spending_asks_again_and_says_what_it_costs() -> None:
+    app = go(described(), "generate")
+    assert app.button(key="spend").label == "Spend 1.00 and generate"
+    app.button(key="spend").click().run()
+    words = texts(app)
+    assert "This will spend ε = 1.00, δ = 1e-06 from 'survey'. Spending cannot be undone" in words
+    assert app.button(key="confirm-spend").label == "Spend 1.00 and generate"
+    assert app.session_state["draft"]["run_id"] is None
+
+
+def test_the_form_is_drawn_from_the_options_of_the_generator() -> None:
+    from synth.generators import options_of
+
+    app = go(described(), "generate")
+    for field in options_of("independent"):
+        assert f"field:option:independent:{field.name}" in {str(widget.key) for widget in app.number_input}
+    app.number_input(key="field:option:independent:bins").set_value(16).run()
+    assert app.session_state["draft"]["options"] == {"bins": 16}
+    app.number_input(key="field:option:independent:bins").set_value(32).run()
+    assert app.session_state["draft"]["options"] == {}
+
+
+def test_an_option_out_of_range_is_refused_in_words() -> None:
+    app = go(described(), "generate")
+    app.number_input(key="field:option:independent:bins").set_value(0).run()
+    (error,) = errors(app)
+    assert "option 'bins' must lie between 1 and 4096, got 0." in error
+
+
+def test_every_generator_has_a_card() -> None:
+    from synth.generators import cards
+
+    app = go(described(), "generate")
+    words = texts(app)
+    for card in cards():
+        assert f"**{card.title}**" in words
+        assert card.loses_where in words
+
+
+def test_a_run_is_followed_and_found_again() -> None:
+    app = started()
+    run_id = app.session_state["draft"]["run_id"]
+    assert "You can close this page. The run continues; find it under Generate → Runs." in texts(app) \
+        or "The report is ready." in texts(app)  # fmt: skip
+    again = open_app()
+    again.query_params["run"] = run_id
+    go(again, "generate")
+    assert again.session_state["draft"]["run_id"] == run_id
+    wait_for_run(again)
+    go(again, "generate")
+    assert "The report is ready." in texts(again)
+    assert not again.exception
+
+
+def test_the_report_badges_every_number(finished: AppTest) -> None:
+    app = go(finished, "report")
+    assert not errors(app)
+    assert [tab.label for tab in app.tabs][:4] == [
+        "At a glance",
+        "Columns and pairs",
+        "Accuracy you can expect",
+        "Owner only",
+    ]
+    badges = [text for text in (str(part.value) for part in app.markdown) if "-badge[" in text]
+    assert len(badges) >= len(app.metric)
+    assert OWNER_ONLY_NOTE in texts(app)
+
+
+def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:
+    plots = []
+    for page in ("budget", "generate", "report"):
+        app = go(finished, page)
+        plots += app.get("plotly_chart")
+    assert len(plots) >= 3
+    for plot in plots:
+        for trace in json.loads(plot.proto.figure.spec)["data"]:
+            for axis in ("x", "y"):
+                values = trace.get(axis)
+                length = len(values) if isinstance(values, list) else 0
+                assert length <= 200
+        assert plot.proto.alt
+
+
+def test_a_release_needs_every_attestation_and_a_name(finished: AppTest) -> None:
+    app = go(finished, "release")
+    assert app.button(key="seal").disabled
+    assert not app.get("download_button") or all("bundle" not in str(b.proto.id) for b in app.get("download_button"))
+    for position in range(3):
+        app.checkbox(key=f"attest-{position}").check()
+    app.run()
+    assert app.button(key="seal").disabled
+    app.text_input(key="attested-by").set_value("A. Owner").run()
+    assert not app.button(key="seal").disabled
+
+
+def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    app = seal(finished)
+    run_id = app.session_state["draft"]["run_id"]
+    assert "Sealed. This release can no longer change." in texts(app)
+    data = application().bundle(run_id)
+    assert "synthetic.csv" in zipfile.ZipFile(io.BytesIO(data)).namelist()
+    start = go(open_app(), "start")
+    start.file_uploader[0].upload("bundle.zip", data, "application/zip")
+    start.run()
+    assert "This bundle is what its certificate says." in texts(start)
+
+
+def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    app = seal(finished)
+    data = application().bundle(app.session_state["draft"]["run_id"])
+    changed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            body = old.read(name)
+            new.writestr(name, body.replace(b"north", b"South", 1) if name == "synthetic.csv" else body)
+    start = go(open_app(), "start")
+    start.file_uploader[0].upload("bundle.zip", changed.getvalue(), "application/zip")
+    start.run()
+    assert "This bundle is not what its certificate says, or it cannot be read." in texts(start)
+
+
+def test_something_that_is_no_bundle_is_said_to_be_none() -> None:
+    start = go(open_app(), "start")
+    start.file_uploader[0].upload("bundle.zip", b"not a zip", "application/zip")
+    start.run()
+    assert "This bundle is not what its certificate says, or it cannot be read." in texts(start)
+    assert not start.exception
+
+
+def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
+    from pages.components.session import application
+    from synth.errors import JobError
+
+    with pytest.raises(JobError, match="not released yet"):
+        application().bundle(finished.session_state["draft"]["run_id"])
+
+
+def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
+    app = go(finished, "ledger")
+    frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
+    assert list(frame["epsilon"]) == ["1.00"]
+    assert "The chain of entries is whole" in texts(app)
+    app.selectbox(key="limit-account").set_value("survey")
+    app.number_input(key="limit-epsilon").set_value(1.5)
+    app.button(key="FormSubmitter:limit-Set limit").click().run()
+    go(app, "budget")
+    (error,) = errors(app)
+    assert "The limit for this account is 1.50." in error
+
+
+def test_the_header_says_how_much_is_left(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    application().set_cap("survey", 4.0, 1e-6)
+    words = texts(go(finished, "start"))
+    assert "Protects one person contributing one row" in words
+    assert "epsilon left: 3.00 of 4.00" in words
+    assert all(text in words for text, _, _ in BADGES.values())
+
+
+def seal(app: AppTest) -> AppTest:
+    go(app, "release")
+    for position in range(3):
+        app.checkbox(key=f"attest-{position}").check()
+    app.text_input(key="attested-by").set_value("A. Owner").run()
+    app.button(key="seal").click().run()
+    assert not errors(app)
+    return app

@@ -1,0 +1,179 @@
+"""1 Upload: the question about people, every refusal in its words, and a file that leaves the memory."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from driving import CODEBOOK, TABLE, errors, go, open_app, texts, upload_table, uploader
+from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+
+CANARY = "NHS-999-123"
+
+
+def nested() -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"age": [1], "address": [{"street": CANARY}]}), buffer)
+    return buffer.getvalue()
+
+
+def test_nothing_can_be_uploaded_before_the_question_about_people() -> None:
+    app = go(open_app(), "upload")
+    assert "Is this about the same people as a table already in the ledger?" in texts(app)
+    assert app.radio(key="people").value is None
+    assert not app.file_uploader
+
+
+def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
+    app = upload_table(open_app(), f"age,region\n33,{CANARY}\n44,south\n".encode())
+    words = texts(app)
+    assert "Stored, encrypted. The upload has been removed from memory." in words
+    assert "survey.csv" in words
+    assert "Columns 2" in words
+    assert "Rows 2" in words
+    assert "not published unless you say so in step 2" in words
+    assert "`age`" in words
+    assert "`region`" in words
+    assert CANARY not in words
+    assert not app.exception
+
+
+def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared: list[str] = []
+    original = MemoryUploadedFileManager.remove_session_files
+
+    def watched(self: Any, session_id: str) -> None:
+        cleared.append(session_id)
+        original(self, session_id)
+
+    monkeypatch.setattr(MemoryUploadedFileManager, "remove_session_files", watched)
+    app = upload_table(open_app(), TABLE.encode())
+    assert cleared
+    held = [value for value in app.session_state.to_dict().values() if isinstance(value, io.IOBase)]
+    assert held == []
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (f"age,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
+        (f"age,region,age\n1,{CANARY},2\n", "Two columns are called 'age'."),
+        (
+            f"age,region\n1,{CANARY}é\n".encode("latin-1"),
+            "This does not look like UTF-8 text. Save it as UTF-8 CSV",
+        ),
+        (f"age,region\n1,a\n2,{CANARY},c\n", "Row 3 has 3 fields; the header has 2."),
+        (nested(), "Parquet with nested columns is not supported. Flatten 'address' first."),
+        ("", "The file is empty."),
+    ],
+    ids=["no name", "twice", "encoding", "ragged", "nested", "empty"],
+)
+def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    app = upload_table(open_app(), data, "t.parquet" if data[:4] == b"PAR1" else "t.csv")
+    (error,) = errors(app)
+    assert error.startswith(sentence), error
+    assert CANARY not in texts(app)
+    assert app.session_state["draft"]["table_id"] is None
+    assert not app.exception
+
+
+def test_a_table_over_the_limit_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMITAGE_MAXIMUM_UPLOAD_MIB", "1")
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    assert "at most 1 MB" in uploader(app, "table").label
+    assert "synth run" in texts(app)
+
+
+def test_the_format_reaches_the_reader() -> None:
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    app.checkbox(key="has-header").set_value(False).run()
+    app.text_area(key="names").set_value("age\nregion").run()
+    app.selectbox(key="separator").set_value("semicolon ;").run()
+    uploader(app, "table").upload("t.csv", b"33;north\n44;south\n", "text/csv")
+    app.run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "region"]
+
+
+def test_the_same_people_keep_their_account() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    app.button(key="another-table").click().run()
+    assert "survey" in app.radio(key="people").options
+    app.radio(key="people").set_value("survey").run()
+    uploader(app, "table").upload("newer.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
+    app.run()
+    assert app.session_state["draft"]["account"] == "survey"
+
+
+def test_the_same_table_under_another_account_is_a_warning() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    app.button(key="another-table").click().run()
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("others").run()
+    uploader(app, "table").upload("again.csv", TABLE.encode(), "text/csv")
+    app.run()
+    assert any("under the account survey" in str(warning.value) for warning in app.warning)
+
+
+def test_a_codebook_fills_the_description() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "codebook").upload("c.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    draft = app.session_state["draft"]
+    assert {row["name"]: row["role"] for row in draft["columns"]} == {
+        "age": "number",
+        "region": "category",
+        "smoker": "yes/no",
+    }
+    assert draft["protects"] == "person"
+    assert "The description has been filled in from the file." in texts(app)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"account: x\nbudget: {epsilon: 1}\nrows: 5\ncolumnz: {}\n", "unknown key 'columnz'."),
+        (b"\xff\xfe", "This does not look like UTF-8 text. Save it as UTF-8."),
+        (b"a: [", "The configuration is not valid YAML"),
+    ],
+)
+def test_a_codebook_that_cannot_be_used(text: bytes, sentence: str) -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "codebook").upload("c.yaml", text, "application/yaml")
+    app.run()
+    (error,) = errors(app)
+    assert error.startswith(sentence)
+
+
+def test_a_table_can_be_deleted_now() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    app.button(key="delete-table").click().run()
+    assert app.session_state["draft"]["table_id"] is None
+    assert "Is this about the same people" in texts(app)
+
+
+def test_a_deleted_table_is_asked_for_again() -> None:
+    from pages.components.session import application
+
+    app = upload_table(open_app(), TABLE.encode())
+    application().delete_table(app.session_state["draft"]["table_id"])
+    go(app, "describe")
+    assert "There is no table yet. Upload one, or try the demonstration table." in texts(app)
+
+
+def test_a_reload_finds_the_table_again() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    table_id = app.query_params["table"]
+    again = open_app()
+    again.query_params["table"] = table_id
+    go(again, "upload")
+    assert again.session_state["draft"]["table_id"] == app.session_state["draft"]["table_id"]
+    assert "survey.csv" in texts(again)
