@@ -240,7 +240,8 @@ def test_too_many_numbers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_noise_that_no_grid_carries_is_refused() -> None:
-    session = session_on(epsilon=0.002, noise=RecordedNoise(None))
+    schema = small_schema("private", PrivacyUnit(rows_per_unit=500))
+    session = session_on(schema=schema, epsilon=0.01, noise=RecordedNoise(None))
     with pytest.raises(PrivacyError, match="No grid carries"):
         ask(session, REGION, 1e-7)
     assert session.remaining_share == 1.0
