@@ -272,7 +272,17 @@ def test_large_epsilon_takes_a_farther_cut_instead_of_failing() -> None:
     assert delta_of(mu_squared, 50.0, **ALLOWANCES) <= 1e-12
 
 
+def test_cuts_hold_the_tails_of_every_coordinate() -> None:
+    cuts = list(accounting._cuts(1e-5, 10**6))
+    with mpmath.workdps(60):
+        for tail, (cost, log_tail) in zip(range(12, 40, 4), cuts, strict=True):
+            assert cost == pytest.approx(1e-5 * tail**2 / 144)
+            assert log_tail == pytest.approx(float(mpmath.log(4 * 10**6 * mpmath.ncdf(-tail))), rel=1e-12)
+    assert list(accounting._cuts(0.0, 0)) == [(0.0, -math.inf)]
+
+
 def test_a_slack_without_its_coordinates_is_read_with_the_allowance() -> None:
+    assert list(accounting._cuts(1e-5, 0)) == list(accounting._cuts(1e-5, COORDINATE_ALLOWANCE))
     full = epsilon_of(1.0, 1e-6, slack=1e-5, coordinates=COORDINATE_ALLOWANCE)
     assert epsilon_of(1.0, 1e-6, slack=1e-5) == pytest.approx(full, rel=1e-6)
 
