@@ -127,7 +127,8 @@ def _public_words(schema: Schema) -> set[str]:
 def _texts(name: str, contents: bytes | Path) -> Iterable[str]:
     """Yield the texts of a file that a person or a program could read names from."""
     if name in _TEXT_FILES:
-        yield _bytes(contents).decode("utf-8", "replace")
+        # JSON doubles a backslash; the path it belongs to is looked for as it was written.
+        yield _bytes(contents).decode("utf-8", "replace").replace("\\\\", "\\")
     elif name == "measurements.npz":
         with zipfile.ZipFile(io.BytesIO(_bytes(contents))) as archive:
             yield "\n".join(archive.namelist())

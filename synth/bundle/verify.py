@@ -98,12 +98,14 @@ class _Check:
         self._step("report", lambda: _report_problems(archive))
 
     def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
+        before = len(self.failures)
         try:
-            found = list(problems())
-        except SynthError as problem:
-            found = [str(problem)]
-        self.failures += found
-        if not found:
+            # One by one: what was found before a step broke off is kept.
+            for problem in problems():
+                self.failures.append(problem)
+        except SynthError as refusal:
+            self.failures.append(str(refusal))
+        if len(self.failures) == before:
             self.checked.append(what)
 
     def _signature(self, archive: Archive, data: bytes) -> Iterable[str]:

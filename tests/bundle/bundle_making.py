@@ -1,0 +1,180 @@
+"""Small bundles made by the real session, generators and writers, for the tests of this folder."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, write_zip
+from synth.bundle.canonical import canonical_json, sha256_of
+from synth.bundle.certificate import certify
+from synth.bundle.versions import current_versions
+from synth.bundle.writer import Contents, SealedBundle, write_bundle
+from synth.config import RunConfig
+from synth.generators import GeneratorTask, make
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.noise import NoiseSource
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.reports.measured import EVALUATION_QUERY, evaluation_question
+from synth.reports.published import published_evidence
+from synth.rules import parse_rules, repair
+from synth.schema import (
+    CategoryColumn,
+    Column,
+    DateColumn,
+    DateStep,
+    DropColumn,
+    IdentifierColumn,
+    NumberColumn,
+    PrivacyUnit,
+    Schema,
+    YesNoColumn,
+)
+from synth.writing import write_table
+
+COLUMNS: tuple[Column, ...] = (
+    IdentifierColumn("person"),
+    NumberColumn("age", 0, 120, 1, missing=True),
+    NumberColumn("=weight", -20, 250, 0.5, special=(-1.25, 999.0)),
+    CategoryColumn("region", ("north", '=south, "east"', "west"), other=True, missing=True),
+    YesNoColumn("smoker", yes="yes", no="-no", missing=True),
+    DateColumn("visited", datetime.date(2020, 1, 15), datetime.date(2022, 12, 31), missing=True),
+    DateColumn("month", datetime.date(2020, 3, 15), datetime.date(2021, 2, 1), step=DateStep.MONTH),
+    DropColumn("notes"),
+    CategoryColumn("outcome", ("none", "mild", "severe")),
+)
+
+
+class Key:
+    """An Ed25519 key as the writer wants it."""
+
+    def __init__(self) -> None:
+        self._key = Ed25519PrivateKey.generate()
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message)
+
+    @property
+    def public_key_pem(self) -> bytes:
+        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def config_of(columns: tuple[Column, ...] = COLUMNS, **changes: Any) -> RunConfig:
+    unit = changes.pop("unit", PrivacyUnit())
+    schema = Schema(columns, unit=unit, row_count=changes.pop("row_count", "public"))
+    settings: dict[str, Any] = {
+        "account": "survey people",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "rows": 700,
+        "people_at_most": 5000,
+        "generator": "independent",
+        "seed": 5,
+        "table": "/elsewhere/private.csv",
+        "domain_source": {"age": "read from the private rows"} if "age" in schema.names else {},
+    }
+    return RunConfig(schema=schema, **settings | changes)
+
+
+def simulated_codes(schema: Schema, rows: int, *, seed: int = 0) -> dict[str, np.ndarray]:
+    """Codes with skewed columns that depend on a common cause."""
+    random = np.random.default_rng(seed)
+    cause = random.random(rows)
+    codes = {}
+    for column in schema.modelled:
+        place = (0.7 * cause + 0.3 * random.random(rows)) ** 2
+        codes[column.name] = np.minimum((column.size * place).astype(int), column.size - 1)
+    return codes
+
+
+def run(
+    config: RunConfig, folder: Path, *, rows: int = 2000, noise: NoiseSource | None = None
+) -> tuple[Contents, PrivateSession]:
+    """Ask, fit, sample and write as a run does; the bundle is left to the test."""
+    schema = config.schema
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
+    units = None if schema.unit.id_column is None else range(rows)
+    table = PrivateTable.from_codes(schema, simulated_codes(schema, rows), unit_ids=units, account_key=bytes(32))
+    session = PrivateSession(table, budget, noise=noise)
+    if not schema.rows_are_public:
+        session.count_rows(share=0.02)
+    session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
+    task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device="cpu")
+    fitted = make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+    codes = repair(fitted.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
+    certificate = certify(
+        session.receipts,
+        delta=config.delta,
+        neighbours=schema.neighbours,
+        unit=schema.unit,
+        account=config.account,
+        generator=config.generator,
+        options=config.options,
+        rows=config.rows,
+        seed=config.seed,
+        assumptions=["One person has one row."],
+        domain_source={column.name: config.domain_source.get(column.name, "declared") for column in schema.modelled},
+        versions=current_versions(),
+        ledger={"charges": 1, "head": "ab" * 32},
+    )
+    contents = Contents(
+        config=config,
+        synthetic_csv=folder / "synthetic.csv",
+        synthetic_parquet=folder / "synthetic.parquet",
+        releases=session.releases,
+        state=fitted.state(),
+        evidence=published_evidence(codes, session.releases, config, rows=session.rows),
+        certificate=certificate,
+        rows=session.rows,
+    )
+    return contents, session
+
+
+def seal(config: RunConfig, folder: Path, key: Key, **changes: Any) -> SealedBundle:
+    contents, _ = run(config, folder)
+    return write_bundle(folder / "bundle.zip", replace(contents, **changes), signer=key)
+
+
+def members_of(bundle: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(bundle) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def altered(
+    bundle: Path,
+    target: Path,
+    *,
+    files: Mapping[str, Callable[[bytes], bytes]] | None = None,
+    certificate: Callable[[dict[str, Any]], None] | None = None,
+    sign_with: Key | None = None,
+) -> Path:
+    """Copy a bundle with some files changed; with a key, hashes and signature are made to fit again."""
+    members = members_of(bundle)
+    for name, change in (files or {}).items():
+        members[name] = change(members[name])
+    document = json.loads(members["certificate.json"])
+    if sign_with is not None:
+        document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in SIGNED_BY_HASH}
+    if certificate is not None:
+        certificate(document)
+    if certificate is not None or sign_with is not None:
+        members["certificate.json"] = canonical_json(document)
+    if sign_with is not None:
+        members["certificate.json.sig"] = sign_with.sign(members["certificate.json"])
+        members["public-key.pem"] = sign_with.public_key_pem
+    write_zip(target, {name: members[name] for name in MEMBERS})
+    return target

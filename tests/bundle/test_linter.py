@@ -1,0 +1,132 @@
+"""Each kind of leak is planted in each kind of file and found; what is declared public is no leak."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pa_parquet
+import pytest
+from bundle_making import config_of, members_of
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
+
+from synth.bundle.archive import MEMBERS
+from synth.bundle.canonical import canonical_json
+from synth.bundle.linter import LeakWords, lint_members
+from synth.schema import CategoryColumn, NumberColumn, Schema
+
+WORDS = LeakWords(("ada.lovelace", "build-host-7", "patients 2024.csv"))
+TEXTS = [name for name in MEMBERS if name.endswith((".txt", ".cff", ".json", ".yaml", ".html"))]
+
+
+@pytest.fixture
+def members(bundle: Path) -> dict[str, bytes | Path]:
+    return dict(members_of(bundle))
+
+
+@pytest.fixture
+def schema() -> Schema:
+    return config_of().schema
+
+
+def test_an_honest_bundle_has_no_leak(members: dict[str, bytes | Path], schema: Schema) -> None:
+    assert lint_members(members, schema, WORDS) == []
+    assert lint_members(members, schema, LeakWords.of_this_machine(file_names=["/somewhere/private.csv"])) == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "/home/ada/tables/patients.csv",
+        "/tmp/x1/upload.bin",
+        "C:\\Users\\Ada\\patients.csv",
+        "file:///srv/data.parquet",
+        "ada.lovelace",
+        "BUILD-HOST-7",
+        "patients 2024.csv",
+    ],
+)
+def test_a_planted_text_is_found_in_every_text_file(
+    members: dict[str, bytes | Path], schema: Schema, name: str, leak: str
+) -> None:
+    original = members[name]
+    assert isinstance(original, bytes)
+    if name.endswith(".json"):
+        members[name] = canonical_json(json.loads(original) | {"note": f"made from {leak} today"})
+    else:
+        members[name] = original + f"\nmade from {leak} today\n".encode()
+    findings = lint_members(members, schema, WORDS)
+    assert [text for text in findings if text.startswith(f"{name} holds")]
+    assert leak not in " ".join(findings), "a finding does not repeat the leak"
+
+
+def test_names_inside_binary_files_are_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+    model = members["model.safetensors"]
+    assert isinstance(model, bytes)
+    members["model.safetensors"] = save_safetensors(load_safetensors(model), {"author": "ada.lovelace"})
+    table = pa_parquet.read_table(io.BytesIO(members["synthetic.parquet"]))  # type: ignore[arg-type]
+    sink = io.BytesIO()
+    pa_parquet.write_table(table.replace_schema_metadata({"origin": "/home/ada/patients.csv"}), sink)
+    members["synthetic.parquet"] = sink.getvalue()
+    findings = " ".join(lint_members(members, schema, WORDS))
+    assert "model.safetensors holds the name of this machine" in findings
+    assert "synthetic.parquet holds a path" in findings
+
+
+def test_an_undeclared_cell_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+    text = members["synthetic.csv"]
+    assert isinstance(text, bytes)
+    members["synthetic.csv"] = text.replace(b"north", b"Ada Lovelace", 1)
+    assert lint_members(members, schema, WORDS) == [
+        "synthetic.csv: 1 cells of 'region' lie outside its declared domain."
+    ]
+    members["synthetic.csv"] = text.replace(b"syn-", b"NHS-", 1)
+    assert "of 'person' lie outside" in lint_members(members, schema, WORDS)[0]
+
+
+def test_a_formula_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+    text = members["synthetic.csv"]
+    assert isinstance(text, bytes)
+    assert b"'-no" in text
+    members["synthetic.csv"] = text.replace(b"'-no", b"-no", 1)
+    assert "of 'smoker' lie outside" in lint_members(members, schema, WORDS)[0]
+
+
+@pytest.mark.parametrize("kind", ["owner_only", "secret", None])
+def test_an_owner_only_number_is_found(members: dict[str, bytes | Path], schema: Schema, kind: str | None) -> None:
+    report = json.loads(members["report.json"])  # type: ignore[arg-type]
+    report["evidence"][0]["kind"] = kind
+    members["report.json"] = canonical_json(report)
+    assert "report.json holds an owner-only number." in lint_members(members, schema, WORDS)
+
+
+def test_a_count_of_private_rows_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+    certificate = json.loads(members["certificate.json"])  # type: ignore[arg-type]
+    certificate["unit"]["private_rows"] = 31_442
+    members["certificate.json"] = canonical_json(certificate)
+    assert "certificate.json holds a count of private rows." in lint_members(members, schema, WORDS)
+
+
+def test_an_unknown_file_is_found_and_not_named(members: dict[str, bytes | Path], schema: Schema) -> None:
+    members["ada.lovelace.log"] = b"x"
+    findings = lint_members(members, schema, WORDS)
+    assert any("does not belong to a bundle" in text for text in findings)
+    assert "ada" not in " ".join(findings)
+
+
+def test_declared_words_are_public() -> None:
+    schema = Schema((CategoryColumn("host", ("build-host-7", "other")), NumberColumn("x", 0, 1, 1)))
+    report: dict[str, bytes | Path] = {"README.txt": b"Counts of build-host-7."}
+    assert lint_members(report, schema, LeakWords(("build-host-7",))) == []
+    other = Schema((NumberColumn("x", 0, 1, 1),))
+    assert lint_members(report, other, LeakWords(("build-host-7",))) != []
+    assert lint_members(report, other, LeakWords(("build-host-7",), ("build-host-7",))) == []
+
+
+def test_a_name_inside_a_longer_word_is_none() -> None:
+    schema = Schema((NumberColumn("x", 0, 1, 1),))
+    report: dict[str, bytes | Path] = {"README.txt": b"An adaptive method with and/or more; see 3/4."}
+    assert lint_members(report, schema, LeakWords(("ada",))) == []

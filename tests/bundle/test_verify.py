@@ -1,0 +1,358 @@
+"""A bundle that was altered says so, with the reason; one that was signed anew fails under the expected key."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bundle_making import Key, altered, config_of, members_of, seal
+
+from synth.bundle.archive import MEMBERS
+from synth.bundle.canonical import canonical_json
+from synth.bundle.verify import verify
+
+
+def failures(path: Path, **options: Any) -> str:
+    verdict = verify(path, **options)
+    assert not verdict.ok
+    assert verdict.json["failures"]
+    assert any(line.startswith("FAILED: ") for line in verdict.lines)
+    return " ".join(verdict.json["failures"])
+
+
+def test_a_bundle_says_what_is_promised_and_what_cannot_be_shown(bundle: Path, key: Key) -> None:
+    verdict = verify(bundle, public_key=key.public_key_pem)
+    assert verdict.ok, verdict.lines
+    assert verdict.lines[0] == "NOT covered by the guarantee: domain of age read from the private rows."
+    text = "\n".join(verdict.lines)
+    assert "replacing one person's one row by another's" in text
+    assert "Assumed: One person has one row." in text
+    assert "No check can show that the noise was really drawn" in text
+    assert verdict.json["epsilon"] == pytest.approx(1.0, abs=1e-3)
+    assert verdict.json["epsilon"] <= 1.0
+    assert verdict.json["signer"] == "as expected"
+    assert len(verdict.json["fingerprint"].replace(" ", "")) == 64
+
+
+def test_without_a_key_the_signer_is_not_checked(bundle: Path) -> None:
+    verdict = verify(bundle)
+    assert verdict.ok
+    assert verdict.json["signer"] == "not checked"
+    assert any("Signer not checked" in line for line in verdict.lines)
+
+
+def test_an_unpacked_bundle_and_the_folder_of_a_run_are_checked_too(bundle: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    assert verify(tmp_path / "unpacked").ok
+    beside = tmp_path / "run"
+    beside.mkdir()
+    members = members_of(bundle)
+    (beside / "bundle.zip").write_bytes(bundle.read_bytes())
+    (beside / "synthetic.csv").write_bytes(members["synthetic.csv"])
+    assert verify(beside).ok
+    (beside / "synthetic.csv").write_bytes(members["synthetic.csv"][:-2])
+    assert "synthetic.csv beside the bundle" in failures(beside)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_one_altered_byte_anywhere_fails(bundle: Path, tmp_path: Path, name: str) -> None:
+    def flip(data: bytes) -> bytes:
+        place = len(data) // 2
+        return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+    found = failures(altered(bundle, tmp_path / "bundle.zip", files={name: flip}))
+    expected = {"certificate.json": "certificate.json", "certificate.json.sig": "signature", "public-key.pem": "key"}
+    assert expected.get(name, f"{name} is not the file that was certified") in found or "signature" in found
+
+
+def test_one_altered_byte_of_a_zip_fails_and_never_raises(bundle: Path, tmp_path: Path) -> None:
+    data = bytearray(bundle.read_bytes())
+    for place in range(40, len(data), len(data) // 30):
+        changed = bytearray(data)
+        changed[place] ^= 0x10
+        target = tmp_path / "bundle.zip"
+        target.write_bytes(changed)
+        if members_or_none(target) != members_of(bundle):
+            assert not verify(target).ok, place
+
+
+def members_or_none(path: Path) -> dict[str, bytes] | None:
+    try:
+        return members_of(path)
+    except Exception:
+        return None
+
+
+def set_epsilon(document: dict[str, Any]) -> None:
+    document["epsilon"] = 0.5
+
+
+def set_delta(document: dict[str, Any]) -> None:
+    document["delta"] = 1e-9
+
+
+def set_noise(document: dict[str, Any]) -> None:
+    document["receipts"][0]["noise_scale"] *= 2
+
+
+def set_noise_and_cost(document: dict[str, Any]) -> None:
+    document["receipts"][0]["noise_scale"] *= 2
+    document["receipts"][0]["mu_squared_units"] = document["receipts"][0]["mu_squared_units"] // 4 + 1
+
+
+def set_sensitivity(document: dict[str, Any]) -> None:
+    document["receipts"][0]["sensitivity"] /= 2
+
+
+def set_cost(document: dict[str, Any]) -> None:
+    document["receipts"][0]["mu_squared_units"] -= 1000
+
+
+def set_slack(document: dict[str, Any]) -> None:
+    document["receipts"][0]["slack"] = 0.0
+
+
+def set_unit(document: dict[str, Any]) -> None:
+    document["unit"]["protects"] = "household"
+
+
+def set_rows_per_unit(document: dict[str, Any]) -> None:
+    document["unit"]["rows_per_unit"] = 3
+
+
+def set_relation(document: dict[str, Any]) -> None:
+    document["neighbours"] = "add_remove"
+
+
+def drop_receipt(document: dict[str, Any]) -> None:
+    del document["receipts"][0]
+
+
+def set_private(document: dict[str, Any]) -> None:
+    document["receipts"][0]["private"] = False
+
+
+def set_rows(document: dict[str, Any]) -> None:
+    document["rows"] += 1
+
+
+def set_seed(document: dict[str, Any]) -> None:
+    document["seed"] += 1
+
+
+def set_generator(document: dict[str, Any]) -> None:
+    document["generator"] = "dp-hp"
+
+
+def set_domain_source(document: dict[str, Any]) -> None:
+    document["domain_source"].pop("age")
+
+
+def extra_key(document: dict[str, Any]) -> None:
+    document["note"] = "trust me"
+
+
+def nan_delta(document: dict[str, Any]) -> None:
+    document["delta"] = "small"
+
+
+LIES = [
+    (set_epsilon, "compose to epsilon"),
+    (set_delta, "compose to epsilon"),
+    (set_noise, "does not follow from its sensitivity and noise"),
+    (set_noise_and_cost, "compose to epsilon"),
+    (set_sensitivity, "does not follow from its sensitivity and noise"),
+    (set_cost, "does not follow from its sensitivity and noise"),
+    (set_slack, "noise on a grid"),
+    (set_unit, "protects another unit"),
+    (set_rows_per_unit, "protects another unit"),
+    (set_relation, "another neighbouring relation"),
+    (drop_receipt, "not numbered"),
+    (set_private, "test noise"),
+    (set_rows, "rows"),
+    (set_seed, "seed"),
+    (set_generator, "generator"),
+    (set_domain_source, "where their domain comes from"),
+    (extra_key, "keys"),
+    (nan_delta, "wrong kind"),
+]
+
+
+@pytest.mark.parametrize(("lie", "reason"), LIES, ids=[lie.__name__ for lie, _ in LIES])
+def test_every_lie_in_a_certificate_is_found(
+    bundle: Path, tmp_path: Path, key: Key, lie: Callable[[dict[str, Any]], None], reason: str
+) -> None:
+    unsigned = altered(bundle, tmp_path / "unsigned.zip", certificate=lie)
+    assert "signature does not belong" in failures(unsigned)
+    # Even the rightful key cannot make it true.
+    signed = altered(bundle, tmp_path / "signed.zip", certificate=lie, sign_with=key)
+    assert reason in failures(signed, public_key=key.public_key_pem)
+
+
+def change_column(data: bytes) -> bytes:
+    document = json.loads(data)
+    for column in document["columns"]:
+        if column["name"] == "age":
+            column["high"] = 60.0
+    return canonical_json(document)
+
+
+def change_unit(data: bytes) -> bytes:
+    document = json.loads(data)
+    document["unit"]["rows_per_unit"] = 2
+    return canonical_json(document)
+
+
+def undeclared_cell(data: bytes) -> bytes:
+    return data.replace(b"north", b"NORTH", 1)
+
+
+def lost_row(data: bytes) -> bytes:
+    return data[: data.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+def swap_rows(data: bytes) -> bytes:
+    header, first, second, rest = data.split(b"\n", 3)
+    return b"\n".join([header, second, first, rest])
+
+
+def other_noise(data: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    text = members["index.npy"]
+    place = text.index(b'"noise_scale": ') + len(b'"noise_scale": ')
+    members["index.npy"] = text[:place] + (b"9" if text[place : place + 1] != b"9" else b"8") + text[place + 1 :]
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def garbage(data: bytes) -> bytes:
+    return b"nothing of the kind"
+
+
+def owner_only(data: bytes) -> bytes:
+    document = json.loads(data)
+    document["evidence"][0]["kind"] = "owner_only"
+    return canonical_json(document)
+
+
+FORGERIES = [
+    ("schema.json", change_column, "different columns"),
+    ("schema.json", change_unit, "another unit"),
+    ("synthetic.csv", undeclared_cell, "outside its declared domain"),
+    ("synthetic.csv", lost_row, "rows"),
+    ("synthetic.csv", swap_rows, "do not hold the same cells"),
+    ("synthetic.csv", garbage, "synthetic.csv"),
+    ("synthetic.parquet", garbage, "synthetic.parquet is not a table"),
+    ("measurements.npz", other_noise, "differs from its receipt"),
+    ("measurements.npz", garbage, "measurements.npz is damaged"),
+    ("model.safetensors", garbage, "does not say which generator"),
+    ("config.yaml", garbage, "config.yaml cannot be read"),
+    ("schema.json", garbage, "schema.json is not valid JSON"),
+    ("report.json", owner_only, "may not be published"),
+]
+
+
+@pytest.mark.parametrize(("name", "forge", "reason"), FORGERIES, ids=[f"{n}-{f.__name__}" for n, f, _ in FORGERIES])
+def test_a_forged_file_is_found_even_when_it_is_signed(
+    bundle: Path, tmp_path: Path, key: Key, name: str, forge: Callable[[bytes], bytes], reason: str
+) -> None:
+    forged = altered(bundle, tmp_path / "bundle.zip", files={name: forge}, sign_with=key)
+    assert reason in failures(forged)
+
+
+def test_an_altered_answer_off_the_grid_is_found(bundle: Path, tmp_path: Path, key: Key) -> None:
+    def nudge(data: bytes) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        answer = bytearray(members["answer_0000.npy"])
+        answer[-8:] = b"\x00\x00\x00\x00\x00\x00\xf8\x7f"
+        members["answer_0000.npy"] = bytes(answer)
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return buffer.getvalue()
+
+    forged = altered(bundle, tmp_path / "bundle.zip", files={"measurements.npz": nudge}, sign_with=key)
+    assert "not finite" in failures(forged)
+
+
+def test_signed_anew_by_another_key_fails_under_the_expected_one(bundle: Path, tmp_path: Path, key: Key) -> None:
+    stranger = Key()
+    forged = altered(bundle, tmp_path / "bundle.zip", sign_with=stranger)
+    assert verify(forged).ok, "nothing but the key differs"
+    assert "another key" in failures(forged, public_key=key.public_key_pem)
+    pem = tmp_path / "key.pem"
+    pem.write_bytes(key.public_key_pem)
+    assert "another key" in failures(forged, public_key=pem)
+    assert verify(bundle, public_key=pem).ok
+
+
+def hostile(target: Path, entries: list[tuple[str, bytes]]) -> Path:
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in entries:
+            archive.writestr(name, content)
+    return target
+
+
+def test_hostile_archives_are_refused_in_one_sentence(bundle: Path, tmp_path: Path) -> None:
+    members = members_of(bundle)
+    entries = list(members.items())
+    target = tmp_path / "bundle.zip"
+    cases = {
+        "does not belong": [*entries, ("../../outside.txt", b"x")],
+        "lacks": entries[1:],
+        "twice": [*entries, entries[0]],
+    }
+    for reason, content in cases.items():
+        if reason == "twice":
+            with pytest.warns(UserWarning, match="Duplicate name"):
+                hostile(target, content)
+        else:
+            hostile(target, content)
+        assert reason in failures(target)
+        assert not (tmp_path.parent / "outside.txt").exists()
+    target.write_bytes(b"PK\x03\x04 not a zip")
+    assert "neither a bundle" in failures(target)
+    assert "neither a bundle" in failures(tmp_path / "absent.zip")
+
+
+def test_a_bomb_is_refused_before_it_is_opened(bundle: Path, tmp_path: Path) -> None:
+    members = members_of(bundle)
+    target = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, bytes(80 * 2**20) if name == "report.json" else content)
+    assert target.stat().st_size < 2**21
+    assert "report.json claims" in failures(target)
+
+
+def test_links_in_a_folder_are_not_followed(bundle: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "README.txt").unlink()
+    os.symlink(tmp_path / "schema.json", tmp_path / "README.txt")
+    assert "not a plain file" in failures(tmp_path)
+
+
+@pytest.mark.parametrize("pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", os.urandom(64)])
+def test_a_key_that_is_none_is_named(bundle: Path, pem: bytes) -> None:
+    assert "public key" in failures(bundle, public_key=pem)
+
+
+def test_add_remove_with_a_measured_number_of_rows(tmp_path: Path, key: Key) -> None:
+    sealed = seal(config_of(row_count="private", label="outcome", generator="independent-by-class"), tmp_path, key)
+    verdict = verify(sealed.path)
+    assert verdict.ok, verdict.lines
+    assert any("adding or removing one person" in line for line in verdict.lines)
