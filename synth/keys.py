@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import logging
 import os
-import secrets
 import shutil
 import stat
 from dataclasses import dataclass
@@ -98,13 +97,13 @@ def load_keys(home: Path) -> Keys:
 def _make(home: Path, directory: Path) -> None:
     # All files appear at once, by one rename: a process that starts at the same time sees none of them or all.
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = home / f"keys.{secrets.token_hex(8)}"
+    draft = home / f"keys.{os.urandom(8).hex()}"
     try:
         draft.mkdir(mode=0o700)
-        secrets_made = [secrets.token_bytes(KEY_BYTES), secrets.token_bytes(KEY_BYTES), _new_signing_seed()]
-        for name, secret in zip(SECRET_FILES, secrets_made, strict=True):
+        made = (os.urandom(KEY_BYTES), os.urandom(KEY_BYTES), _new_signing_seed())
+        for name, secret in zip(SECRET_FILES, made, strict=True):
             _write(draft / name, secret)
-        _write(draft / PUBLIC_FILE, Keys(*secrets_made).public_key_pem)
+        _write(draft / PUBLIC_FILE, Keys(*made).public_key_pem)
         draft.rename(directory)
     except OSError as error:
         if not directory.exists():

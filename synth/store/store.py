@@ -43,7 +43,11 @@ class Store:
         self.settings = settings
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._transactions = Transactions(make_engine(settings.database_url))
-        prepare(self._transactions)
+        try:
+            prepare(self._transactions)
+        except BaseException:
+            self._transactions.close()
+            raise
         self.accounts = Accounts(self._transactions)
         self.tables = Tables(self._transactions)
         self.runs = Runs(self._transactions)

@@ -1,0 +1,96 @@
+"""What tests of several packages share: a store on each database, for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from synth.config import Settings
+from synth.keys import Keys, load_keys
+from synth.schema import Neighbours, PrivacyUnit
+from synth.store import Account, Store
+
+
+def _postgres_programs() -> Path | None:
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).resolve().parent
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Path]:
+    """The socket directory of a throwaway PostgreSQL; it refuses to run as root, so root becomes its own user."""
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL programs (initdb, pg_ctl) on this machine; on Debian: apt-get install postgresql")
+    user = "postgres" if os.geteuid() == 0 else None
+    # Not pytest's own folder: a socket's path may have 107 characters at most, and root's folders are closed.
+    directory = Path(tempfile.mkdtemp(prefix="hermitage-postgres-"))
+    if user:
+        shutil.chown(directory, user)
+    data = directory / "data"
+
+    def run(program: str, *arguments: str) -> None:
+        subprocess.run(
+            [programs / program, *arguments],
+            user=user,
+            cwd=directory,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    run("initdb", "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync")
+    options = f"-c listen_addresses='' -k {directory} -c fsync=off -c max_connections=60"
+    run("pg_ctl", "-D", str(data), "-w", "-l", str(directory / "log"), "-o", options, "start")
+    yield directory
+    run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'home' / 'hermitage.sqlite'}"
+    import psycopg
+
+    url = f"postgresql://postgres@/postgres?host={request.getfixturevalue('postgres_server')}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        # Emptying one database is quicker than making one per test; connections of killed processes go first.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return url
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> Settings:
+    return Settings(home=tmp_path / "home", database_url=database_url, heartbeat_seconds=0.2)
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[Store]:
+    with Store(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def keys(settings: Settings) -> Keys:
+    return load_keys(settings.home)
+
+
+@pytest.fixture
+def account(store: Store) -> Account:
+    """An account of persons with a public number of rows and no cap."""
+    return store.accounts.ensure("city survey", Neighbours.REPLACE, PrivacyUnit())[0]

@@ -1,0 +1,92 @@
+"""Processes that spend from one account, for the tests of the ledger: run as a script, it forks its children.
+
+Forking after the imports keeps each child's start short; a child opens its own connections.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from synth.config import Settings
+from synth.errors import BudgetExceededError
+from synth.privacy.accounting import mu_of_budget
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.schema import Neighbours
+from synth.store import Store
+
+EPSILON, DELTA = 0.25, 1e-6
+
+
+def fork(work: Callable[[], None]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        work()
+    finally:
+        os._exit(0)
+
+
+def race(settings: Settings, account_id: str, processes: int, attempts: int) -> None:
+    """Let several processes try to spend at once; print how many charges each was granted."""
+    granted = settings.home / "granted"
+
+    def work() -> None:
+        budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
+        with Store(settings) as store:
+            ledger = Ledger(store)
+            for attempt in range(attempts):
+                try:
+                    charge = ledger.reserve(account_id, f"{os.getpid()}-{attempt}", budget, purpose="race")
+                except BudgetExceededError:
+                    continue
+                note(granted, charge.charge_id)
+                ledger.spend(charge)
+
+    for pid in [fork(work) for _ in range(processes)]:
+        os.waitpid(pid, 0)
+
+
+def die(settings: Settings, account_id: str, times: int, seed: int) -> None:
+    """Kill a spending process at random moments; it notes a charge before it would read rows under it."""
+    opened = settings.home / "opened"
+    budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
+    generator = random.Random(seed)
+    reader, writer = os.pipe()
+
+    def work() -> None:
+        with Store(settings) as store:
+            ledger = Ledger(store)
+            os.write(writer, b"!")
+            while True:
+                charge = ledger.spend(ledger.reserve(account_id, f"{os.getpid()}", budget, purpose="die"))
+                note(opened, charge.charge_id)
+                ledger.release(charge, "certificate")
+
+    for _ in range(times):
+        pid = fork(work)
+        os.read(reader, 1)
+        time.sleep(0.15 * generator.random())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def note(path: Path, line: str) -> None:
+    with path.open("a", encoding="ascii") as file:
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+if __name__ == "__main__":
+    mu_of_budget(EPSILON, DELTA)  # remembered, and so inherited by every child
+    task, home, database_url, account_id, first, second = sys.argv[1:]
+    chosen = {"race": race, "die": die}[task]
+    chosen(Settings(home=Path(home), database_url=database_url), account_id, int(first), int(second))

@@ -1,0 +1,449 @@
+"""The ledger: it never exceeds a cap, never forgets, never gives back what was spent, and shows tampering."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import mpmath
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from synth.config import Settings
+from synth.errors import BudgetExceededError, LedgerError, PrivacyError
+from synth.privacy import chain
+from synth.privacy import ledger as ledger_module
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, mu_of_budget
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, Ledger
+from synth.privacy.spending import FINE_UNIT, Cost, fine_units_of
+from synth.schema import Neighbours, PrivacyUnit
+from synth.store import Account, Charge, ChargeState, RunState, Store
+
+PROCESSES = Path(__file__).with_name("ledger_processes.py")
+
+
+def budget(epsilon: float = 1.0, delta: float = 1e-6, neighbours: Neighbours = Neighbours.REPLACE) -> PrivacyBudget:
+    return PrivacyBudget(epsilon, delta, neighbours)
+
+
+@pytest.fixture
+def ledger(store: Store) -> Ledger:
+    return Ledger(store)
+
+
+def reserve(ledger: Ledger, account: Account, epsilon: float = 1.0, run_id: str = "run") -> Charge:
+    return ledger.reserve(account.id, run_id, budget(epsilon), purpose="a run", who="owner")
+
+
+# --- states -------------------------------------------------------------------------------------------------------
+
+
+def test_a_charge_is_reserved_then_spent_then_released(ledger: Ledger, account: Account) -> None:
+    charge = ledger.release(ledger.spend(reserve(ledger, account)), "certificate 7")
+    assert [row.state for row in ledger.rows(account.id)] == ["reserved", "spent", "released"]
+    assert ledger.current(account.id) == ledger.charges_of("run") == (charge,)
+    assert charge.certificate_id == "certificate 7"
+    assert (charge.position, charge.purpose, charge.who) == (3, "a run", "owner")
+
+
+@pytest.mark.parametrize("state", list(ChargeState))
+def test_only_the_steps_that_exist_are_taken(ledger: Ledger, account: Account, state: ChargeState) -> None:
+    charge = reserve(ledger, account)
+    if state in {ChargeState.SPENT, ChargeState.RELEASED, ChargeState.FAILED_SPENT}:
+        charge = ledger.spend(charge)
+    if state is ChargeState.RELEASED:
+        charge = ledger.release(charge, "certificate")
+    if state is ChargeState.FAILED_SPENT:
+        charge = ledger.fail(charge)
+    if state is ChargeState.FREED:
+        charge = ledger.free(charge)
+    assert charge.state is state
+
+    allowed = {ChargeState.RESERVED: {"spend", "free"}, ChargeState.SPENT: {"release"}}.get(state, set())
+    for step in {"spend", "free", "release"} - allowed:
+        with pytest.raises(LedgerError, match=f"is {state} and cannot become"):
+            getattr(ledger, step)(charge, *(["certificate"] if step == "release" else []))
+    assert ledger.current(account.id) == (charge,)
+
+
+def test_a_stale_copy_of_a_charge_cannot_be_spent_twice(ledger: Ledger, account: Account) -> None:
+    reserved = reserve(ledger, account)
+    ledger.spend(reserved)
+    with pytest.raises(LedgerError):
+        ledger.spend(reserved)
+    with pytest.raises(LedgerError):
+        ledger.free(reserved)
+
+
+def test_a_run_that_stops_keeps_what_it_spent_and_frees_what_it_did_not(ledger: Ledger, account: Account) -> None:
+    ledger.spend(reserve(ledger, account))
+    reserve(ledger, account)
+    ended = ledger.settle("run")
+    assert [charge.state for charge in ended] == [ChargeState.FAILED_SPENT, ChargeState.FREED]
+    assert ledger.settle("run") == ()
+    assert ledger.spent(account.id).charges == 1
+
+
+def test_what_was_freed_does_not_count_and_everything_else_does(ledger: Ledger, account: Account) -> None:
+    ledger.free(reserve(ledger, account, 4.0))
+    assert ledger.spent(account.id).epsilon == 0
+    reserve(ledger, account, 1.0)
+    ledger.spend(reserve(ledger, account, 1.0))
+    ledger.fail(ledger.spend(reserve(ledger, account, 1.0)))
+    ledger.release(ledger.spend(reserve(ledger, account, 1.0)), "certificate")
+    spent = ledger.spent(account.id)
+    assert (spent.charges, spent.releases, spent.simple_epsilon) == (4, 1, 4.0)
+    assert spent.simple_delta == pytest.approx(4e-6, rel=1e-15)
+
+
+def test_an_unknown_charge_is_refused(ledger: Ledger, store: Store, account: Account) -> None:
+    charge = reserve(ledger, account)
+    other = store.accounts.ensure("others", Neighbours.REPLACE, PrivacyUnit())[0]
+    with pytest.raises(LedgerError, match="no such charge"):
+        ledger.spend(replace(charge, account_id=other.id))
+
+
+# --- neighbours, freezing -----------------------------------------------------------------------------------------
+
+
+def test_neighbouring_relations_are_never_mixed(ledger: Ledger, account: Account) -> None:
+    with pytest.raises(PrivacyError, match="cannot be added"):
+        ledger.reserve(account.id, "run", budget(neighbours=Neighbours.ADD_REMOVE), purpose="a run")
+
+
+def test_an_account_that_nobody_described_cannot_be_charged(ledger: Ledger, store: Store) -> None:
+    with pytest.raises(PrivacyError, match="Describe its table first"):
+        reserve(ledger, store.accounts.open("somebody"))
+
+
+def test_a_frozen_account_neither_reserves_nor_spends(ledger: Ledger, store: Store, account: Account) -> None:
+    charge = reserve(ledger, account)
+    store.accounts.freeze(account.id)
+    with pytest.raises(LedgerError, match="frozen"):
+        reserve(ledger, account)
+    with pytest.raises(LedgerError, match="frozen"):
+        ledger.spend(charge)
+    assert ledger.free(charge).state is ChargeState.FREED
+    store.accounts.thaw(account.id)
+    reserve(ledger, account)
+
+
+# --- amounts ------------------------------------------------------------------------------------------------------
+
+
+def exact_epsilon(mu_squared: object, delta: float) -> mpmath.mpf:
+    """Epsilon of a Gaussian release (Balle and Wang 2018, theorem 8) in 50 digits, by bisection."""
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(mpmath.mpf(mu_squared))
+        curve = lambda e: mpmath.ncdf(-e / mu + mu / 2) - mpmath.exp(e) * mpmath.ncdf(-e / mu - mu / 2)  # noqa: E731
+        low, high = mpmath.mpf(0), mpmath.mpf(200)
+        for _ in range(120):
+            middle = (low + high) / 2
+            low, high = (middle, high) if curve(middle) > delta else (low, middle)
+        return high
+
+
+def test_the_tight_total_is_the_exact_composition(ledger: Ledger, store: Store, account: Account) -> None:
+    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    for epsilon in (1.0, 0.5, 0.25):
+        reserve(ledger, account, epsilon)
+    spent = ledger.spent(account.id)
+    mu_squared = sum(mu_of_budget(epsilon, 1e-6) ** 2 for epsilon in (1.0, 0.5, 0.25))
+    expected = float(exact_epsilon(mu_squared, 1e-6)) + 2 * 3 * SLACK_ALLOWANCE
+    assert spent.epsilon == pytest.approx(expected, rel=1e-5)  # the rest is the allowance for tails
+    assert spent.epsilon >= expected * (1 - 1e-9)
+    assert (spent.simple_epsilon, spent.delta) == (1.75, 1e-6)
+    assert spent.epsilon_left == pytest.approx(4.0 - spent.epsilon)
+
+
+def test_amounts_are_integers_rounded_up() -> None:
+    cost = Cost.of_budget(1.0, 1e-6)
+    for value in (cost.mu_squared_units, cost.slack_units, cost.coordinates, cost.additive_delta_units):
+        assert isinstance(value, int)
+    exact = mu_of_budget(1.0, 1e-6) ** 2 / MU_UNIT
+    assert 0 <= cost.mu_squared_units - exact < 1
+    assert 0 <= cost.slack_units * FINE_UNIT - SLACK_ALLOWANCE < 2 * FINE_UNIT
+    assert cost.coordinates == COORDINATE_ALLOWANCE
+    assert fine_units_of(0.0) == 0
+    assert fine_units_of(FINE_UNIT / 3) == 1
+
+
+def test_amounts_survive_the_database_exactly(ledger: Ledger, account: Account) -> None:
+    epsilon, delta = math.pi / 3, 1e-6 / 7
+    charge = ledger.reserve(account.id, "run", budget(epsilon, delta), purpose="a run")
+    assert ledger.current(account.id) == (charge,)
+    assert (charge.epsilon, charge.delta) == (epsilon, delta)
+
+
+def test_many_large_charges_do_not_overflow(ledger: Ledger, account: Account) -> None:
+    for _ in range(5):
+        reserve(ledger, account, 100.0)
+    assert math.isfinite(ledger.spent(account.id).epsilon)
+
+
+# --- caps ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-5, 1e-6, 1e-9])
+def test_one_charge_of_exactly_the_cap_fits(epsilon: float, delta: float) -> None:
+    cost = Cost.of_budget(epsilon, delta)
+    assert cost.fits(epsilon=epsilon, delta=delta)
+    assert not (cost + Cost.of_budget(0.01, delta)).fits(epsilon=epsilon, delta=delta)
+    assert not Cost.of_budget(epsilon * 1.0001, delta).fits(epsilon=epsilon, delta=delta)
+
+
+def test_a_budget_over_the_cap_is_refused_and_the_sentence_helps(
+    ledger: Ledger, store: Store, account: Account
+) -> None:
+    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    reserve(ledger, account, 2.0)
+    with pytest.raises(BudgetExceededError) as caught:
+        reserve(ledger, account, 4.0)
+    sentence = str(caught.value)
+    assert sentence.startswith("This would bring the total to 4.6")
+    assert "The limit for account 'city survey' is 4.00 at delta 1e-06." in sentence
+    fit = float(sentence.split("Use ")[1].split(" or less")[0])
+    assert ledger.largest_epsilon(account.id, delta=1e-6) == fit
+    with pytest.raises(BudgetExceededError):
+        reserve(ledger, account, fit + 0.01)
+    reserve(ledger, account, fit)
+    assert ledger.spent(account.id).epsilon <= 4.0
+
+
+def test_a_full_account_says_that_nothing_fits(ledger: Ledger, store: Store, account: Account) -> None:
+    store.accounts.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    reserve(ledger, account, 1.0)
+    with pytest.raises(BudgetExceededError, match="Nothing more fits; ask for a higher limit"):
+        reserve(ledger, account, 0.5)
+    assert ledger.largest_epsilon(account.id, delta=1e-6) is None
+
+
+def test_a_first_request_above_the_cap_is_told_the_cap(ledger: Ledger, store: Store, account: Account) -> None:
+    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    with pytest.raises(BudgetExceededError, match=r"total to 4\.50\. .* Use 4\.00 or less"):
+        reserve(ledger, account, 4.5)
+
+
+def test_a_cap_on_delta_that_tails_alone_exceed_is_refused(ledger: Ledger, store: Store, account: Account) -> None:
+    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-300)
+    with pytest.raises(BudgetExceededError, match="limit"):
+        reserve(ledger, account, 1.0)
+
+
+def test_failed_runs_count_towards_the_cap_and_freed_ones_do_not(
+    ledger: Ledger, store: Store, account: Account
+) -> None:
+    store.accounts.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    ledger.free(reserve(ledger, account, 1.0))
+    ledger.fail(ledger.spend(reserve(ledger, account, 1.0)))
+    with pytest.raises(BudgetExceededError):
+        reserve(ledger, account, 0.01)
+
+
+def test_looking_ahead_writes_nothing_and_is_right(ledger: Ledger, account: Account) -> None:
+    reserve(ledger, account, 1.0)
+    ahead = ledger.after(account.id, budget(1.0))
+    assert ledger.head(account.id).count == 1
+    reserve(ledger, account, 1.0)
+    assert ledger.spent(account.id) == ahead
+    assert ahead.epsilon == pytest.approx(1.4546, abs=1e-3)  # 1.44 without the allowance; the simple sum is 2
+
+
+def test_without_a_cap_everything_fits(ledger: Ledger, account: Account) -> None:
+    reserve(ledger, account, 50.0)
+    assert ledger.largest_epsilon(account.id, delta=1e-6, at_most=9.0) == 9.0
+    assert ledger.spent(account.id).epsilon_left is None
+
+
+# --- the chain ----------------------------------------------------------------------------------------------------
+
+
+def without_triggers(store: Store, statement: str, **values: object) -> None:
+    """Change the ledger as somebody with the database's password could."""
+    with store.writing() as connection:
+        if connection.dialect.name == "sqlite":
+            names = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
+            for name in names:
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        else:
+            for table in ("charges", "accounts"):
+                connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER ALL"))
+        connection.execute(text(statement), values)
+
+
+@pytest.fixture
+def three_charges(ledger: Ledger, account: Account) -> Account:
+    ledger.release(ledger.spend(reserve(ledger, account, 1.0, "a")), "certificate")
+    ledger.spend(reserve(ledger, account, 0.5, "b"))
+    ledger.free(reserve(ledger, account, 0.25, "c"))
+    return account
+
+
+TAMPERING = {
+    "cheaper": "UPDATE charges SET mu_squared_units = mu_squared_units - 1 WHERE position = :row",
+    "no slack": "UPDATE charges SET slack_units = 0 WHERE position = :row",
+    "no coordinates": "UPDATE charges SET coordinates = 0 WHERE position = :row",
+    "other delta": "UPDATE charges SET additive_delta_units = 5 WHERE position = :row",
+    "asked for less": "UPDATE charges SET epsilon = epsilon / 2 WHERE position = :row",
+    "other state": "UPDATE charges SET state = 'failed-spent' WHERE position = :row",
+    "other run": "UPDATE charges SET run_id = 'x' WHERE position = :row",
+    "other person": "UPDATE charges SET who = 'x' WHERE position = :row",
+    "other purpose": "UPDATE charges SET purpose = 'x' WHERE position = :row",
+    "other time": "UPDATE charges SET time = time - 1 WHERE position = :row",
+    "other certificate": "UPDATE charges SET certificate_id = 'x' WHERE position = :row",
+    "other neighbours": "UPDATE charges SET neighbours = 'add_remove' WHERE position = :row",
+    "other accountant": "UPDATE charges SET accountant = 'x' WHERE position = :row",
+    "other digest": "UPDATE charges SET digest = previous WHERE position = :row",
+    "other link": "UPDATE charges SET previous = digest WHERE position = :row",
+    "other charge": "UPDATE charges SET charge_id = 'x' WHERE position = :row",
+}
+
+
+@pytest.mark.parametrize(
+    ("statement", "row"),
+    [*((statement, 4) for statement in TAMPERING.values()), *((TAMPERING["cheaper"], row) for row in (1, 7))],
+    ids=[*TAMPERING, "first row", "last row"],
+)
+def test_tampering_with_any_row_is_found(
+    ledger: Ledger, store: Store, three_charges: Account, statement: str, row: int
+) -> None:
+    ledger.verify_chain()
+    without_triggers(store, statement, row=row)
+    with pytest.raises(LedgerError, match=f"'city survey' was altered at row {row}"):
+        ledger.verify_chain()
+    for action in (
+        lambda: ledger.head(three_charges.id),
+        lambda: reserve(ledger, three_charges),
+        lambda: ledger.settle("b"),
+    ):
+        with pytest.raises(LedgerError, match="altered"):
+            action()
+
+
+@pytest.mark.parametrize("row", [1, 4, 6])
+def test_removing_a_row_is_found(ledger: Ledger, store: Store, three_charges: Account, row: int) -> None:
+    without_triggers(store, "DELETE FROM charges WHERE position = :row", row=row)
+    with pytest.raises(LedgerError, match=f"altered at row {row}"):
+        ledger.verify_chain(three_charges.id)
+    without_triggers(store, "UPDATE charges SET position = position - 1 WHERE position > :row", row=row)
+    with pytest.raises(LedgerError, match=f"altered at row {row}"):
+        ledger.verify_chain(three_charges.id)
+
+
+def test_changing_the_account_behind_its_charges_is_found(ledger: Ledger, store: Store, three_charges: Account) -> None:
+    without_triggers(store, "UPDATE accounts SET neighbours = 'add_remove'")
+    with pytest.raises(LedgerError, match="altered at row 1"):
+        ledger.verify_chain()
+
+
+def test_a_forged_step_with_right_digests_is_found(ledger: Ledger, account: Account) -> None:
+    """Whoever recomputes the digests still cannot give back what was spent, or make a charge cheaper on its way."""
+    spent = ledger.spend(reserve(ledger, account))
+    for forged in (
+        replace(spent, state=ChargeState.FREED),
+        replace(spent, state=ChargeState.RELEASED, mu_squared_units=0),
+    ):
+        row = chain.link(forged, chain.head_of(account, ledger.rows(account.id)))
+        with pytest.raises(LedgerError, match="altered at row 3"):
+            chain.verify(account, [*ledger.rows(account.id), row])
+
+
+def test_a_row_out_of_turn_is_refused_by_the_database(ledger: Ledger, store: Store, account: Account) -> None:
+    charge = reserve(ledger, account)
+    with pytest.raises(DBAPIError), store.writing() as connection:
+        store.charges.append(connection, replace(charge, state=ChargeState.FREED))
+    ledger.verify_chain()
+
+
+def test_the_head_moves_with_every_row(ledger: Ledger, account: Account) -> None:
+    heads = [ledger.head(account.id)]
+    charge = reserve(ledger, account)
+    heads.append(ledger.head(account.id))
+    ledger.spend(charge)
+    heads.append(ledger.head(account.id))
+    assert [head.count for head in heads] == [0, 1, 2]
+    assert len({head.digest for head in heads}) == 3
+    assert heads[2].digest == ledger.rows(account.id)[-1].digest
+
+
+# --- recovery -----------------------------------------------------------------------------------------------------
+
+
+def test_reservations_of_ended_runs_are_freed_and_nothing_else(ledger: Ledger, store: Store, account: Account) -> None:
+    runs = [store.runs.add(account_id=account.id, config="{}", owner="owner") for _ in range(3)]
+    ended, spent, waiting = (reserve(ledger, account, run_id=run.id) for run in runs)
+    ledger.spend(spent)
+    store.runs.move(runs[0].id, RunState.FAILED)
+    store.runs.move(runs[1].id, RunState.FAILED)
+    freed = ledger.recover()
+    assert [charge.charge_id for charge in freed] == [ended.charge_id]
+    assert [charge.state for charge in ledger.current(account.id)] == ["freed", "spent", "reserved"]
+    assert waiting.state is ChargeState.RESERVED
+
+
+def test_a_reservation_whose_run_was_never_handed_in_is_freed_later(
+    ledger: Ledger, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = store.runs.add(account_id=account.id, config="{}", owner="owner")
+    reserve(ledger, account, run_id=run.id)
+    reserve(ledger, account, run_id="no run at all")
+    assert ledger.recover() == ()
+    later = ledger_module.now() + timedelta(hours=2)
+    monkeypatch.setattr(ledger_module, "now", lambda: later)
+    assert len(ledger.recover()) == 2
+
+
+# --- notes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_look_at_private_rows_is_in_every_later_certificate(ledger: Ledger, store: Store, account: Account) -> None:
+    other = store.accounts.open("others")
+    assert ledger.notes(account.id) == ()
+    ledger.note_owner_view(account.id, run_id="run", who="owner", what="marginals")
+    assert ledger.notes(account.id) == (CHOSEN_AFTER_LOOKING,)
+    assert ledger.notes(other.id) == ()
+
+
+# --- processes ----------------------------------------------------------------------------------------------------
+
+
+def run_processes(task: str, settings: Settings, account: Account, first: int, second: int) -> list[str]:
+    arguments = [task, str(settings.home), settings.database_url, account.id, str(first), str(second)]
+    subprocess.run([sys.executable, str(PROCESSES), *arguments], check=True, timeout=120)
+    return (settings.home / {"race": "granted", "die": "opened"}[task]).read_text(encoding="ascii").split()
+
+
+def test_racing_processes_are_granted_exactly_what_fits(
+    ledger: Ledger, store: Store, settings: Settings, account: Account
+) -> None:
+    store.accounts.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    fits = 0
+    total = Cost()
+    while (total := total + Cost.of_budget(0.25, 1e-6)).fits(epsilon=1.0, delta=1e-6):
+        fits += 1
+    granted = run_processes("race", settings, account, 4, fits)
+    assert len(granted) == fits >= 10
+    assert {charge.charge_id for charge in ledger.current(account.id)} == set(granted)
+    assert {charge.state for charge in ledger.current(account.id)} == {ChargeState.SPENT}
+    assert ledger.spent(account.id).epsilon <= 1.0
+    ledger.verify_chain()
+
+
+def test_killing_the_spender_at_random_never_loses_a_charge(
+    ledger: Ledger, settings: Settings, account: Account
+) -> None:
+    opened = run_processes("die", settings, account, 20, 5)
+    ledger.verify_chain()
+    states = {charge.charge_id: charge.state for charge in ledger.current(account.id)}
+    counted = {ChargeState.SPENT, ChargeState.RELEASED}
+    assert len(opened) >= 5  # the test would prove nothing had no process got so far
+    assert all(states[charge_id] in counted for charge_id in opened)
+    assert sum(state is not ChargeState.FREED for state in states.values()) == ledger.spent(account.id).charges
+    assert ledger.spent(account.id).charges >= len(opened)

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from synth.errors import JobError
+from synth.store import ACTIVE_STATES, FINISHED_STATES, Account, Run, RunState, Store
+from synth.store.runs import SOURCES
+
+HOST = "machine"
+
+
+def planned(store: Store, account: Account, owner: str = "owner") -> Run:
+    return store.runs.add(account_id=account.id, config='{"rows": 5}', owner=owner)
+
+
+def queued(store: Store, account: Account, owner: str = "owner", *, gpus: int = 0) -> Run:
+    run = planned(store, account, owner)
+    store.queue.put(run.id, gpus=gpus, cpus=0)
+    return store.runs[run.id]
+
+
+def take(
+    store: Store, *, slots: int = 9, gpus: tuple[str, ...] = (), per_owner: int = 9, host: str = HOST
+) -> Run | None:
+    return store.queue.take(host=host, slots=slots, gpus=gpus, per_owner=per_owner)
+
+
+def test_a_run_comes_back_as_it_was_planned(store: Store, account: Account) -> None:
+    run = planned(store, account)
+    assert store.runs[run.id] == run
+    assert store.runs.of_account(account.id) == store.runs.of_owner("owner") == store.runs.all() == (run,)
+
+
+def test_an_unknown_run_is_a_sentence(store: Store) -> None:
+    with pytest.raises(JobError, match="no such run"):
+        store.runs["nothing"]
+
+
+def test_no_run_leads_back_to_work() -> None:
+    """From no finished state does any chain of moves reach a state in which rows are read again."""
+    for finished, state in product(FINISHED_STATES, (RunState.QUEUED, *ACTIVE_STATES)):
+        assert finished not in SOURCES[state]
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.CANCELLED])
+def test_a_stopped_run_stays_stopped(store: Store, account: Account, state: RunState) -> None:
+    run = planned(store, account)
+    assert store.runs.move(run.id, state, message="It stopped.")
+    assert not store.runs.move(run.id, RunState.RUNNING)
+    with pytest.raises(JobError):
+        store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+    with pytest.raises(JobError, match=f"is {state}"):
+        store.runs.advance(run.id, RunState.MEASURED)
+    assert store.runs[run.id].message == "It stopped."
+    assert store.runs[run.id].finished is not None
+
+
+def test_a_run_is_claimed_once(store: Store, account: Account) -> None:
+    run = queued(store, account)
+    assert take(store) is not None
+    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    assert (claimed.state, claimed.pid, claimed.pid_created) == (RunState.RUNNING, 10, 1.5)
+    with pytest.raises(JobError, match="never executed twice"):
+        store.queue.claim(run.id, host=HOST, pid=11, pid_created=2.5)
+    store.queue.note_process(run.id, pid=12, pid_created=3.5)
+    assert store.runs[run.id].pid == 10
+
+
+def test_a_run_is_handed_in_once(store: Store, account: Account) -> None:
+    run = queued(store, account)
+    with pytest.raises(JobError, match="already handed in"):
+        store.queue.put(run.id, gpus=0, cpus=0)
+
+
+def test_the_queue_keeps_its_order_and_counts_slots_per_machine(store: Store, account: Account) -> None:
+    runs = [queued(store, account, f"owner {index}") for index in range(4)]
+    taken = [take(store, slots=2), take(store, slots=2), take(store, slots=2), take(store, slots=2, host="other")]
+    assert [run.id if run else None for run in taken] == [runs[0].id, runs[1].id, None, runs[2].id]
+    store.runs.move(runs[0].id, RunState.FAILED)
+    assert (last := take(store, slots=2)) is not None
+    assert last.id == runs[3].id
+
+
+def test_one_owner_does_not_fill_the_machine(store: Store, account: Account) -> None:
+    mine = [queued(store, account, "me") for _ in range(2)]
+    yours = queued(store, account, "you")
+    taken = [take(store, per_owner=1) for _ in range(3)]
+    assert [run.id if run else None for run in taken] == [mine[0].id, yours.id, None]
+
+
+def test_the_lowest_free_gpu_is_handed_out(store: Store, account: Account) -> None:
+    runs = [queued(store, account, gpus=1) for _ in range(3)]
+    on_processor = queued(store, account, gpus=0)
+    taken = [take(store, gpus=("0", "1")) for _ in range(4)]
+    assert [run and run.gpu for run in taken] == ["0", "1", None, None]
+    assert taken[2] is not None
+    assert taken[2].id == on_processor.id  # it needs no GPU and does not wait behind one that does
+    store.runs.move(runs[0].id, RunState.FAILED)
+    assert (last := take(store, gpus=("0", "1"))) is not None
+    assert (last.id, last.gpu) == (runs[2].id, "0")
+
+
+def test_a_run_that_wants_a_gpu_uses_the_processor_where_there_is_none(store: Store, account: Account) -> None:
+    queued(store, account, gpus=1)
+    assert (run := take(store, gpus=())) is not None
+    assert run.gpu is None
+
+
+def test_progress_is_kept_and_tells_whether_to_go_on(store: Store, account: Account) -> None:
+    run = planned(store, account)
+    store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+    note = {"phase": "Fitting", "step": 3, "steps": 9, "losses": [0.5, 0.25]}
+    assert store.runs.note_progress(run.id, **note)
+    seen = store.runs[run.id]
+    assert (seen.phase, seen.step, seen.steps, seen.losses) == ("Fitting", 3, 9, (0.5, 0.25))
+    store.runs.request_cancel(run.id)
+    assert not store.runs.note_progress(run.id, **note)
+    store.runs.move(run.id, RunState.FAILED)
+    assert not store.runs.note_progress(run.id, **note)
+    assert not store.queue.beat(run.id)
+
+
+def test_times_are_whole_seconds(store: Store, account: Account) -> None:
+    run = planned(store, account)
+    store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+    seen = store.runs[run.id]
+    times = [seen.created, seen.started, seen.heartbeat]
+    assert all(time is not None and time.microsecond == 0 and time.tzinfo is not None for time in times)

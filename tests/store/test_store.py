@@ -1,0 +1,165 @@
+"""The store as a whole: layout, versions, privacy of its files, and what its databases refuse."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from synth.config import Settings
+from synth.errors import ConfigError
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.schema import Neighbours
+from synth.store import Account, EventKind, Store, migrations
+from synth.store.definitions import METADATA
+
+CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
+
+
+@pytest.fixture
+def filled(store: Store, account: Account) -> Store:
+    """A store with a row in every append-only table."""
+    run = store.runs.add(account_id=account.id, config="{}", owner="owner")
+    Ledger(store).reserve(account.id, run.id, CHARGE, purpose="run")
+    store.events.add(EventKind.OWNER_VIEW, account_id=account.id)
+    store.releases.add(
+        run_id=run.id,
+        account_id=account.id,
+        certificate_id="certificate",
+        certificate_digest="0" * 64,
+        attestations={"may share": "owner"},
+        who="owner",
+    )
+    return store
+
+
+def test_opening_twice_keeps_what_is_there(settings: Settings, filled: Store) -> None:
+    with Store(settings) as again:
+        assert [account.name for account in again.accounts.all()] == ["city survey"]
+        with again.reading() as connection:
+            numbers = connection.execute(text("SELECT number FROM store_version")).scalars().all()
+    assert numbers == [migrations.CURRENT_VERSION]
+
+
+def test_a_newer_database_is_refused(settings: Settings, store: Store) -> None:
+    with store.writing() as connection:
+        connection.execute(text("UPDATE store_version SET number = 999"))
+    with pytest.raises(ConfigError, match="layout 999"):
+        Store(settings)
+
+
+def test_an_older_database_is_brought_forward_once(
+    settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+    monkeypatch.setattr(migrations, "CURRENT_VERSION", 3)
+    monkeypatch.setattr(migrations, "MIGRATIONS", {1: lambda _: steps.append(1), 2: lambda _: steps.append(2)})
+    for _ in range(2):
+        Store(settings).close()
+    assert steps == [1, 2]
+
+
+def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from synth.config import Settings\n"
+        "from synth.store import Store\n"
+        "with Store(Settings(home=pathlib.Path(sys.argv[1]), database_url=sys.argv[2])) as store:\n"
+        "    print(len(store.accounts.all()))\n"
+    )
+    arguments = [sys.executable, "-c", script, str(settings.home), settings.database_url]
+    processes = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate()[0] for process in processes] == ["0\n"] * 4
+
+
+def test_sqlite_files_are_private(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Store(Settings(home=home, database_url=f"sqlite:///{home / 'h.sqlite'}")) as store:
+        store.accounts.open("someone")
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+        assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.iterdir()} == {
+            "h.sqlite": 0o600,
+            "h.sqlite-wal": 0o600,
+            "h.sqlite-shm": 0o600,
+        }
+
+
+def test_sqlite_writes_are_durable_and_wait_for_each_other(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path / 'h.sqlite'}")
+    with Store(settings) as store, store.reading() as connection:
+        pragmas = {
+            name: connection.execute(text(f"PRAGMA {name}")).scalar_one()
+            for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 10_000, "foreign_keys": 1}
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("mysql://root@host/base", "mysql"),
+        ("nonsense", "not a database address"),
+        ("postgresql://nobody:canary-password@127.0.0.1:1/none", "cannot be reached"),
+    ],
+)
+def test_a_wrong_address_is_one_sentence_without_the_password(tmp_path: Path, address: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        Store(Settings(home=tmp_path, database_url=address))
+    assert "canary-password" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("table", ["charges", "events", "releases"])
+@pytest.mark.parametrize("statement", ["UPDATE {} SET who = 'x'", "DELETE FROM {}"])
+def test_append_only_tables_refuse_update_and_delete(filled: Store, table: str, statement: str) -> None:
+    with pytest.raises(DBAPIError, match="append-only"), filled.writing() as connection:
+        connection.execute(text(statement.format(table)))
+    with filled.reading() as connection:
+        assert connection.execute(select(METADATA.tables[table].c.who)).scalars().all() != ["x"]
+
+
+@pytest.mark.parametrize("table", ["charges", "events", "releases"])
+def test_append_only_tables_refuse_replacement(filled: Store, table: str) -> None:
+    columns = ", ".join(column.name for column in METADATA.tables[table].columns)
+    replacement = columns.replace("who", "'x'")
+    with filled.reading() as connection:
+        is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite:
+        statement = f"INSERT OR REPLACE INTO {table} ({columns}) SELECT {replacement} FROM {table}"  # noqa: S608
+    else:
+        statement = f"TRUNCATE {table} CASCADE"
+    with pytest.raises(DBAPIError, match="append-only"), filled.writing() as connection:
+        connection.execute(text(statement))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE accounts SET neighbours = 'add_remove'",
+        "UPDATE accounts SET name = 'other people'",
+        "UPDATE accounts SET protects = NULL",
+        "DELETE FROM accounts",
+    ],
+)
+def test_an_account_is_fixed_once_it_is_described(filled: Store, statement: str) -> None:
+    with pytest.raises(DBAPIError), filled.writing() as connection:
+        connection.execute(text(statement))
+
+
+def test_no_column_could_hold_a_secret_or_a_row() -> None:
+    """The database has no place for keys; the one binary column holds a sealed split key."""
+    binary = [
+        (table.name, column.name)
+        for table in METADATA.tables.values()
+        for column in table.columns
+        if "BLOB" in str(column.type) or "BINARY" in str(column.type).upper()
+    ]
+    assert binary == [("accounts", "split_key")]
