@@ -106,9 +106,7 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                         first = line
                         yield line if line.endswith(b"\n") else line + b"\n"
                     elif line.strip() != first.strip():
-                        raise TableError(
-                            f"'{path.name}' has another header than '{paths[0].name}'. Give them one header."
-                        )
+                        raise TableError(f"'{path.name}' and '{paths[0].name}' have different headers. Give them one.")
                 last = b"\n"
                 while block := stream.read(1 << 20):
                     last = block[-1:]

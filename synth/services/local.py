@@ -23,7 +23,7 @@ from synth.services.reports import build_owner_report
 from synth.services.runs import carry_out
 from synth.store import RunState, TableState
 
-__all__ = ["RunResult", "owner_report_again", "run_locally"]
+__all__ = ["RunResult", "empty_folder", "owner_report_again", "run_locally"]
 
 Say = Callable[[str], None]
 
@@ -85,7 +85,7 @@ def run_locally(
         config = replace(config, table=str(table))
     if config.table is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
-    folder = _empty_folder(out, force=force)
+    folder = empty_folder(out, force=force)
     tell = say or (lambda line: None)
     with Application.from_environment() as application, _received(application, config, keep=keep_table) as tables:
         for table_id in filter(None, tables):
@@ -128,7 +128,8 @@ def owner_report_again(folder: str | Path, *, say: Say) -> Path:
     return target / "owner" / "report.json"
 
 
-def _empty_folder(out: str | Path, *, force: bool) -> Path:
+def empty_folder(out: str | Path, *, force: bool) -> Path:
+    """Return the folder that a user named, after checking that nothing in it would be lost."""
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 import resource
 import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
-import synth
 from synth.bundle.certificate import certify
 from synth.bundle.linter import LeakWords
+from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.config import RunConfig
 from synth.forecast import budget_parts
@@ -25,11 +23,12 @@ from synth.generators import GeneratorTask, make
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.receipt import Receipt, Release
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.published_marginals import published_marginals
+from synth.reports.published import published_evidence
 from synth.rules import parse_rules, repair
 from synth.writing import write_table
 
@@ -78,6 +77,7 @@ class Measured:
     codes: np.ndarray
     state: Mapping[str, Tensor]
     releases: tuple[Release, ...]
+    selections: tuple[Selection, ...]
     receipts: tuple[Receipt, ...]
     rows: RowCount
 
@@ -112,7 +112,7 @@ def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -
     generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
     progress.phase("Sampling")
     codes = repair(generator.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
-    return Measured(codes, generator.state(), session.releases, session.receipts, session.rows)
+    return Measured(codes, generator.state(), session.releases, session.selections, session.receipts, session.rows)
 
 
 def seal_release(
@@ -124,8 +124,7 @@ def seal_release(
     progress.phase("Writing")
     write_table(measured.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
-    columns = list(measured.codes.T)
-    evidence = published_marginals(columns, schema, measured.releases, measured.rows, seed=config.seed)
+    evidence = published_evidence(measured.codes, measured.releases, config, rows=measured.rows, progress=progress)
     progress.phase("Sealing")
     certificate = certify(
         measured.receipts,
@@ -139,7 +138,7 @@ def seal_release(
         seed=config.seed,
         assumptions=sealing.notes,
         domain_source=_domain_source(config),
-        versions=_versions(),
+        versions=current_versions(),
         ledger=sealing.ledger,
     )
     contents = Contents(
@@ -150,6 +149,8 @@ def seal_release(
         state=measured.state,
         evidence=evidence,
         certificate=certificate,
+        selections=measured.selections,
+        rows=measured.rows,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names)
     sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)
@@ -169,12 +170,6 @@ def copy_outputs(source: Path, target: Path, names: Sequence[str]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         shutil.copyfile(source / name, target / name)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that decide which bytes a saved model samples."""
-    packages = {name: version(name) for name in ("torch", "numpy", "pyarrow", "autodp")}
-    return {"hermitage": synth.__version__, "python": platform.python_version(), **packages}
 
 
 def _domain_source(config: RunConfig) -> dict[str, str]:

@@ -1,0 +1,253 @@
+"""The command line as a user meets it: a fresh home, real files, every command and every exit code."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from synth.cli import main
+
+Synth = Callable[..., subprocess.CompletedProcess[str]]
+
+CONFIG = """
+table: people.csv
+account: town
+row_count: public
+people_at_most: 1000
+budget: {epsilon: 2.0, delta: 1.0e-5}
+holdout: 0
+generator: {name: independent}
+rows: 300
+rules: ["left >= joined"]
+columns:
+  name: {type: identifier}
+  age: {type: number, low: 0, high: 100, step: 1}
+  town: {type: category, values: [north, south], other: true}
+  joined: {type: date, low: 2020-01-01, high: 2020-12-31, step: day}
+  left: {type: date, low: 2020-01-01, high: 2020-12-31, step: day, missing: true}
+  note: {type: drop}
+"""
+FILES = {"synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json", "owner"}
+
+
+@pytest.fixture
+def synth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Synth:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
+
+    return command
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    rows = [f"P{i},{i % 90},{'north' if i % 3 else 'CANARY-town'},2020-0{1 + i % 9}-15,,secret" for i in range(200)]
+    (tmp_path / "people.csv").write_text("name,age,town,joined,left,note\n" + "\n".join(rows) + "\n")
+    path = tmp_path / "town.yaml"
+    path.write_text(CONFIG)
+    return path
+
+
+def spent(synth: Synth) -> str:
+    return synth("account", "town").stdout.split("epsilon ")[1].split(" spent")[0]
+
+
+def test_a_run_writes_its_files_verifies_and_replays(synth: Synth, config: Path, tmp_path: Path) -> None:
+    done = synth("run", config, "--out", "release")
+    assert done.returncode == 0, done.stderr
+    release = tmp_path / "release"
+    assert {path.name for path in release.iterdir()} == FILES
+    assert oct((release / "owner").stat().st_mode)[-3:] == "700"
+    assert {path.name for path in (release / "owner").iterdir()} == {"report.json", "timings.json", "run.json"}
+    certificate = json.loads((release / "certificate.json").read_text())
+    assert certificate["epsilon"] <= 2.0
+    assert certificate["rows"] == 300
+
+    table = pd.read_csv(release / "synthetic.csv", dtype=str, keep_default_na=False)
+    assert list(table) == ["name", "age", "town", "joined", "left"]
+    assert len(table) == 300
+    assert set(table["town"]) <= {"north", "south", "other"}
+    kept = table[table["left"] != ""]
+    assert (kept["left"] >= kept["joined"]).all()
+
+    checked = synth("verify", "release/bundle.zip")
+    assert checked.returncode == 0, checked.stdout
+    machine = json.loads(synth("verify", "release/bundle.zip", "--json").stdout)
+    assert machine["ok"] is True
+
+    again = synth("replay", "release/bundle.zip", "--out", "again")
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "again" / "synthetic.csv").read_bytes() == (release / "synthetic.csv").read_bytes()
+    assert spent(synth) == "2"
+    assert "released" in synth("ledger").stdout
+
+
+def test_a_changed_bundle_is_found_out(synth: Synth, config: Path, tmp_path: Path) -> None:
+    import zipfile
+
+    assert synth("run", config, "--out", "release", "--no-owner-report").returncode == 0
+    folder = tmp_path / "unpacked"
+    with zipfile.ZipFile(tmp_path / "release" / "bundle.zip") as archive:
+        archive.extractall(folder)
+    assert synth("verify", folder).returncode == 0
+    certificate = folder / "certificate.json"
+    certificate.write_text(certificate.read_text().replace('"rows": 300', '"rows": 301'))
+    changed = synth("verify", folder)
+    assert changed.returncode == 1
+    assert "Traceback" not in changed.stdout + changed.stderr
+
+
+def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config: Path, tmp_path: Path) -> None:
+    assert synth("account", "town", "--epsilon-cap", "1", "--delta-cap", "1e-5").returncode == 0
+    refused = synth("run", config, "--out", "release")
+    assert refused.returncode == 3
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "release").exists()
+    assert spent(synth) == "0"
+    assert synth("run", config, "--out", "release", "--epsilon", "1").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("age: {", "aged: {"), "no column 'aged'"),
+        (("  note: {type: drop}\n", ""), "'note' that is not declared"),
+        (("people.csv", "nowhere.csv"), "There is no table 'nowhere.csv'"),
+        (("independent", "magic"), "There is no generator called 'magic'"),
+        (("left >= joined", "left >= town"), "has no order"),
+        (("epsilon: 2.0", "epsilon: -2.0"), "epsilon must be positive"),
+        (("rows: 300", "rows: many"), "rows must be a number"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_costs_nothing(
+    synth: Synth, config: Path, tmp_path: Path, change: tuple[str, str], message: str
+) -> None:
+    config.write_text(CONFIG.replace(*change))
+    refused = synth("run", config, "--out", "release")
+    assert refused.returncode == 2
+    last = refused.stderr.strip().splitlines()[-1]
+    assert message in last
+    assert "CANARY" not in refused.stdout + refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (tmp_path / "release").exists()
+    assert spent(synth) == "0"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"name,age,town,joined,left,note\nCANARY,1\n",
+        b"\xff\xfe\x00CANARY",
+        b"",
+        b"PAR1CANARY",
+        gzip.compress(b"x")[:-4],
+    ],
+    ids=["ragged", "not text", "empty", "broken parquet", "broken gzip"],
+)
+def test_a_broken_table_is_one_sentence_without_a_cell(
+    synth: Synth, config: Path, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "people.csv").write_bytes(content)
+    refused = synth("run", config, "--out", "release")
+    assert refused.returncode == 2, refused.stderr
+    assert "CANARY" not in refused.stdout + refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert spent(synth) == "0"
+    assert not list((tmp_path / "home" / "vault").glob("*.table"))
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "thesis.txt").write_text("years of work")
+    refused = synth("run", config, "--out", "release")
+    assert refused.returncode == 2
+    assert "not empty" in refused.stderr
+    assert synth("run", config, "--out", "release", "--force").returncode == 0
+    assert (tmp_path / "release" / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_kept_table_can_be_reported_on_again_and_a_deleted_one_cannot(
+    synth: Synth, config: Path, tmp_path: Path
+) -> None:
+    assert synth("run", config, "--out", "kept", "--keep-table", "--no-owner-report").returncode == 0
+    assert not (tmp_path / "kept" / "owner" / "report.json").exists()
+    assert synth("report", "kept").returncode == 0
+    assert (tmp_path / "kept" / "owner" / "report.json").exists()
+    assert synth("run", config, "--out", "gone").returncode == 0
+    refused = synth("report", "gone")
+    assert refused.returncode != 0
+    assert "--keep-table" in refused.stderr
+    later = json.loads((tmp_path / "gone" / "certificate.json").read_text())
+    assert any("chosen after looking at private rows" in note for note in later["assumptions"])
+
+
+def test_the_same_table_under_another_account_is_noted(synth: Synth, config: Path, tmp_path: Path) -> None:
+    assert synth("run", config, "--out", "first", "--no-owner-report").returncode == 0
+    second = synth("run", config, "--out", "second", "--account", "village", "--no-owner-report")
+    assert second.returncode == 0
+    assert "town" in second.stderr
+    noted = json.loads((tmp_path / "second" / "certificate.json").read_text())
+    assert any("another account" in note for note in noted["assumptions"])
+
+
+def test_the_forecast_reads_no_rows_and_opens_no_account(synth: Synth, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "people.csv").unlink()
+    shown = synth("forecast", config)
+    assert shown.returncode == 0, shown.stderr
+    assert "town" in shown.stdout
+    assert synth("ledger").stdout.startswith("Nothing spent yet")
+
+
+def test_several_files_are_one_table(synth: Synth, config: Path, tmp_path: Path) -> None:
+    lines = (tmp_path / "people.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "part-1.csv").write_text("".join(lines[:101]))
+    (tmp_path / "part-2.csv.gz").write_bytes(gzip.compress("".join([lines[0], *lines[101:]]).encode()))
+    done = synth("run", config, "--table", "part-*", "--out", "release", "--no-owner-report")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "part-3.csv").write_text("other,header\n")
+    refused = synth("run", config, "--table", "part-*", "--out", "other")
+    assert refused.returncode == 2
+    assert "different headers" in refused.stderr
+
+
+def test_a_schema_is_drafted_without_values(synth: Synth, config: Path, tmp_path: Path) -> None:
+    drafted = synth("schema", tmp_path / "people.csv")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "  age: {type: number, low: , high: , step: 1}" in drafted.stdout
+    assert "CANARY" not in drafted.stdout
+    assert "secret" not in drafted.stdout
+
+
+def test_the_demonstration_runs_as_it_says(synth: Synth, tmp_path: Path) -> None:
+    written = synth("demo", "demo")
+    assert written.returncode == 0
+    assert "simulated" in written.stdout
+    done = synth(
+        "run", "demo/demonstration.yaml", "--generator", "independent", "--rows", "500", "--out", "release",
+        "--no-owner-report",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "independent" in synth("generators").stdout
+
+
+def test_the_program_starts_in_a_process_of_its_own(tmp_path: Path) -> None:
+    environment = {**os.environ, "HERMITAGE_HOME": str(tmp_path / "home")}
+    environment.pop("DATABASE_URL", None)
+    command = [sys.executable, "-m", "synth", "account", "town", "--epsilon-cap", "-1", "--delta-cap", "1e-6"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr == "synth: The epsilon cap must be positive and finite, got -1.\n"
+    assert done.stdout == ""
