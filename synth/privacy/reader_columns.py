@@ -89,9 +89,7 @@ def check_width(fields: int, form: TableFormat) -> None:
     """Refuse a table without a header whose first row has another number of fields than ``names`` lists."""
     names = form.names or ()
     if fields != len(names):
-        raise TableError(
-            f"The first row has {fields:,} fields; 'names' lists {len(names):,} columns. Check the format."
-        )
+        raise TableError(f"The first row has {fields:,} fields; 'names' lists {len(names):,}. Check the format.")
 
 
 def _and_more(names: Sequence[str]) -> str:

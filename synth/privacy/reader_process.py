@@ -30,7 +30,7 @@ from synth.privacy.reader_guess import guess_kinds
 from synth.privacy.reader_pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
 from synth.schema import ModelledColumn
 
-__all__ = ["main"]
+__all__ = ["main", "serve"]
 
 
 def main() -> int:
@@ -42,6 +42,12 @@ def main() -> int:
     questions = sys.stdin.buffer
     request = read_request(questions)
     _limit_resources(request)
+    serve(request, questions, answers)
+    return 0
+
+
+def serve(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one request with frames: batches and an end, or one sentence without a cell."""
     try:
         _answer(request, questions, answers)
     except InputError as error:
@@ -56,7 +62,6 @@ def main() -> int:
         )
     except Exception:  # its text may quote a cell
         _refuse(answers, "TableError", "The table could not be read. Save it as plain CSV and try again.")
-    return 0
 
 
 def _limit_resources(request: Request) -> None:
