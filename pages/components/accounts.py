@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components.charts import show_table
+from pages.components.notes import note
 from pages.components.session import application
 from pages.components.words import amount, plain
 from synth.errors import LedgerError
@@ -32,8 +33,8 @@ def account_cards(accounts: list[AccountView]) -> None:
     st.subheader("People")
     show_table(frame, alt="What has been spent on each group of people", key="accounts")
     for view in accounts:
-        for note in view.notes:
-            note(f"{plain(view.name)}: {plain(note)}")
+        for sentence in view.notes:
+            note(f"{plain(view.name)}: {plain(sentence)}")
     note("Composed: the exact total of all charges together; the limit is held against it.")
 
 
@@ -94,7 +95,7 @@ def limit_form(accounts: list[AccountView]) -> None:
         chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")
         cap = epsilon.number_input("Epsilon at most", min_value=0.01, value=4.0, step=0.5, key="limit-epsilon")
         cap_delta = delta.selectbox(
-            "at delta", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9], index=1, format_func=lambda d: f"{d:g}", key="limit-delta"
+            "at delta", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9], index=1, format_func="{:g}".format, key="limit-delta"
         )
         if button.form_submit_button("Set limit"):
             application().set_cap(chosen, float(cap), float(cap_delta))

@@ -19,6 +19,7 @@ from synth.services.views import RunView
 __all__ = ["at_a_glance", "columns_and_pairs", "expected_accuracy", "owner_only", "read_evidence"]
 
 _CARDS_IN_A_LINE = 3
+_LONG_UNIT = 12
 _WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
 
 
@@ -106,12 +107,12 @@ def _number(entry: Evidence) -> None:
         st.markdown(f"**{title}**")
     else:
         unit = f" {plain(entry.unit)}" if entry.unit else ""
-        st.metric(title, f"{_value(entry)}{unit}" if len(unit) < 12 else _value(entry))
-        note = [plain(entry.unit)] if len(unit) >= 12 else []
+        st.metric(title, f"{_value(entry)}{unit}" if len(unit) < _LONG_UNIT else _value(entry))
+        words = [plain(entry.unit)] if len(unit) >= _LONG_UNIT else []
         if entry.error is not None:
-            note.append(f"± {number_text(entry.error)}, range caused by privacy noise (95 %)")
-        if note:
-            note(", ".join(note))
+            words.append(f"± {number_text(entry.error)}, range caused by privacy noise (95 %)")
+        if words:
+            note(", ".join(words))
     badge(entry.kind)
     if entry.sentence:
         note(plain(entry.sentence))

@@ -65,7 +65,7 @@ def task_questions() -> None:
         st.selectbox(
             "Column to predict (optional)",
             [None, *classes],
-            format_func=lambda name: "none" if name is None else str(name),
+            format_func=_label_text,
             help="Some generators keep what predicts this column better. A category or yes/no column.",
             **bind("label"),
         )
@@ -107,7 +107,7 @@ def _whose_row(unit: str) -> None:
     st.selectbox(
         "Which column says whose row it is?",
         [None, *names],
-        format_func=lambda name: "there is no such column" if name is None else str(name),
+        format_func=_id_text,
         **bind("id_column"),
     )
     if held["id_column"] is None:
@@ -118,3 +118,11 @@ def _whose_row(unit: str) -> None:
             row["role"] = "identifier (replaced)"
             renew_editor()
     note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
+
+
+def _label_text(name: str | None) -> str:
+    return "none" if name is None else name
+
+
+def _id_text(name: str | None) -> str:
+    return "there is no such column" if name is None else name

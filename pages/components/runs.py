@@ -39,11 +39,16 @@ def confirm_and_start() -> None:
     st.divider()
     label = f"Spend {amount(config.epsilon)} and generate"
     if st.button(label, type="primary", key="spend", disabled=plan.refusal is not None):
-        remaining = None if plan.epsilon_cap is None else max(0.0, plan.epsilon_cap - plan.epsilon_after)
-        _confirm(config, remaining)
+        st.session_state["confirming"] = True
+    if st.session_state.get("confirming"):
+        _confirm(config, None if plan.epsilon_cap is None else max(0.0, plan.epsilon_cap - plan.epsilon_after))
 
 
-@st.dialog("Spend this budget?")
+def _dismiss() -> None:
+    st.session_state.pop("confirming", None)
+
+
+@st.dialog("Spend this budget?", on_dismiss=_dismiss)
 @guarded
 def _confirm(config: RunConfig, remaining: float | None) -> None:
     text = (
@@ -53,10 +58,12 @@ def _confirm(config: RunConfig, remaining: float | None) -> None:
     st.markdown(text if remaining is None else f"{text} Remaining after: {amount(remaining)}.")
     yes, no = st.columns(2)
     if yes.button(f"Spend {amount(config.epsilon)} and generate", type="primary", key="confirm-spend"):
+        _dismiss()
         held = draft()
         held["run_id"] = application().start(config, table_id=held["table_id"], test_table_id=held["test_table_id"])
         st.rerun()
     if no.button("Not yet", key="confirm-not"):
+        _dismiss()
         st.rerun()
 
 

@@ -26,7 +26,7 @@ def budget_controls() -> None:
     st.select_slider(
         "Epsilon: stronger promise on the left, more accurate rows on the right",
         stops,
-        format_func=lambda stop: f"{stop:g}",
+        format_func="{:g}".format,
         key="field:epsilon-stop",
         on_change=_take_stop,
     )
@@ -43,7 +43,7 @@ def budget_controls() -> None:
         exponents = [10.0**-power for power in range(5, 13)]
         chosen = held["delta"] if held["delta"] in exponents else default
         held["delta"] = st.selectbox(
-            "Delta", exponents, index=exponents.index(chosen), format_func=lambda d: f"{d:g}", key="field:delta-choice"
+            "Delta", exponents, index=exponents.index(chosen), format_func="{:g}".format, key="field:delta-choice"
         )
     else:
         held["delta"] = None

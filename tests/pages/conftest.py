@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,33 +11,61 @@ from typing import Any
 
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
+from streamlit.testing.v1 import AppTest
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+from driving import open_app, started, wait_for_run  # noqa: E402 - after the path to the pages is known
+
+from pages.components.session import application  # noqa: E402
+
 
 @pytest.fixture(autouse=True)
-def warm_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every run behave as on a server where app.py has run once; AppTest forgets that before each of them."""
-    if "cold" in request.node.name:
-        return
+def home(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give every test a fresh home and a server where app.py has run once, and give the logs back as they were."""
+    folder = tmp_path / "home"
+    use(folder, monkeypatch, warm="cold" not in request.node.name)
+    made = logging.getLogRecordFactory()
+    yield folder
+    logging.setLogRecordFactory(made)
+
+
+@pytest.fixture(scope="session")
+def finished_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Carry one run to its report; tests work on copies of its home. Returns the home, the table and the run."""
+    folder = tmp_path_factory.mktemp("finished") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        use(folder, patch)
+        app = started()
+        assert wait_for_run(app) == "reported"
+        held = app.session_state["draft"]
+        application().close()
+    return folder, held["table_id"], held["run_id"]
+
+
+@pytest.fixture
+def finished(finished_home: tuple[Path, str, str], home: Path) -> AppTest:
+    """Return an application, opened again by its address, whose run has its report."""
+    folder, table_id, run_id = finished_home
+    shutil.copytree(folder, home)
+    app = open_app()
+    app.query_params["table"] = table_id
+    app.query_params["run"] = run_id
+    return app.run()
+
+
+def use(folder: Path, patch: pytest.MonkeyPatch, *, warm: bool = True) -> None:
+    """Work on a home; ``warm`` behaves as a server on which app.py has run once, which AppTest forgets every time."""
+    patch.setenv("HERMITAGE_HOME", str(folder))
+    patch.delenv("DATABASE_URL", raising=False)
+    patch.setenv("OMP_NUM_THREADS", "1")
     original = PagesManager.__init__
 
     def made(self: PagesManager, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         PagesManager.uses_pages_directory = False
 
-    monkeypatch.setattr(PagesManager, "__init__", made)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give every test a fresh home, and give the logs back as they were."""
-    folder = tmp_path / "home"
-    monkeypatch.setenv("HERMITAGE_HOME", str(folder))
-    monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    made = logging.getLogRecordFactory()
-    yield folder
-    logging.setLogRecordFactory(made)
+    if warm:
+        patch.setattr(PagesManager, "__init__", made)
