@@ -6,12 +6,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
 from synth.errors import ConfigError
 
@@ -57,10 +58,16 @@ def _sqlite_engine(url: URL) -> Engine:
 
 
 def _create_private_file(path: Path) -> None:
+    # SQLite gives its -wal and -shm files the mode of the database. An existing file is never opened here: closing it
+    # would drop the locks of every other connection of this process, and let another process corrupt the database.
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        # SQLite gives its -wal and -shm files the mode of the database.
+        if not path.exists():
+            draft = path.with_name(f"{path.name}.{uuid4().hex}")
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            with suppress(FileExistsError):
+                os.link(draft, path)
+            draft.unlink()
         path.chmod(0o600)
     except OSError as error:
         raise ConfigError(
@@ -138,3 +145,7 @@ def _plain_words() -> Iterator[None]:
             "The database cannot be reached, or stayed busy for 10 seconds. "
             "Check DATABASE_URL and that its server runs, then try again."
         ) from None
+    except DatabaseError as error:
+        if type(error) is not DatabaseError:
+            raise
+        raise ConfigError("The database file is damaged or is no database. Restore it from a backup.") from None

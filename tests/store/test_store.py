@@ -100,6 +100,33 @@ def test_sqlite_writes_are_durable_and_wait_for_each_other(tmp_path: Path) -> No
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 10_000, "foreign_keys": 1}
 
 
+def test_a_second_store_in_one_process_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
+    """Closing any descriptor of a file drops all of a process's locks on it; other processes then corrupt the file."""
+    path = tmp_path / "h.sqlite"
+    settings = Settings(home=tmp_path, database_url=f"sqlite:///{path}")
+    shared_range = "0x40000002, 510"  # where SQLite keeps readers' locks (https://sqlite.org/lockingv3.html)
+    script = (
+        "import fcntl, sys\n"
+        "with open(sys.argv[1], 'r+b') as file:\n"
+        "    try:\n"
+        f"        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *reversed(({shared_range})))\n"
+        "    except BlockingIOError:\n"
+        "        print('locked')\n"
+    )
+    with Store(settings) as first:
+        first.accounts.all()
+        Store(settings).close()
+        answer = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+        assert answer.stdout == "locked\n"
+
+
+def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+    path.write_bytes(b"canary, this is a table and no database\n" * 100)
+    with pytest.raises(ConfigError, match="is damaged or is no database"):
+        Store(Settings(home=tmp_path, database_url=f"sqlite:///{path}"))
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -1,0 +1,89 @@
+"""A worker whose work is told by the run's configuration; everything around the work is the real worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from synth.config import Settings
+from synth.errors import TableError
+from synth.privacy.ledger import Ledger
+from synth.progress import Progress
+from synth.store import RunState, Store
+from synth.worker import main
+
+COMMAND = (sys.executable, str(Path(__file__).resolve()))
+CANARY = "canary-5512-cell"
+LIMIT_SECONDS = 120.0
+
+
+def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
+    with Store(settings) as store:
+        plan = json.loads(store.runs[run_id].config)
+        note(settings.home / "executed", run_id)
+        note(settings.home / f"environment-{run_id}", json.dumps(dict(os.environ)))
+        if plan.get("spend"):
+            ledger = Ledger(store)
+            for charge in ledger.charges_of(run_id):
+                ledger.spend(charge)
+        progress.phase("Working")
+        WORK[plan["do"]](store, run_id, progress)
+
+
+def finish(store: Store, run_id: str, progress: Progress) -> None:
+    progress.step(1, 1)
+    store.runs.advance(run_id, RunState.MEASURED)
+    store.runs.advance(run_id, RunState.REPORTED)
+
+
+def work(store: Store, run_id: str, progress: Progress) -> None:
+    end = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < end:
+        progress.step(3, 10)
+        time.sleep(0.02)
+
+
+def hear_nothing(store: Store, run_id: str, progress: Progress) -> None:
+    time.sleep(LIMIT_SECONDS)
+
+
+def refuse(store: Store, run_id: str, progress: Progress) -> None:
+    raise TableError("Row 18 has 11 fields; the header has 12.")
+
+
+def break_down(store: Store, run_id: str, progress: Progress) -> None:
+    float(CANARY)
+
+
+def die(store: Store, run_id: str, progress: Progress) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stop_halfway(store: Store, run_id: str, progress: Progress) -> None:
+    return
+
+
+WORK = {
+    "finish": finish,
+    "work": work,
+    "hear nothing": hear_nothing,
+    "refuse": refuse,
+    "break down": break_down,
+    "die": die,
+    "stop halfway": stop_halfway,
+}
+
+
+def note(path: Path, line: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    settings = replace(Settings.from_environment(), heartbeat_seconds=0.2)
+    sys.exit(main(execute=execute, settings=settings, command=COMMAND))

@@ -1,0 +1,351 @@
+"""The local engine with real processes: nothing is lost, nothing runs twice, and what was spent stays spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+import pytest
+
+from synth import worker
+from synth.config import Settings
+from synth.jobs import LocalEngine, local, processes
+from synth.jobs.machine import cores, this_host
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.schema import Neighbours
+from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
+
+SCRIPT = Path(__file__).with_name("stand_in_worker.py")
+COMMAND = (sys.executable, str(SCRIPT))
+CANARY = "canary-5512-cell"
+BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
+PATIENCE_SECONDS = 90.0
+
+on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def engine(store: Store) -> Iterator[LocalEngine]:
+    yield LocalEngine(store, command=COMMAND, gpus=())
+    for run in store.queue.active():
+        if run.pid and run.pid_created and run.pid != os.getpid():
+            processes.kill(run.pid, run.pid_created)
+
+
+def plan(store: Store, account: Account, do: str, *, spend: bool = True, owner: str = "owner") -> Run:
+    """Plan a run with a reservation, as the service does."""
+    config = json.dumps({"do": do, "spend": spend})
+    run = store.runs.add(account_id=account.id, config=config, owner=owner)
+    Ledger(store).reserve(account.id, run.id, BUDGET, purpose="run")
+    return run
+
+
+def wait(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+def charge_state(store: Store, run: Run) -> ChargeState:
+    return Ledger(store).charges_of(run.id)[0].state
+
+
+def executed(store: Store) -> list[str]:
+    path = store.settings.home / "executed"
+    return path.read_text(encoding="utf-8").split() if path.exists() else []
+
+
+def until_working(store: Store, run: Run) -> Run:
+    wait(lambda: store.runs[run.id].phase == "Working")
+    return store.runs[run.id]
+
+
+# --- the way it should go -----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_worked_on_in_a_process_of_its_own(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "finish")
+    assert engine.submit(run.id) == run.id
+    wait(lambda: engine.state(run.id) is RunState.REPORTED)
+    seen = store.runs[run.id]
+    assert seen.pid not in {None, os.getpid()}
+    assert (seen.phase, seen.step, seen.steps, seen.host) == ("Working", 0, 0, this_host())
+    assert charge_state(store, run) is ChargeState.SPENT
+    assert executed(store) == [run.id]
+
+
+@on_sqlite
+def test_the_queue_goes_on_without_anybody_watching(engine: LocalEngine, store: Store, account: Account) -> None:
+    """One slot, three runs: the end of one worker starts the next."""
+    runs = [plan(store, account, "finish", owner=f"owner {index}") for index in range(3)]
+    for run in runs:
+        engine.submit(run.id)
+    assert engine.capacity().waiting >= 1
+    wait(lambda: all(store.runs[run.id].state is RunState.REPORTED for run in runs))
+    assert executed(store) == [run.id for run in runs]
+
+
+@on_sqlite
+def test_slots_gpus_and_threads_are_shared_out(store: Store, account: Account, settings: Settings) -> None:
+    with Store(replace(settings, job_slots=2)) as wide:
+        engine = LocalEngine(wide, command=COMMAND, gpus=("4", "7"))
+        runs = [plan(store, account, "work", spend=False, owner=f"owner {index}") for index in range(3)]
+        for run in runs:
+            engine.submit(run.id, gpus=1)
+        first, second = (until_working(store, run) for run in runs[:2])
+        assert (first.gpu, second.gpu) == ("4", "7")
+        assert engine.state(runs[2].id) is RunState.QUEUED
+        capacity = engine.capacity()
+        assert (capacity.slots, capacity.busy, capacity.waiting, capacity.gpus) == (2, 2, 1, 2)
+        seen = json.loads((settings.home / f"environment-{second.id}").read_text(encoding="utf-8"))
+        assert seen["CUDA_VISIBLE_DEVICES"] == "7"
+        assert seen["OMP_NUM_THREADS"] == str(capacity.threads) == str(max(1, cores() // 2))
+
+        engine.cancel(first.id)
+        third = until_working(store, runs[2])  # started by the end of the first worker
+        assert third.gpu == "4"
+        for run in runs[1:]:
+            engine.cancel(run.id)
+        wait(lambda: engine.capacity().busy == 0)
+
+
+@on_sqlite
+def test_one_owner_waits_for_their_own_run(store: Store, account: Account, settings: Settings) -> None:
+    with Store(replace(settings, job_slots=2)) as wide:
+        engine = LocalEngine(wide, command=COMMAND, gpus=())
+        first, second = (plan(store, account, "work", spend=False) for _ in range(2))
+        engine.submit(first.id)
+        engine.submit(second.id)
+        assert engine.state(second.id) is RunState.QUEUED
+        engine.cancel(second.id)
+        engine.cancel(first.id)
+        wait(lambda: engine.state(first.id) is RunState.CANCELLED)
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_killed_worker_is_noticed_and_stays_spent_and_is_not_run_again(
+    engine: LocalEngine, store: Store, account: Account
+) -> None:
+    run = plan(store, account, "work")
+    following = plan(store, account, "finish")
+    engine.submit(run.id)
+    engine.submit(following.id)
+    pid = until_working(store, run).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert charge_state(store, run) is ChargeState.FAILED_SPENT
+    assert "stays spent" in store.runs[run.id].message
+    wait(lambda: engine.state(following.id) is RunState.REPORTED)
+    assert executed(store) == [run.id, following.id]
+
+
+@on_sqlite
+def test_a_worker_that_dies_before_it_spends_frees_its_reservation(
+    engine: LocalEngine, store: Store, account: Account
+) -> None:
+    run = plan(store, account, "die", spend=False)
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert charge_state(store, run) is ChargeState.FREED
+    assert "Nothing was spent" in store.runs[run.id].message
+
+
+@on_sqlite
+def test_a_worker_that_cannot_start_fails_the_run(store: Store, account: Account, tmp_path: Path) -> None:
+    engine = LocalEngine(store, command=(str(tmp_path / "no program"),), gpus=())
+    run = plan(store, account, "finish")
+    engine.submit(run.id)
+    assert engine.state(run.id) is RunState.FAILED
+    assert charge_state(store, run) is ChargeState.FREED
+
+
+@on_sqlite
+def test_a_slot_taken_by_a_process_that_never_came_is_given_back(
+    engine: LocalEngine, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = plan(store, account, "finish")
+    store.queue.put(run.id, gpus=0, cpus=0)
+    store.queue.take(host=this_host(), slots=1, gpus=(), per_owner=1)
+    assert engine.state(run.id) is RunState.RUNNING
+    later = now() + timedelta(minutes=5)
+    monkeypatch.setattr(local, "now", lambda: later)
+    assert engine.state(run.id) is RunState.FAILED
+    assert charge_state(store, run) is ChargeState.FREED
+
+
+@on_sqlite
+def test_another_process_with_the_same_number_is_not_the_worker(
+    engine: LocalEngine, store: Store, account: Account
+) -> None:
+    mine, theirs = (plan(store, account, "work", owner=name) for name in ("me", "you"))
+    born = psutil.Process().create_time()
+    store.queue.claim(mine.id, host=this_host(), pid=os.getpid(), pid_created=born)
+    store.queue.claim(theirs.id, host=this_host(), pid=os.getpid(), pid_created=born - 3600)
+    assert engine.state(mine.id) is RunState.RUNNING
+    assert engine.state(theirs.id) is RunState.FAILED
+
+
+@on_sqlite
+def test_a_worker_on_another_machine_is_judged_by_its_lease(
+    engine: LocalEngine, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = plan(store, account, "work")
+    store.queue.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
+    charge = Ledger(store).charges_of(run.id)[0]
+    assert engine.state(run.id) is RunState.RUNNING
+    later = now() + timedelta(minutes=5)
+    monkeypatch.setattr(local, "now", lambda: later)
+    assert engine.state(run.id) is RunState.FAILED
+    # Had it only been cut off, it could spend nothing now and would be told to stop at its next step.
+    with pytest.raises(Exception, match="cannot become spent"):
+        Ledger(store).spend(charge)
+    assert not store.runs.note_progress(run.id, phase="Measuring", step=0, steps=1, losses=[])
+
+
+def test_a_run_is_found_again_after_the_app_restarts(
+    engine: LocalEngine, store: Store, account: Account, settings: Settings
+) -> None:
+    """Another process submits and is gone; this one sees the run working, then sees it die."""
+    run = plan(store, account, "work")
+    app = (
+        "import sys, pathlib\n"
+        "from synth.config import Settings\n"
+        "from synth.jobs import LocalEngine\n"
+        "from synth.store import Store\n"
+        "home, url, run_id, *command = sys.argv[1:]\n"
+        "with Store(Settings(home=pathlib.Path(home), database_url=url)) as store:\n"
+        "    LocalEngine(store, command=command, gpus=()).submit(run_id)\n"
+    )
+    arguments = [str(settings.home), settings.database_url, run.id, *COMMAND]
+    subprocess.run([sys.executable, "-c", app, *arguments], check=True, timeout=120)
+    engine.recover()
+    pid = until_working(store, run).pid
+    assert pid is not None
+    assert engine.state(run.id) is RunState.RUNNING
+    assert psutil.Process(pid).ppid() != os.getpid()
+    os.kill(pid, signal.SIGKILL)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert charge_state(store, run) is ChargeState.FAILED_SPENT
+    assert executed(store) == [run.id]
+
+
+@on_sqlite
+def test_the_heartbeat_goes_on_while_one_step_takes_long(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "hear nothing")
+    engine.submit(run.id)
+    first = until_working(store, run).heartbeat
+    assert first is not None
+    wait(lambda: (store.runs[run.id].heartbeat or first) - first >= timedelta(seconds=2))
+
+
+# --- cancelling ---------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_in_the_queue_is_free_and_while_running_is_not(
+    engine: LocalEngine, store: Store, account: Account
+) -> None:
+    running, waiting = (plan(store, account, "work") for _ in range(2))
+    engine.submit(running.id)
+    engine.submit(waiting.id)
+    assert engine.cancel(waiting.id) is RunState.CANCELLED
+    assert charge_state(store, waiting) is ChargeState.FREED
+    assert "Nothing was spent" in store.runs[waiting.id].message
+
+    until_working(store, running)
+    engine.cancel(running.id)
+    wait(lambda: engine.state(running.id) is RunState.CANCELLED)
+    assert charge_state(store, running) is ChargeState.FAILED_SPENT
+    assert "stays spent" in store.runs[running.id].message
+    assert engine.cancel(running.id) is RunState.CANCELLED
+    assert executed(store) == [running.id]
+
+
+@on_sqlite
+def test_a_worker_that_does_not_listen_is_killed(
+    engine: LocalEngine, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = plan(store, account, "hear nothing")
+    engine.submit(run.id)
+    pid = until_working(store, run).pid
+    assert pid is not None
+    assert engine.cancel(run.id) is RunState.RUNNING
+    monkeypatch.setattr(local, "CANCEL_GRACE", timedelta(seconds=-1))
+    assert engine.state(run.id) is RunState.CANCELLED
+    assert not psutil.pid_exists(pid)
+    assert charge_state(store, run) is ChargeState.FAILED_SPENT
+
+
+@on_sqlite
+def test_a_finished_run_cannot_be_cancelled(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "finish")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.REPORTED)
+    assert engine.cancel(run.id) is RunState.REPORTED
+    assert charge_state(store, run) is ChargeState.SPENT
+
+
+# --- what a worker leaves behind ----------------------------------------------------------------------------------
+
+
+@on_sqlite
+def test_our_own_errors_are_shown(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "refuse")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert store.runs[run.id].message.startswith("Row 18 has 11 fields; the header has 12. It had begun to read")
+    assert charge_state(store, run) is ChargeState.FAILED_SPENT
+
+
+@on_sqlite
+def test_foreign_errors_leave_an_incident_and_no_word(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "break down")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    seen = store.runs[run.id]
+    (event,) = store.events.of_kind(EventKind.INCIDENT)
+    assert seen.incident_id is not None
+    assert seen.incident_id in seen.message
+    assert event.detail["incident"] == seen.incident_id
+    assert event.detail["type"] == "ValueError"
+    assert "in break_down" in event.detail["where"] or "in _work" in event.detail["where"]
+    # In a process of its own: reading a database's file in this one would drop SQLite's locks on it.
+    searched = subprocess.run(["grep", "-rlaF", CANARY, str(store.settings.home)], capture_output=True, text=True)
+    assert (searched.returncode, searched.stdout) == (1, "")
+
+
+@on_sqlite
+def test_a_run_without_a_result_is_a_failure(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "stop halfway")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert "without a result" in store.runs[run.id].message
+
+
+@on_sqlite
+def test_no_worker_takes_a_run_that_was_worked_on(
+    engine: LocalEngine, store: Store, account: Account, settings: Settings
+) -> None:
+    run = plan(store, account, "finish")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.REPORTED)
+
+    def never(run_id: str, *, settings: Settings, progress: object) -> None:
+        pytest.fail("a run was executed twice")
+
+    for job_id in (run.id, "no such run"):
+        assert worker.main([job_id], execute=never, settings=settings, command=COMMAND) == 70
+    assert executed(store) == [run.id]
