@@ -1,0 +1,137 @@
+"""The owner's exact answers agree with the rows, part by part."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from synth.config import TableFormat
+from synth.encoding import CellCounts
+from synth.errors import PrivacyError, SchemaError
+from synth.privacy.owner_view import OWNER_ONLY_READERS, OwnerView
+from synth.privacy.table import PrivateTable
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema
+
+KEY = b"an account's secret, 32 bytes of"
+ROOT = Path(__file__).parents[2]
+SCHEMA = Schema(
+    (
+        IdentifierColumn("who"),
+        NumberColumn("age", 0, 9, 1, missing=True),
+        CategoryColumn("town", ("Ayr", "Bath"), other=True),
+    ),
+    PrivacyUnit("person", 2, "who"),
+)
+
+
+def written(n_rows: int) -> bytes:
+    rows = [f"{place % 7},{place % 13},{'ABC'[place % 3]}yr\n" for place in range(n_rows)]
+    return ("who,age,town\n" + "".join(rows)).encode()
+
+
+class Files:
+    def __init__(self, **tables: bytes) -> None:
+        self._tables = tables
+
+    def open(self, table_id: str) -> io.BytesIO:
+        return io.BytesIO(self._tables[table_id])
+
+
+@pytest.fixture(scope="module")
+def view() -> OwnerView:
+    files = Files(one=written(40), test=written(9).replace(b",", b";"))
+    return OwnerView.open(
+        files, "one", SCHEMA, TableFormat(), account_key=KEY, holdout=0.3, test_table_id="test",
+        test_form=TableFormat(separator=";"),
+    )  # fmt: skip
+
+
+def test_parts_are_the_rows_that_a_run_reads(view: OwnerView) -> None:
+    assert view.parts == ("train", "holdout", "test")
+    assert view.rows() + view.rows("holdout") == 14
+    assert view.rows("test") == 9
+    for part in ("train", "holdout"):
+        table = PrivateTable.open(
+            Files(one=written(40)), "one", SCHEMA, TableFormat(), account_key=KEY, holdout=0.3, part=part
+        )
+        np.testing.assert_array_equal(view.column("age", part), table._column("age"))
+        np.testing.assert_array_equal(view.codes(part)[:, 1], table._column("town"))
+
+
+def test_cells_that_were_not_as_declared_are_counted_over_all_rows(view: OwnerView) -> None:
+    counts = view.cell_counts
+    ages = [place % 13 for place in range(40)]
+    assert counts["age"] == CellCounts(outside=sum(age > 9 for age in ages))
+    assert counts["town"] == CellCounts(outside=26)
+
+
+@pytest.mark.parametrize("columns", [["age"], ["town", "age"], ["age", "town"]])
+def test_counts_agree_with_the_rows(view: OwnerView, columns: list[str]) -> None:
+    counted = view.counts(columns, "test")
+    rows = np.column_stack([view.column(name, "test") for name in columns])
+    expected, numbers = np.unique(rows, axis=0, return_counts=True)
+    np.testing.assert_array_equal(counted.cells, expected)
+    np.testing.assert_array_equal(counted.counts, numbers)
+
+
+@pytest.mark.parametrize("levels", [2**8, 2**20])
+def test_counts_of_many_and_of_impossibly_many_cells(levels: int) -> None:
+    columns = tuple(NumberColumn(name, 0, levels - 1, 1) for name in "abcd")
+    codes = {name: np.random.default_rng(place).integers(0, 3, 500) * 70 for place, name in enumerate("abcd")}
+    view = OwnerView.from_codes(Schema(columns), {"train": codes})
+    counted = view.counts(["c", "a", "b", "d"])
+    expected, numbers = np.unique(np.column_stack([codes[name] for name in "cabd"]), axis=0, return_counts=True)
+    np.testing.assert_array_equal(counted.cells, expected)
+    np.testing.assert_array_equal(counted.counts, numbers)
+
+
+@pytest.mark.parametrize("columns", [[], ["age", "age"], ["who"], ["nothing"]])
+def test_counts_of_no_such_columns_are_refused(view: OwnerView, columns: list[str]) -> None:
+    with pytest.raises(SchemaError):
+        view.counts(columns)
+
+
+def test_a_part_that_is_not_there_is_refused() -> None:
+    view = OwnerView.from_codes(SCHEMA, {"train": {"age": [1], "town": [0]}})
+    assert view.parts == ("train",)
+    with pytest.raises(PrivacyError, match="no rows called 'holdout'"):
+        view.rows("holdout")
+
+
+def test_without_a_hold_out_every_row_is_train() -> None:
+    view = OwnerView.open(Files(one=written(40)), "one", SCHEMA, TableFormat(), account_key=KEY)
+    assert view.parts == ("train",)
+    assert view.rows() == 14
+
+
+def test_a_view_shows_no_rows() -> None:
+    view = OwnerView.from_codes(SCHEMA, {"train": {"age": [1], "town": [0]}})
+    assert repr(view) == "<OwnerView: owner only, rows are not shown>"
+    assert "array" not in repr(view.counts(["age"]))
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(PrivacyError, match="cannot be copied or pickled"):
+            copied(view)
+    with pytest.raises(PrivacyError, match="opened by a table's id"):
+        OwnerView()
+
+
+def test_only_listed_modules_read_exact_rows() -> None:
+    for path in [*(ROOT / "synth").rglob("*.py"), *(ROOT / "pages").glob("*.py")]:
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        names = {
+            name
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for name in (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import)
+                else [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                if isinstance(node, ast.ImportFrom) else []
+            )
+        }  # fmt: skip
+        if "synth.privacy.owner_view" in names:
+            assert module in OWNER_ONLY_READERS, f"{module} reads exact rows and is not listed"

@@ -1,0 +1,113 @@
+"""Real tables as their distributors publish them; ``HERMITAGE_DATA`` names the folder they lie in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synth.codes import code_values
+from synth.config import TableFormat
+from synth.config_file import load_config
+from synth.privacy.reader import inspect_header, read_codes
+from synth.privacy.table import PrivateTable
+from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema
+
+DATA = os.environ.get("HERMITAGE_DATA")
+pytestmark = pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")
+ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"
+
+
+def real(name: str) -> Path:
+    path = Path(DATA or "") / name
+    if not path.exists():
+        pytest.skip(f"{name} is not in HERMITAGE_DATA")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "missing"), [("adult/adult.data.gz", 32_561, 4_262), ("adult/adult.test.gz", 16_281, 2_203)]
+)
+def test_adult(name: str, rows: int, missing: int) -> None:
+    config = load_config(ADULT)
+    table = read_codes(lambda: real(name).open("rb"), config.format, config.schema)
+    assert table.n_rows == rows
+    assert sum(counts.missing for counts in table.counts.values()) == missing
+    assert sum(counts.malformed + counts.outside for counts in table.counts.values()) == 0
+    comment = 1 if name.endswith("test.gz") else 0
+    frame = pd.read_csv(
+        real(name), header=None, names=list(config.schema.names), skipinitialspace=True, skiprows=comment, dtype=str
+    )
+    for column in config.schema.modelled:
+        if column.name != "fnlwgt":  # kept to the nearest thousand
+            expected = frame[column.name].replace("?", "").str.removesuffix(".")
+            texts = np.array(code_values(column))[table.codes[column.name]]
+            assert (texts == expected.to_numpy()).all(), column.name
+    weights = table.codes["fnlwgt"].astype(int) * 1000
+    assert np.abs(weights - frame["fnlwgt"].astype(int)).max() <= 500
+
+
+def test_adult_from_parquet_is_the_same_codes() -> None:
+    config = load_config(ADULT)
+    path = real("adult/adult.data.gz")
+    frame = pd.read_csv(path, header=None, names=list(config.schema.names), skipinitialspace=True, na_values="?")
+    typed = io.BytesIO()
+    frame.to_parquet(typed)
+    from_text = read_codes(lambda: path.open("rb"), config.format, config.schema)
+    from_parquet = read_codes(lambda: io.BytesIO(typed.getvalue()), config.format, config.schema)
+    for name in config.schema.names:
+        np.testing.assert_array_equal(from_text.codes[name], from_parquet.codes[name])
+
+
+def test_several_stays_per_patient_are_capped_and_split_by_patient() -> None:
+    path = real("diabetes130/diabetic_data.csv.gz")
+    columns = (
+        IdentifierColumn("patient_nbr"),
+        CategoryColumn("A1Cresult", ("None", "Norm", ">7", ">8")),
+        CategoryColumn("readmitted", ("NO", ">30", "<30")),
+    )
+    form = TableFormat(missing=("", "?"))
+    kept = {}
+    for cap, row_count in ((1, "public"), (2, "private")):
+        schema = Schema(columns, PrivacyUnit("patient", cap, "patient_nbr"), row_count)  # type: ignore[arg-type]
+        kept[cap] = [
+            PrivateTable.open(
+                lambda: path.open("rb"), "", schema, form, account_key=b"k", holdout=0.2, part=part, undeclared="drop"
+            )._rows
+            for part in ("train", "holdout")
+        ]
+    ids = pd.read_csv(path, usecols=["patient_nbr"])["patient_nbr"].value_counts()
+    assert kept[1] == [71_518 - 14_304, 14_304]
+    assert sum(kept[2]) == ids.clip(upper=2).sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "columns"),
+    [
+        ("titanic/titanic.csv", 891, 12),
+        ("insurance/insurance.csv", 1_338, 7),
+        ("cervical/risk_factors_cervical_cancer.csv", 858, 36),
+        ("wine_quality/winequality-red.csv", 1_599, 12),
+        ("covtype_sample/covtype_train.csv.gz", 15_120, 56),
+        ("diabetes130/diabetic_data.csv.gz", 101_766, 50),
+    ],
+)
+def test_inspect(name: str, rows: int, columns: int) -> None:
+    with real(name).open("rb") as stream:
+        header = inspect_header(stream, TableFormat(missing=("", "?")))
+    assert (header.n_rows, len(header.names)) == (rows, columns)
+    opened = gzip.open if name.endswith("gz") else open
+    with opened(real(name), "rt") as text:
+        first = text.readline().strip().replace(";", ",").replace('"', "")
+    assert list(header.names) == first.split(",")
+    assert not header.first_row_is_data
+
+
+def test_inspect_warns_where_there_is_no_header() -> None:
+    with real("adult/adult.data.gz").open("rb") as stream:
+        assert inspect_header(stream).first_row_is_data

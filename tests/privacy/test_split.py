@@ -1,0 +1,136 @@
+"""The cap and the split look at one unit at a time, and stay the same for later runs."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
+
+KEY = b"an account's secret, 32 bytes of"
+
+
+def hashes(ids: list[int]) -> np.ndarray:
+    digests = [hashlib.blake2b(str(unit).encode(), digest_size=16).digest() for unit in ids]
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 16)
+
+
+def kept(ids: list[int], cap: int, key: bytes = KEY) -> list[bool]:
+    return kept_rows(hashes(ids), rows_per_unit=cap, account_key=key).tolist()
+
+
+def held(ids: list[int], *, exact: bool, share: float = 0.3, key: bytes = KEY) -> list[bool]:
+    return held_out_rows(hashes(ids), share=share, exact=exact, account_key=key).tolist()
+
+
+unit_ids = st.lists(st.integers(0, 8), max_size=40)
+
+
+@given(ids=unit_ids, cap=st.integers(1, 5))
+def test_each_id_keeps_its_rows_up_to_the_cap(ids: list[int], cap: int) -> None:
+    chosen = kept(ids, cap)
+    for unit in set(ids):
+        rows = [keep for other, keep in zip(ids, chosen, strict=True) if other == unit]
+        assert sum(rows) == min(cap, len(rows))
+
+
+@given(ids=unit_ids, cap=st.integers(1, 5), data=st.data())
+def test_adding_an_id_changes_no_other_ids_rows(ids: list[int], cap: int, data: st.DataObject) -> None:
+    places = sorted(data.draw(st.lists(st.integers(0, len(ids)), max_size=6)))
+    more = list(ids)
+    for added, place in enumerate(places):
+        more.insert(place + added, 99)
+    of_others = [keep for unit, keep in zip(more, kept(more, cap), strict=True) if unit != 99]
+    assert of_others == kept(ids, cap)
+
+
+@given(ids=unit_ids, data=st.data())
+def test_adding_an_id_moves_no_other_id_to_the_other_side(ids: list[int], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(ids)))
+    more = [*ids[:place], 99, 99, *ids[place:]]
+    of_others = [side for unit, side in zip(more, held(more, exact=False), strict=True) if unit != 99]
+    assert of_others == held(ids, exact=False)
+
+
+@given(ids=st.lists(st.integers(0, 30), max_size=60), gone=st.integers(0, 30), share=st.floats(0, 0.9))
+def test_replacing_an_id_replaces_at_most_one_on_each_side(ids: list[int], gone: int, share: float) -> None:
+    if gone not in ids:
+        return
+    others = [99 if unit == gone else unit for unit in ids]
+    for side in (True, False):
+        before = {unit for unit, out in zip(ids, held(ids, exact=True, share=share), strict=True) if out is side}
+        after = {unit for unit, out in zip(others, held(others, exact=True, share=share), strict=True) if out is side}
+        assert len(before) == len(after)
+        assert len(before - after) <= 1
+
+
+@given(ids=unit_ids, share=st.floats(0, 0.99), exact=st.booleans())
+def test_all_rows_of_an_id_lie_on_one_side(ids: list[int], share: float, exact: bool) -> None:
+    sides = held(ids, exact=exact, share=share)
+    of_unit = {unit: {side for other, side in zip(ids, sides, strict=True) if other == unit} for unit in ids}
+    assert all(len(values) == 1 for values in of_unit.values())
+    if exact:
+        assert sum(True in values for values in of_unit.values()) == round(share * len(of_unit))
+
+
+def test_a_replaced_row_keeps_its_side_where_a_row_is_a_unit() -> None:
+    sides = held_out_rows(place_hashes(1_000), share=0.2, exact=True, account_key=KEY)
+    assert sides.sum() == 200
+    np.testing.assert_array_equal(sides, held_out_rows(place_hashes(1_000), share=0.2, exact=True, account_key=KEY))
+
+
+def test_coins_are_independent_and_fair() -> None:
+    sides = held_out_rows(place_hashes(200_000), share=0.2, exact=False, account_key=KEY)
+    assert stats.binomtest(int(sides.sum()), len(sides), 0.2).pvalue > 1e-6
+    pairs = np.bincount(2 * sides[::2] + sides[1::2], minlength=4)
+    expected = len(sides) / 2 * np.array([0.64, 0.16, 0.16, 0.04])
+    assert stats.chisquare(pairs, expected).pvalue > 1e-6
+    # The same test sees a share that is off.
+    assert stats.binomtest(int(sides.sum()), len(sides), 0.21).pvalue < 1e-6
+
+
+def test_coins_do_not_fix_the_number_held_out() -> None:
+    sizes = {sum(held(list(range(50)), exact=False, key=bytes([key]))) for key in range(30)}
+    assert len(sizes) > 5
+
+
+def test_which_rows_are_kept_is_even() -> None:
+    ids = [unit for unit in range(3_000) for _ in range(4)]
+    chosen = np.array(kept(ids, 1)).reshape(-1, 4).sum(axis=0)
+    assert stats.chisquare(chosen).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_key_decides(exact: bool) -> None:
+    ids = list(range(200))
+    assert held(ids, exact=exact) == held(ids, exact=exact)
+    assert held(ids, exact=exact) != held(ids, exact=exact, key=b"another")
+    assert kept([1] * 50, 5) != kept([1] * 50, 5, key=b"another")
+    assert hash_key(KEY) != hash_key(b"another")
+
+
+def test_cap_and_split_use_unrelated_numbers() -> None:
+    # The row an id keeps says nothing about its side.
+    ids = [unit for unit in range(4_000) for _ in range(2)]
+    first_kept = np.array(kept(ids, 1))[::2]
+    side = np.array(held(ids, exact=False, share=0.5))[::2]
+    table = np.array([[np.sum(first_kept & side), np.sum(first_kept & ~side)],
+                      [np.sum(~first_kept & side), np.sum(~first_kept & ~side)]])  # fmt: skip
+    assert stats.chi2_contingency(table).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_share_of_nothing_holds_nothing_out(exact: bool) -> None:
+    assert not any(held([1, 2, 3], exact=exact, share=0.0))
+
+
+@pytest.mark.parametrize("ids", [[], [1]])
+def test_few_rows(ids: list[int]) -> None:
+    assert held(ids, exact=True, share=0.9) == [True] * len(ids)
+    assert kept(ids, 1) == [True] * len(ids)
+    assert len(held(ids, exact=False)) == len(ids)

@@ -1,0 +1,196 @@
+"""A private table is the declared rows, capped and split, and shows nothing of them."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import pickle
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from synth.config import TableFormat
+from synth.errors import PrivacyError, SchemaError, TableError
+from synth.privacy.table import PrivateTable
+from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
+
+KEY = b"an account's secret, 32 bytes of"
+AGE, TOWN = NumberColumn("age", 0, 120, 1), CategoryColumn("town", ("Ayr", "Bath"))
+
+
+def schema(rows_per_unit: int = 1, *, ids: bool = False, row_count: RowCountRule = "public") -> Schema:
+    unit = PrivacyUnit("person", rows_per_unit, "who" if ids else None)
+    return Schema((IdentifierColumn("who"), AGE, DropColumn("notes"), TOWN), unit, row_count)
+
+
+def written(ids: list[object], ages: list[int]) -> bytes:
+    rows = [f"{unit},{age},x,{'Ayr' if age % 2 else 'Bath'}\n" for unit, age in zip(ids, ages, strict=True)]
+    return ("who,age,notes,town\n" + "".join(rows)).encode()
+
+
+class Files:
+    """A source of tables by id."""
+
+    def __init__(self, **tables: bytes) -> None:
+        self._tables = tables
+        self.opened: list[str] = []
+
+    def open(self, table_id: str) -> io.BytesIO:
+        self.opened.append(table_id)
+        return io.BytesIO(self._tables[table_id])
+
+
+def test_opened_by_id() -> None:
+    files = Files(one=written(["a", "b"], [30, 41]))
+    table = PrivateTable.open(files, "one", schema(), TableFormat(), account_key=KEY)
+    assert files.opened == ["one"]
+    assert {name: codes.tolist() for name, codes in table._codes(["town", "age"]).items()} == {
+        "town": [1, 0],
+        "age": [30, 41],
+    }
+    assert table._rows == 2
+    assert table.schema.names == ("age", "town")
+
+
+def test_opened_from_a_callable() -> None:
+    table = PrivateTable.open(lambda: io.BytesIO(written(["a"], [7])), "", schema(), TableFormat(), account_key=KEY)
+    assert table._column("age").tolist() == [7]
+
+
+def test_both_sides_together_are_the_capped_table() -> None:
+    ids, ages = [place % 40 for place in range(120)], list(range(120))
+    for row_count in ("public", "private"):
+        declared = schema(2, ids=True, row_count=row_count)
+        parts = {
+            part: PrivateTable.open(
+                Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.25, part=part
+            )
+            ._column("age")
+            .tolist()
+            for part in ("train", "holdout")
+        }
+        assert len(parts["train"]) + len(parts["holdout"]) == 80
+        assert not set(parts["train"]) & set(parts["holdout"])
+        assert not {age % 40 for age in parts["train"]} & {age % 40 for age in parts["holdout"]}
+        if row_count == "public":
+            assert len(parts["holdout"]) == 20
+
+
+def test_the_same_rows_for_a_later_run_and_in_memory() -> None:
+    ids, ages = [f"p{place % 30}" for place in range(90)], list(range(90))
+    declared = schema(2, ids=True, row_count="private")
+    opened = [
+        PrivateTable.open(Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.3)
+        ._column("age")
+        .tolist()
+        for _ in range(2)
+    ]
+    codes = {"age": ages, "town": [(age + 1) % 2 for age in ages]}
+    made = PrivateTable.from_codes(declared, codes, unit_ids=ids, account_key=KEY, holdout=0.3)
+    assert opened[0] == opened[1] == made._column("age").tolist()
+    other = PrivateTable.from_codes(declared, codes, unit_ids=ids, account_key=b"another", holdout=0.3)
+    assert other._column("age").tolist() != opened[0]
+
+
+def test_rows_without_an_id_are_one_unit() -> None:
+    table = PrivateTable.from_codes(
+        schema(2, ids=True), {"age": range(10), "town": [0] * 10}, unit_ids=[None] * 9 + ["a"], account_key=KEY
+    )
+    assert table._rows == 3
+
+
+def test_a_private_number_of_rows_is_split_by_coins() -> None:
+    # Several rows per unit without ids: the number of rows is not public, so no side has a fixed size.
+    sizes = set()
+    for key in range(25):
+        for declared in (schema(3), schema(1, row_count="private")):
+            table = PrivateTable.from_codes(
+                declared, {"age": range(100), "town": [0] * 100}, account_key=bytes([key]), holdout=0.3
+            )
+            sizes.add(table._rows)
+        exact = PrivateTable.from_codes(
+            schema(1), {"age": range(100), "town": [0] * 100}, account_key=bytes([key]), holdout=0.3
+        )
+        assert exact._rows == 70
+    assert len(sizes) > 5
+
+
+def test_nothing_gives_rows_away() -> None:
+    table = PrivateTable.from_codes(schema(), {"age": [47, 111], "town": [0, 1]})
+    assert repr(table) == str(table) == f"{table}" == "<PrivateTable: rows are not shown>"
+    for refused in (len, iter, list, bytes, json.dumps):
+        with pytest.raises(TypeError):
+            refused(table)
+    with pytest.raises(TypeError):
+        47 in table  # noqa: B015
+    with pytest.raises(TypeError):
+        table[0]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        vars(table)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps, lambda value: value.__getstate__()):
+        with pytest.raises(PrivacyError, match="cannot be copied or pickled"):
+            copied(table)
+    assert table != PrivateTable.from_codes(schema(), {"age": [47, 111], "town": [0, 1]})
+    with pytest.raises(PrivacyError, match=r"use PrivateTable\.open"):
+        PrivateTable()
+
+
+def test_an_error_with_its_traceback_holds_no_cell() -> None:
+    files = Files(t=written(["a"], [47]) + b"Zanzibar-7391846,1\n")
+    with pytest.raises(TableError) as caught:
+        PrivateTable.open(files, "t", schema(), TableFormat(), account_key=KEY)
+    assert "Zanzibar" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_rows_are_read_only_and_apart_from_what_was_given() -> None:
+    ages = np.array([1, 2], dtype=np.uint8)
+    table = PrivateTable.from_codes(schema(), {"age": ages, "town": [0, 1]})
+    ages[0] = 99
+    column = table._column("age")
+    assert column.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        column[0] = 5
+
+
+@pytest.mark.parametrize(
+    ("codes", "unit_ids", "ids"),
+    [
+        ({"age": [1], "town": [0, 1]}, None, False),
+        ({"age": [1], "town": [0], "more": [1]}, None, False),
+        ({"age": [1], "town": [2]}, None, False),
+        ({"age": [1], "town": [0]}, ["a"], False),
+        ({"age": [1], "town": [0]}, None, True),
+        ({"age": [1], "town": [0]}, ["a", "b"], True),
+    ],
+)
+def test_codes_that_do_not_fit_are_refused(codes: dict[str, list[int]], unit_ids: list[str] | None, ids: bool) -> None:
+    with pytest.raises(SchemaError):
+        PrivateTable.from_codes(schema(2, ids=ids), codes, unit_ids=unit_ids)
+
+
+@pytest.mark.parametrize("holdout", [-0.1, 1.0, float("nan")])
+def test_a_share_outside_its_range_is_refused(holdout: float) -> None:
+    with pytest.raises(PrivacyError, match="holdout must be at least 0 and below 1"):
+        PrivateTable.from_codes(schema(), {"age": [1], "town": [0]}, holdout=holdout)
+
+
+def test_columns_that_are_not_modelled_have_no_codes() -> None:
+    table = PrivateTable.from_codes(schema(), {"age": [1], "town": [0]})
+    with pytest.raises(SchemaError, match="not modelled"):
+        table._column("who")
+
+
+def test_the_source_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(written(["a"], [7]))
+    opened = []
+
+    def source() -> io.BufferedReader:
+        opened.append(path.open("rb"))
+        return opened[0]
+
+    PrivateTable.open(source, "t", schema(), TableFormat(), account_key=KEY)
+    assert opened[0].closed
