@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from synth.errors import ConfigError
+from synth.generators.dp_hp import DpHp
+from synth.generators.dp_merf import DpMerf
 from synth.generators.independent import Independent, IndependentByClass
 from synth.generators.options import OptionField, build_options, option_fields
 from synth.generators.protocol import Card, Generator, GeneratorTask
@@ -24,7 +26,7 @@ __all__ = [
     "restore",
 ]
 
-_ALL: tuple[type[Generator], ...] = (Independent, IndependentByClass)
+_ALL: tuple[type[Generator], ...] = (Independent, IndependentByClass, DpMerf, DpHp)
 
 GENERATORS: dict[str, type[Generator]] = {generator.name: generator for generator in _ALL}
 """Every generator by name, in the order the app shows them."""

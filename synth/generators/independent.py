@@ -13,7 +13,7 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.generators.options import check_between
-from synth.generators.places import Places, column_weights, places_of
+from synth.generators.places import LABEL_BINS, Places, column_weights, places_of
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.features import OneHot, Stack
@@ -23,16 +23,13 @@ from synth.schema import ModelledColumn
 
 __all__ = ["Independent", "IndependentByClass", "IndependentOptions"]
 
-_LABEL_BINS = 10
-"""Places of a label that is a number: a class for each tenth of its declared range."""
-
 
 @dataclass(frozen=True, slots=True)
 class IndependentOptions:
     """Options of both controls."""
 
     bins: int = 32
-    """Places of a number's or date's declared range that are counted apart; more follow its shape, fewer carry less noise."""
+    """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
 
     def __post_init__(self) -> None:
         check_between("bins", self.bins, 1, 4096)
@@ -41,10 +38,10 @@ class IndependentOptions:
 class IndependentByClass:
     """Noised one-way tables of every column within every class of the label, in one release.
 
-    The answer is the label's table and one table (column by label) for every other column, stacked; the columns share the
-    squared norm of the question as their declared weights say. Each table is projected onto the tables that are possible
-    (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row. Without a
-    label it is the plain :class:`Independent`.
+    The answer is the label's table and one table (column by label) for every other column, stacked; the columns share
+    the squared norm of the question as their declared weights say. Each table is projected onto the tables that are
+    possible (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row.
+    Without a label it is the plain :class:`Independent`.
     """
 
     name: ClassVar[str] = "independent-by-class"
@@ -123,7 +120,7 @@ class IndependentByClass:
         return generator
 
     def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> Places:
-        grid = _LABEL_BINS if position == self._label else options.bins
+        grid = LABEL_BINS if position == self._label else options.bins
         return places_of(column, grid=grid, atoms=max(column.size, 1))
 
     def _question(self) -> Stack:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 import inspect
 import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from synth.errors import ConfigError
 
@@ -32,13 +31,12 @@ class OptionField:
     help: str
 
 
-@functools.cache
 def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     """Return the fields of an options class in order, each with the docstring written under it."""
     helps = _field_docstrings(options_type)
     hints = get_type_hints(options_type)
     return tuple(
-        OptionField(field.name, hints[field.name], field.default, helps[field.name])
+        OptionField(field.name, hints[field.name], cast("int | float | bool | str", field.default), helps[field.name])
         for field in dataclasses.fields(options_type)
     )
 
@@ -80,7 +78,8 @@ def _convert(field: OptionField, value: object, generator: str) -> object:
         return float(value)
     if type(value) is not field.kind:
         raise ConfigError(
-            f"generator '{generator}': option '{field.name}' must be {_KIND_WORDS[field.kind]}, for example {field.default}."
+            f"generator '{generator}': option '{field.name}' must be {_KIND_WORDS[field.kind]}, "
+            f"for example {field.default}."
         )
     return value
 

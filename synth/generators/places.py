@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from synth.schema import ModelledColumn, Weight
 
-__all__ = ["Places", "column_weights", "places_of"]
+__all__ = ["LABEL_BINS", "Places", "column_weights", "places_of"]
+
+LABEL_BINS = 10
+"""Classes of a label that is a number or date: equal parts of its declared range."""
 
 _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 """Relative part of a shared question's squared norm that a column gets."""
@@ -20,7 +23,8 @@ _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 class Places:
     """A column's codes grouped into places: first ``levels`` ordered ones of the grid, then ``atoms`` unordered ones.
 
-    ``first`` and ``width`` are int64 arrays of shape (size,): place p holds the codes first[p] ... first[p] + width[p] - 1.
+    ``first`` and ``width`` are int64 arrays of shape (size,): place p holds the codes first[p] ... first[p] + width[p]
+    - 1.
     """
 
     levels: int
@@ -48,7 +52,7 @@ class Places:
 
 
 def places_of(column: ModelledColumn, *, grid: int, atoms: int) -> Places:
-    """Group a column's codes into at most ``grid`` ordered and at most ``atoms`` unordered places of nearly equal width.
+    """Group a column's codes into at most ``grid`` ordered and ``atoms`` unordered places of nearly equal width.
 
     Parameters
     ----------

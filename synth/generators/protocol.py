@@ -54,8 +54,8 @@ class Card:
 class Generator(Protocol):
     """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
 
-    ``measures_one_ways`` says that the answers hold a noisy one-way table of every column, which a report can then publish
-    with error bars. ``fit`` may be called once; the fitted object keeps neither the session nor a table.
+    ``measures_one_ways`` says that the answers hold a noisy one-way table of every column, which a report can then
+    publish with error bars. ``fit`` may be called once; the fitted object keeps neither the session nor a table.
     """
 
     name: ClassVar[str]
