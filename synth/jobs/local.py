@@ -102,7 +102,8 @@ class LocalEngine:
         for run in self._store.queue.active():
             if self._is_lost(run):
                 self._close_lost(run)
-        while (run_to_start := self._next()) is not None:
+        # Looked up first, since taking a run locks the store and this is asked every second.
+        while self._store.queue.waiting() and (run_to_start := self._next()) is not None:
             self._start(run_to_start)
 
     def recover(self) -> None:

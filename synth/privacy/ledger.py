@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from importlib.metadata import version
-from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from synth.errors import LedgerError, PrivacyError
+from synth.errors import LedgerError
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.chain import LedgerHead
+from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
 from synth.store import Account, Charge, ChargeState, EventKind, RunState, Store, now
 
@@ -67,12 +66,12 @@ class Ledger:
         cost = Cost.of_budget(budget.epsilon, budget.delta)
         with self._store.writing() as connection:
             account, charges = self._locked(connection, account_id)
-            _check_open(account)
-            _check_neighbours(account, budget)
-            before = Cost.of_charges(_latest(charges))
+            require_open(account)
+            require_same_neighbours(account, budget)
+            before = Cost.of_charges(latest_rows(charges))
             if stays_within_cap(account, before + cost):
                 return self._append(
-                    connection, account, charges, _reservation(account, run_id, budget, cost, purpose=purpose, who=who)
+                    connection, account, charges, reservation(account, run_id, budget, cost, purpose=purpose, who=who)
                 )
         # Worked out after the transaction: saying what would fit takes longer than others should wait.
         raise over_cap_error(account, before, budget)
@@ -91,6 +90,28 @@ class Ledger:
         """Record that a spent charge led to a release."""
         return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
 
+    def enter_certificate(self, account_id: str, budget: PrivacyBudget, *, certificate_id: str, who: str) -> Charge:
+        """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
+
+        Raises
+        ------
+        LedgerError
+            If the certificate is in the ledger already, or the chain is broken.
+        """
+        cost = Cost.of_budget(budget.epsilon, budget.delta)
+        with self._store.writing() as connection:
+            account, charges = self._locked(connection, account_id)
+            require_same_neighbours(account, budget)
+            if any(charge.certificate_id == certificate_id for charge in charges):
+                raise LedgerError("This certificate is in the ledger already. Enter only those that are missing.")
+            purpose = "entered from its certificate"
+            charge = reservation(account, certificate_id, budget, cost, purpose=purpose, who=who)
+            for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
+                known = certificate_id if state is ChargeState.RELEASED else None
+                charge = self._append(connection, account, charges, replace(charge, state=state, certificate_id=known))
+                charges = (*charges, charge)
+        return charge
+
     def free(self, charge: Charge) -> Charge:
         """Give back a reservation that never became spent.
 
@@ -105,7 +126,7 @@ class Ledger:
         """End the charge of a run that stopped: a spent one stays spent, one that never was is freed."""
         with self._store.writing() as connection:
             account, charges = self._locked(connection, charge.account_id)
-            latest = _find(account, charges, charge.charge_id)
+            latest = charge_in(account, charges, charge.charge_id)
             end = {ChargeState.RESERVED: ChargeState.FREED, ChargeState.SPENT: ChargeState.FAILED_SPENT}
             if latest.state not in end:
                 return latest
@@ -143,11 +164,11 @@ class Ledger:
 
     def current(self, account_id: str) -> tuple[Charge, ...]:
         """Return the latest row of each charge of an account, oldest charge first."""
-        return _latest(self.rows(account_id))
+        return latest_rows(self.rows(account_id))
 
     def charges_of(self, run_id: str) -> tuple[Charge, ...]:
         """Return the latest row of each charge of a run."""
-        return _latest(self._store.charges.of_run(run_id))
+        return latest_rows(self._store.charges.of_run(run_id))
 
     def spent(self, account_id: str, *, delta: float | None = None) -> Spent:
         """Return what an account has spent.
@@ -160,14 +181,14 @@ class Ledger:
         """
         with self._store.reading() as connection:
             account = self._store.accounts.read(connection, account_id)
-            charges = _latest(self._store.charges.of_account(connection, account_id))
+            charges = latest_rows(self._store.charges.of_account(connection, account_id))
         return Spent.of(account, charges, delta=delta)
 
     def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
         """Return what the account will have spent once this budget is charged as well; nothing is written."""
         with self._store.reading() as connection:
             account = self._store.accounts.read(connection, account_id)
-            charges = _latest(self._store.charges.of_account(connection, account_id))
+            charges = latest_rows(self._store.charges.of_account(connection, account_id))
         return Spent.of(account, charges, extra=budget)
 
     def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
@@ -230,8 +251,8 @@ class Ledger:
         with self._store.writing() as connection:
             account, charges = self._locked(connection, charge.account_id)
             if must_be_open:
-                _check_open(account)
-            latest = _find(account, charges, charge.charge_id)
+                require_open(account)
+            latest = charge_in(account, charges, charge.charge_id)
             if state not in chain.SUCCESSORS[latest.state]:
                 raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
             return self._append(
@@ -242,56 +263,3 @@ class Ledger:
         row = chain.link(replace(charge, time=now()), chain.head_of(account, charges))
         self._store.charges.append(connection, row)
         return row
-
-
-def _latest(charges: Sequence[Charge]) -> tuple[Charge, ...]:
-    return tuple({charge.charge_id: charge for charge in charges}.values())
-
-
-def _find(account: Account, charges: Sequence[Charge], charge_id: str) -> Charge:
-    for charge in reversed(charges):
-        if charge.charge_id == charge_id:
-            return charge
-    raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
-
-
-def _check_open(account: Account) -> None:
-    if account.frozen:
-        raise LedgerError(
-            f"The account '{account.name}' is frozen, because its ledger may be older than what was released. "
-            "An administrator has to enter the later certificates first."
-        )
-
-
-def _check_neighbours(account: Account, budget: PrivacyBudget) -> None:
-    if account.neighbours is None:
-        raise PrivacyError(f"Nobody has said yet whom the account '{account.name}' protects. Describe its table first.")
-    if budget.neighbours is not account.neighbours:
-        raise PrivacyError(
-            f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
-            f"{budget.neighbours.value}. The two cannot be added: use another account."
-        )
-
-
-def _reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost, *, purpose: str, who: str) -> Charge:
-    return Charge(
-        account_id=account.id,
-        position=0,
-        charge_id=str(uuid4()),
-        run_id=run_id,
-        state=ChargeState.RESERVED,
-        purpose=purpose,
-        who=who,
-        neighbours=budget.neighbours,
-        epsilon=float(budget.epsilon),
-        delta=float(budget.delta),
-        mu_squared_units=cost.mu_squared_units,
-        slack_units=cost.slack_units,
-        coordinates=cost.coordinates,
-        additive_delta_units=cost.additive_delta_units,
-        accountant=f"mu^2, autodp {version('autodp')}",
-        certificate_id=None,
-        time=now(),
-        previous="",
-        digest="",
-    )

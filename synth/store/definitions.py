@@ -130,7 +130,7 @@ RELEASES = Table(
 EVENTS = Table(
     "events",
     METADATA,
-    Column("id", IDENTITY, primary_key=True),
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     Column("kind", String(20), nullable=False, index=True),
     Column("account_id", IDENTITY, index=True),
     Column("run_id", IDENTITY),

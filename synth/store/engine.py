@@ -123,11 +123,10 @@ class Transactions:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees one consistent state and changes nothing."""
-        with (
-            _plain_words(),
-            self._engine.connect().execution_options(**{READING: True}) as connection,
-            connection.begin(),
-        ):
+        options: dict[str, Any] = {READING: True}
+        if self._engine.dialect.name == "postgresql":
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with _plain_words(), self._engine.connect().execution_options(**options) as connection, connection.begin():
             yield connection
 
     def close(self) -> None:

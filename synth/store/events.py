@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
-from uuid import uuid4
 
 from sqlalchemy import RowMapping, Select, insert, select
 
 from synth.store.definitions import EVENTS
 from synth.store.engine import Transactions
 from synth.store.moments import now
-from synth.store.rows import row_values
 
 __all__ = ["Event", "EventKind", "Events"]
 
@@ -34,9 +32,12 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened. ``detail`` holds names, settings and code locations, never a value from rows."""
+    """One thing that happened, numbered in order.
 
-    id: str
+    ``detail`` holds names, settings and code locations, never a value from rows.
+    """
+
+    id: int
     kind: EventKind
     account_id: str | None
     run_id: str | None
@@ -63,37 +64,34 @@ class Events:
         detail: Mapping[str, str] | None = None,
     ) -> Event:
         """Append one event."""
-        event = Event(
-            id=str(uuid4()),
-            kind=kind,
-            account_id=account_id,
-            run_id=run_id,
-            table_id=table_id,
-            who=who,
-            detail=dict(detail or {}),
-            time=now(),
-        )
-        values = row_values(event)
-        values["detail"] = json.dumps(dict(event.detail), sort_keys=True)
+        values: dict[str, Any] = {
+            "kind": kind.value,
+            "account_id": account_id,
+            "run_id": run_id,
+            "table_id": table_id,
+            "who": who,
+            "detail": json.dumps(dict(detail or {}), sort_keys=True),
+            "time": now(),
+        }
         with self._transactions.writing() as connection:
-            connection.execute(insert(EVENTS).values(**values))
-        return event
+            number = connection.execute(insert(EVENTS).values(**values).returning(EVENTS.c.id)).scalar_one()
+        return _event({"id": number, **values})
 
     def of_account(self, account_id: str, kind: EventKind | None = None) -> tuple[Event, ...]:
         """Return the account's events, oldest first."""
-        query = select(EVENTS).where(EVENTS.c.account_id == account_id).order_by(EVENTS.c.time)
+        query = select(EVENTS).where(EVENTS.c.account_id == account_id).order_by(EVENTS.c.id)
         return self._all(query if kind is None else query.where(EVENTS.c.kind == kind.value))
 
     def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
         """Return every event of one kind, oldest first."""
-        return self._all(select(EVENTS).where(EVENTS.c.kind == kind.value).order_by(EVENTS.c.time))
+        return self._all(select(EVENTS).where(EVENTS.c.kind == kind.value).order_by(EVENTS.c.id))
 
     def _all(self, query: Select[Any]) -> tuple[Event, ...]:
         with self._transactions.reading() as connection:
             return tuple(_event(row) for row in connection.execute(query).mappings())
 
 
-def _event(row: RowMapping) -> Event:
+def _event(row: RowMapping | dict[str, Any]) -> Event:
     values = dict(row)
     values["kind"] = EventKind(values["kind"])
     values["detail"] = json.loads(values["detail"])

@@ -204,6 +204,8 @@ def test_files_are_private_and_named_by_number(vault: Vault, store: Store, accou
     directory = store.settings.home / "vault"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {path.name for path in directory.iterdir()} == {f"{table_id}.table", f"{table_id}.header"}
+    vault.open(table_id).close()
+    assert {path.suffix for path in directory.iterdir()} == {".table", ".header", ".mark"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
 
 
@@ -430,6 +432,74 @@ def test_a_ledger_that_went_another_way_is_noticed(vault: Vault, store: Store, a
         vault.open(table_id)
 
 
+def test_the_mark_outlives_the_tables(vault: Vault, store: Store, account: Account) -> None:
+    """Tables are deleted after their run; what was spent on their people still cannot be un-spent."""
+    first = put(vault, account)
+    spend(store, account)
+    vault.open(first).close()
+    vault.delete(first)
+    un_spend(store, account, keep=0)
+    with pytest.raises(LedgerError, match="older than what was already spent"):
+        vault.open(put(vault, account))
+
+
+def test_an_altered_mark_is_noticed(vault: Vault, store: Store, account: Account) -> None:
+    table_id = put(vault, account)
+    vault.open(table_id).close()
+    mark = store.settings.home / "vault" / f"{account.id}.mark"
+    mark.write_bytes(flip_last_bit(mark.read_bytes()))
+    with pytest.raises(LedgerError, match="was altered"):
+        vault.open(table_id)
+
+
+def test_a_restored_ledger_is_completed_and_accepted(vault: Vault, store: Store, account: Account) -> None:
+    table_id = put(vault, account)
+    ledger = Ledger(store)
+    for certificate in ("first", "second"):
+        charge = ledger.spend(ledger.reserve(account.id, "run", BUDGET, purpose="run"))
+        vault.open(table_id).close()
+        ledger.release(charge, certificate)
+    complete = ledger.spent(account.id)
+    un_spend(store, account, keep=3)
+    with pytest.raises(LedgerError):
+        vault.open(table_id)
+
+    ledger.enter_certificate(account.id, BUDGET, certificate_id="second", who="admin")
+    with pytest.raises(LedgerError, match="in the ledger already"):
+        ledger.enter_certificate(account.id, BUDGET, certificate_id="first", who="admin")
+    vault.accept_ledger(account.id, who="admin")
+    assert vault.open(table_id).read() == b"a\n1\n"
+    assert ledger.spent(account.id) == complete
+    assert not store.accounts[account.id].frozen
+    (event,) = store.events.of_account(account.id, EventKind.THAWED)
+    assert event.who == "admin"
+
+
+def test_a_broken_chain_cannot_be_accepted(vault: Vault, store: Store, account: Account) -> None:
+    spend(store, account)
+    with store.writing() as connection:
+        drop_triggers(connection)
+        connection.execute(text("UPDATE charges SET mu_squared_units = 0"))
+    with pytest.raises(LedgerError, match="altered at row 1"):
+        vault.accept_ledger(account.id, who="admin")
+
+
+def test_a_table_deleted_while_it_is_opened_stays_deleted(
+    vault: Vault, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table_id = put(vault, account)
+    check = Vault.check_ledger
+
+    def meanwhile(self: Vault, account_id: str) -> None:
+        check(self, account_id)
+        vault.delete(table_id)
+
+    monkeypatch.setattr(Vault, "check_ledger", meanwhile)
+    with pytest.raises(TableError, match="missing from disk"):
+        vault.open(table_id)
+    assert not any(path.exists() for path in files(store, table_id))
+
+
 def test_other_accounts_stay_open(vault: Vault, store: Store, account: Account) -> None:
     other = store.accounts.ensure("others", Neighbours.REPLACE, PrivacyUnit())[0]
     mine, theirs = put(vault, account), put(vault, other, b"b\n2\n")
@@ -444,7 +514,7 @@ def test_a_header_carries_the_count_and_head_and_shows_neither(vault: Vault, sto
     spend(store, account)
     vault.open(table_id).close()
     head = Ledger(store).head(account.id)
-    header = vault._read_header(table_id)
+    header = vault._headers.read(table_id)
     assert (header.count, header.digest) == (head.count, head.digest) == (2, head.digest)
     sealed = files(store, table_id)[1].read_bytes()
     with pytest.raises((UnicodeDecodeError, json.JSONDecodeError)):

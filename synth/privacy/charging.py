@@ -1,0 +1,72 @@
+"""What one charge is and what it has to meet: the pure half of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from uuid import uuid4
+
+from synth.errors import LedgerError, PrivacyError
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.spending import Cost
+from synth.store import Account, Charge, ChargeState, now
+
+__all__ = ["charge_in", "latest_rows", "require_open", "require_same_neighbours", "reservation"]
+
+
+def latest_rows(charges: Sequence[Charge]) -> tuple[Charge, ...]:
+    """Return the latest row of each charge, oldest charge first."""
+    return tuple({charge.charge_id: charge for charge in charges}.values())
+
+
+def charge_in(account: Account, charges: Sequence[Charge], charge_id: str) -> Charge:
+    """Return the latest row of one charge."""
+    for charge in reversed(charges):
+        if charge.charge_id == charge_id:
+            return charge
+    raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
+
+
+def require_open(account: Account) -> None:
+    """Refuse a frozen account."""
+    if account.frozen:
+        raise LedgerError(
+            f"The account '{account.name}' is frozen, because its ledger may be older than what was released. "
+            "An administrator has to enter the later certificates first."
+        )
+
+
+def require_same_neighbours(account: Account, budget: PrivacyBudget) -> None:
+    """Refuse a budget of another neighbouring relation: the two cannot be added."""
+    if account.neighbours is None:
+        raise PrivacyError(f"Nobody has said yet whom the account '{account.name}' protects. Describe its table first.")
+    if budget.neighbours is not account.neighbours:
+        raise PrivacyError(
+            f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
+            f"{budget.neighbours.value}. The two cannot be added: use another account."
+        )
+
+
+def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost, *, purpose: str, who: str) -> Charge:
+    """Return the first row of a charge, not yet placed in the chain."""
+    return Charge(
+        account_id=account.id,
+        position=0,
+        charge_id=str(uuid4()),
+        run_id=run_id,
+        state=ChargeState.RESERVED,
+        purpose=purpose,
+        who=who,
+        neighbours=budget.neighbours,
+        epsilon=float(budget.epsilon),
+        delta=float(budget.delta),
+        mu_squared_units=cost.mu_squared_units,
+        slack_units=cost.slack_units,
+        coordinates=cost.coordinates,
+        additive_delta_units=cost.additive_delta_units,
+        accountant=f"mu^2, autodp {version('autodp')}",
+        certificate_id=None,
+        time=now(),
+        previous="",
+        digest="",
+    )
