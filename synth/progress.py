@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from synth.errors import RunCancelledError
+from synth.errors import ConfigError, RunCancelledError
 
 __all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress"]
 
@@ -120,8 +120,11 @@ class StoredProgress:
 
     def _write(self) -> None:
         self._written = self._clock()
-        goes_on = self._sink.note_progress(
-            self._run_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
-        )
+        try:
+            goes_on = self._sink.note_progress(
+                self._run_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
+            )
+        except ConfigError:
+            return  # a database that is away for a moment is no reason to lose a run that was paid for
         if not goes_on:
             raise RunCancelledError("The run was cancelled.")

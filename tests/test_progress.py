@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from synth.errors import RunCancelledError
+from synth.errors import ConfigError, RunCancelledError
 from synth.progress import MAXIMUM_LOSSES, NullProgress, Progress, StoredProgress
 
 
@@ -57,6 +57,16 @@ def test_a_cancelled_run_stops_at_the_next_write() -> None:
     clock.seconds = 1.0
     with pytest.raises(RunCancelledError):
         progress.check_cancelled()
+
+
+def test_a_database_that_is_away_stops_no_run() -> None:
+    class Away:
+        def note_progress(self, run_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
+            raise ConfigError("The database cannot be reached.")
+
+    progress = StoredProgress(Away(), "run")
+    progress.phase("Fitting")
+    progress.step(1, 2)
 
 
 @pytest.mark.parametrize("losses", [3, MAXIMUM_LOSSES - 1, MAXIMUM_LOSSES, 10_000])
