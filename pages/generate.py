@@ -16,18 +16,20 @@ through_the_application()
 st.title("Generate rows")
 held = draft()
 
-if held["run_id"] is not None:
+if held["run_id"] is not None and not st.session_state.get("another-run"):
     follow_run(held["run_id"])
     st.divider()
-    st.subheader("Another run")
+    if st.button("Prepare another run", key="another", help="Every run is charged to the same people."):
+        st.session_state["another-run"] = True
+        st.rerun()
+else:
+    require("table")
+    require("description")
+    generator_cards()
+    options_form()
+    output_form()
+    confirm_and_start()
 
-require("table")
-require("description")
-
-generator_cards()
-options_form()
-output_form()
-confirm_and_start()
-
-st.subheader("Runs")
-list_runs(application().runs(held["account"]))
+if held["account"]:
+    st.subheader("Runs")
+    list_runs(application().runs(held["account"]))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from pages.components.entrance import through_the_application
-from pages.components.evidence import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
 from pages.components.guards import guard, require
+from pages.components.report import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
 from pages.components.session import application, draft, go
 
 through_the_application()
-
 
 st.title("Read the report")
 require("run")
@@ -18,17 +19,19 @@ require("report")
 run_id = draft()["run_id"]
 
 run, report = application().run(run_id), application().report(run_id)
-names = ["At a glance", "Columns and pairs", "Accuracy you can expect", "Owner only"]
-glance, pairs, accuracy, owner = st.tabs(names)
-# Each tab has its own guard: the failure of one never hides the others.
-with glance, guard():
-    at_a_glance(run, report)
-with pairs, guard():
-    columns_and_pairs(report)
-with accuracy, guard():
-    expected_accuracy(report)
-with owner, guard():
-    owner_only(run_id)
+contents = {
+    "● At a glance": partial(at_a_glance, run, report),
+    "● Columns and pairs": partial(columns_and_pairs, report),
+    "● Accuracy you can expect": partial(expected_accuracy, run_id, report),
+    "○ Owner only": partial(owner_only, run_id),
+}
+# Only the open tab is drawn: exact numbers are looked at, and the look recorded, when their tab is opened.
+tabs = st.tabs(list(contents), on_change="rerun", key="report-tab")
+for tab, content in zip(tabs, contents.values(), strict=True):
+    # Each tab has its own guard: the failure of one never hides the others.
+    if tab.open:
+        with tab, guard():
+            content()
 
 st.divider()
 if st.button("Continue to 6 Release", type="primary", key="continue-release"):

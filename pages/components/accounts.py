@@ -53,8 +53,8 @@ def charges_table(rows: list[LedgerRow]) -> None:
             "certificate": [(row.certificate_id or "")[:8] for row in rows],
         }
     )
-    st.subheader("Charges")
-    show_table(frame, alt="Every charge of the ledger", key="charges")
+    st.subheader("Entries")
+    show_table(frame, alt="Every entry of the ledger", key="charges")
     table, text = st.columns([1, 4])
     whole = pd.DataFrame([dataclasses.asdict(row) for row in rows])
     table.download_button(

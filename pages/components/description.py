@@ -132,14 +132,14 @@ def _column_config() -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
     return {
-        "name": text("Name", width=96),
-        "role": choice("Role", options=list(ROLES), required=True, width=120),
-        "low": text("Lowest", width=88, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=90, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=68, help="Precision of a number, or day, month, year"),
-        "categories": text("Categories", width=148),
-        "missing": tick("Missing", width=88, help="Cells may be empty"),
-        "other": tick("Other", width=76, help="Undeclared values become 'other'"),
-        "special": text("Special", width=80, help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=80),
+        "name": text("Name", width=88),
+        "role": choice("Role", options=list(ROLES), required=True, width=116),
+        "low": text("Lowest", width=80, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=84, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=62, help="Precision of a number, or day, month, year"),
+        "categories": text("Categories", width=124),
+        "missing": tick("Empty", width=72, help="Cells may be missing"),
+        "other": tick("Other", width=70, help="Undeclared values become 'other'"),
+        "special": text("Special", width=78, help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=74),
     }

@@ -85,17 +85,18 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
     shown = cells[:MAXIMUM_POINTS]
     made = go.Figure(
         go.Bar(
-            x=[cell.range95 for cell in shown],
+            x=[min(100.0, 100 * cell.distance) for cell in shown],
             y=[html.escape(cell.columns[0]) for cell in shown],
             orientation="h",
             marker_color=_ACCENT,
-            text=[f"±{count(cell.range95)}" for cell in shown],
+            text=[f"±{count(cell.range95)} rows, {_moved(cell)}" for cell in shown],
             textposition="outside",
+            cliponaxis=False,
         )
     )
-    made.update_xaxes(title="a count is off by at most (rows, 95 %)", rangemode="tozero")
+    made.update_xaxes(title="rows of 100 that noise moves to another value", rangemode="tozero")
     made.update_yaxes(autorange="reversed", type="category")
-    made.update_layout(height=120 + 26 * len(shown), margin={"l": 10, "r": 60, "t": 10, "b": 10}, bargap=0.4)
+    made.update_layout(height=120 + 26 * len(shown), margin={"l": 10, "r": 150, "t": 10, "b": 10}, bargap=0.4)
     show_plot(made, title="Expected error of the counts of each column", twin=twin, key="forecast-columns")
 
 
@@ -119,9 +120,11 @@ def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame
             "table": [" \N{MULTIPLICATION SIGN} ".join(cell.columns) for cell in cells],
             "counts": [cell.cells for cell in cells],
             "± rows (95 %)": [round(cell.range95, 1) for cell in cells],
-            "rows that noise moves": [
-                f"{100 * cell.distance:.1f} %" if cell.usable else "no usable signal" for cell in cells
-            ],
+            "rows that noise moves": [_moved(cell) for cell in cells],
             "how": [_BASES[cell.basis] for cell in cells],
         }
     )
+
+
+def _moved(cell: CellForecast) -> str:
+    return f"{100 * cell.distance:.1f} %" if cell.usable else "no usable signal"

@@ -22,11 +22,12 @@ def header() -> None:
     line = "No table yet · Single-user mode"
     if table is not None:
         line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        note(line, st.container(width="content"))
+        if draft()["demonstration"]:
+            line += ". Simulated data: no real person is in this table."
+    left, right = st.columns([5, 3], vertical_alignment="top")
+    note(line, left)
+    with right.container(horizontal=True, horizontal_alignment="right"):
         legend(st.container(width="content"))
-    if table is not None and draft()["demonstration"]:
-        note("Simulated data: no real person is in this table.")
 
 
 def footer() -> None:

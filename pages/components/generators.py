@@ -33,14 +33,10 @@ def generator_cards() -> None:
             st.markdown(f"**Loses where:** {card.loses_where}")
             note(card.reference)
             chosen = card.name == held["generator"]
-            st.button(
-                "Chosen" if chosen else "Choose",
-                key=f"choose-{card.name}",
-                disabled=chosen,
-                type="primary" if chosen else "secondary",
-                on_click=_choose,
-                args=(card.name,),
-            )
+            if chosen:
+                st.badge("chosen", color="primary")
+            else:
+                st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,))
 
 
 def options_form() -> None:

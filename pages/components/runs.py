@@ -59,6 +59,7 @@ def _confirm(config: RunConfig, remaining: float | None) -> None:
     yes, no = st.columns(2)
     if yes.button(f"Spend {amount(config.epsilon)} and generate", type="primary", key="confirm-spend"):
         _dismiss()
+        st.session_state.pop("another-run", None)
         held = draft()
         held["run_id"] = application().start(config, table_id=held["table_id"], test_table_id=held["test_table_id"])
         st.rerun()
@@ -85,7 +86,8 @@ def _moving(run_id: str) -> None:
     _title(run)
     share = run.step / run.of if run.of else 0.0
     words = "Waiting for a free place" if run.state == "queued" else _phase(run)
-    st.progress(min(max(share, 0.0), 1.0), text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}")
+    text = f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{_time_left(run)}"
+    st.progress(min(max(share, 0.0), 1.0), text=text)
     _losses(run)
     note("You can close this page. The run continues; find it under Generate → Runs.")
     free = run.state == "queued"
@@ -130,6 +132,7 @@ def list_runs(runs: list[RunView]) -> None:
     chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
     if button.button("Open this run", key="open-run"):
         draft()["run_id"] = chosen
+        st.session_state.pop("another-run", None)
         st.rerun()
 
 
@@ -161,6 +164,18 @@ def _losses(run: RunView) -> None:
     made.update_layout(height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="step", yaxis_title="loss")
     twin = pd.DataFrame({"step": steps, "loss": losses})
     show_plot(made, title="Fit to the noisy measurements: the loss reads no row", twin=twin, key="losses")
+
+
+def _time_left(run: RunView) -> str:
+    """Guess the time left in this phase from the pace since the page first saw it."""
+    seen = st.session_state.get("pace")
+    if seen is None or seen[:2] != [run.run_id, run.phase]:
+        st.session_state["pace"] = [run.run_id, run.phase, run.elapsed_seconds, run.step]
+        return ""
+    seconds, steps = run.elapsed_seconds - seen[2], run.step - seen[3]
+    if seconds < 2 or steps < 1:
+        return ""
+    return f" · about {_clock(round(seconds * (run.of - run.step) / steps))} left in this phase"
 
 
 def _clock(seconds: int) -> str:

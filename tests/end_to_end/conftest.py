@@ -11,30 +11,17 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from serving import ROOT, Server
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 MISSING = "no Chromium found: install it with 'apt-get install -y chromium' or 'python -m playwright install chromium'"
-
-
-@dataclass(frozen=True)
-class Server:
-    """Where the application runs, and the three places where nothing of a table may be found in clear."""
-
-    address: str
-    home: Path
-    temporary: Path
-    log: Path
-    pid: int
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
 
+TABS = ("● At a glance", "● Columns and pairs", "● Accuracy you can expect", "○ Owner only")
+
 
 def test_spending_asks_again_and_says_what_it_costs() -> None:
     app = go(described(), "generate")
@@ -69,23 +71,36 @@ def test_a_run_is_followed_and_found_again() -> None:
 
 def test_the_report_badges_every_number(finished: AppTest) -> None:
     app = go(finished, "report")
-    assert not errors(app)
-    assert [tab.label for tab in app.tabs][:4] == [
-        "At a glance",
-        "Columns and pairs",
-        "Accuracy you can expect",
-        "Owner only",
-    ]
-    badges = [text for text in (str(part.value) for part in app.markdown) if "-badge[" in text]
-    assert len(badges) >= len(app.metric)
+    for tab in TABS:
+        app.session_state["report-tab"] = tab
+        app.run()
+        assert not errors(app)
+        badges = [text for text in (str(part.value) for part in app.markdown) if "-badge[" in text]
+        # One more: the legend in the header.
+        assert len(badges) >= (len(app.metric) + 1 if "Accuracy" not in tab else 2), tab
     assert OWNER_ONLY_NOTE in texts(app)
+
+
+def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    app = go(finished, "report")
+    assert OWNER_ONLY_NOTE not in texts(app)
+    assert application().account("survey").notes == ()
+    app.session_state["report-tab"] = TABS[-1]
+    app.run()
+    assert OWNER_ONLY_NOTE in texts(app)
+    assert "chosen after looking at private rows" in " ".join(application().account("survey").notes)
 
 
 def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:
     plots = []
-    for page in ("budget", "generate", "report"):
-        app = go(finished, page)
-        plots += app.get("plotly_chart")
+    for page in ("budget", "generate"):
+        plots += go(finished, page).get("plotly_chart")
+    app = go(finished, "report")
+    for tab in TABS:
+        app.session_state["report-tab"] = tab
+        plots += app.run().get("plotly_chart")
     assert len(plots) >= 3
     for plot in plots:
         for trace in json.loads(plot.proto.spec)["data"]:
@@ -157,7 +172,8 @@ def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
 def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     app = go(finished, "ledger")
     frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
-    assert list(frame["epsilon"]) == ["1.00"]
+    assert list(frame["state"]) == ["reserved", "spent"]
+    assert set(frame["epsilon"]) == {"1.00"}
     assert "The chain of entries is whole" in texts(app)
     app.selectbox(key="limit-account").set_value("survey")
     app.number_input(key="limit-epsilon").set_value(1.5)

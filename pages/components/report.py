@@ -1,0 +1,135 @@
+"""The tabs of the report: what may be published, what can be expected, and what is for the owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.components.badges import OWNER_ONLY_NOTE, badge
+from pages.components.charts import draw, show_table
+from pages.components.evidence import cards, number_card, read_evidence, section_of, value_text
+from pages.components.forecast import forecast_panel
+from pages.components.notes import note
+from pages.components.session import application
+from pages.components.words import amount, plain
+from synth.reports import Evidence
+from synth.services.views import RunView
+
+__all__ = ["at_a_glance", "columns_and_pairs", "expected_accuracy", "owner_only"]
+
+_WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
+_GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
+_TRUST = "columns.trust"
+_DISTANCE = ".distance"
+
+
+def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
+    """Say what was made and at what promise, and show the overview of the report."""
+    facts = (
+        ("Epsilon", amount(run.epsilon), "For everything in this report that may be published."),
+        ("Delta", f"{run.delta:g}", "The chance that the promise fails outright."),
+        ("Generator", run.generator, "Learned from noisy answers alone."),
+    )
+    for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):
+        with place.container(border=True, height="stretch"):
+            st.metric(title, value)
+            badge("safe")
+            note(meaning)
+    cards([entry for entry in read_evidence(report) if section_of(entry) == "overview"], key="glance")
+
+
+def columns_and_pairs(report: Mapping[str, Any]) -> None:
+    """Show synthetic tables beside measured ones: every column, then several columns together."""
+    entries = read_evidence(report)
+    _each_column([entry for entry in entries if entry.id.startswith("columns.") and entry.id.endswith(_DISTANCE)])
+    st.subheader("Columns together")
+    _marginals([entry for entry in entries if section_of(entry) == "marginals"], key="ways")
+
+
+def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
+    """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
+    known = {"overview", "columns", "marginals"}
+    entries = read_evidence(report)
+    cards([e for e in entries if e.id == _TRUST or section_of(e) not in known], key="accuracy")
+    badge("safe")
+    forecast_panel(application().plan(application().config_of(run_id)).forecast)
+
+
+def owner_only(run_id: str) -> None:
+    """Show what was computed on the private rows; asking for it is entered in the ledger of these people."""
+    document = application().owner_report(run_id)
+    if document is None:
+        st.info("No owner-only report: the rows were deleted before it could be built.")
+        return
+    st.warning(OWNER_ONLY_NOTE)
+    entries = read_evidence(document)
+    marginals = [entry for entry in entries if section_of(entry) == "marginals"]
+    _marginals(marginals, key="owner-ways")
+    cards([entry for entry in entries if entry not in marginals], key="owner")
+
+
+def _each_column(entries: Sequence[Evidence]) -> None:
+    st.subheader("Single columns")
+    if not entries:
+        st.info("No single column was measured in this run, so none can be compared in public.")
+        return
+    names = [entry.id.removeprefix("columns.").removesuffix(_DISTANCE) for entry in entries]
+    ordered = sorted(zip(names, entries, strict=True), key=lambda pair: -_value(pair[1]))
+    badge(entries[0].kind)
+    frame = pd.DataFrame(
+        {
+            "column": [name for name, _ in ordered],
+            "share of rows to move (total variation)": [value_text(entry) for _, entry in ordered],
+            "range caused by privacy noise (95 %)": [f"± {entry.error or 0:.3g}" for _, entry in ordered],
+        }
+    )
+    show_table(frame, alt="Distance of every column", key="column-distances")
+    chosen = st.selectbox("Look at one column", [name for name, _ in ordered], key="look-at-column")
+    with st.container(border=True):
+        entry = dict(ordered)[chosen]
+        number_card(entry)
+        for place, figure in enumerate(entry.figures):
+            draw(figure, key=f"column-{chosen}-{place}")
+
+
+def _marginals(entries: Sequence[Evidence], *, key: str) -> None:
+    """Show tables of a chosen number of columns, always beside the independent control and the floor."""
+    if not entries:
+        st.info("Nothing about columns together was computed.")
+        return
+    left, right = st.columns(2)
+    with left:
+        ways = sorted({entry.id.split(".")[1] for entry in entries})
+        way = _choice("Columns together", {way: _WAYS.get(way, way) for way in ways}, key=f"{key}-alpha")
+    of_way = {entry.id.split(".", 2)[2]: entry for entry in entries if entry.id.split(".")[1] == way}
+    with right:
+        grains = {
+            grain: words
+            for grain, words in _GRAINS.items()
+            if any(name.startswith("coarse_") == bool(grain) for name in of_way)
+        }
+        grain = _choice("Values", grains, key=f"{key}-grain")
+    shown = {
+        name.removeprefix("coarse_"): entry
+        for name, entry in of_way.items()
+        if name.startswith("coarse_") == bool(grain) or name == "map"
+    }
+    compared = shown.pop("evaluated", None)
+    shown.pop("of", None)
+    if all(entry.value is None and name != "map" for name, entry in shown.items()):
+        st.info(plain(compared.sentence) if compared is not None else "Nothing was compared.")
+        return
+    cards(list(shown.values()), key=f"{key}-{way}-{grain}")
+
+
+def _choice(label: str, options: Mapping[str, str], *, key: str) -> str:
+    names = list(options)
+    chosen = st.segmented_control(label, names, default=names[0], format_func=options.get, key=key)
+    return str(chosen) if chosen in options else names[0]
+
+
+def _value(entry: Evidence) -> float:
+    return float(entry.value) if isinstance(entry.value, int | float) else 0.0

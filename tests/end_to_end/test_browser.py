@@ -1,0 +1,159 @@
+"""The whole flow in a real browser against a real server: a real file in, a real bundle out, and it verifies."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import ROOT, Server
+from walking import CODEBOOK, Walker, small_table
+
+pytestmark = pytest.mark.browser
+
+
+def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, target: Path) -> Path:
+    """Walk from Start to a downloaded bundle."""
+    page = walker.page
+    walker.open()
+    walker.press("Start with your own table")
+    walker.see("Upload a table")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", account)
+    walker.upload(1, codebook)
+    page.get_by_text("The description has been filled in from the file.").wait_for()
+    walker.upload(0, table)
+    page.get_by_text("Stored, encrypted.").wait_for()
+    walker.press("Continue to 2 Describe")
+    walker.see("Describe the table")
+    walker.press("Continue to 3 Budget")
+    walker.see("Choose a privacy budget")
+    walker.press("Continue to 4 Generate")
+    walker.see("Generate rows")
+    walker.press("Spend 2.00 and generate")
+    page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
+    page.get_by_role("button", name="Continue to 5 Report").wait_for(timeout=180_000)
+    walker.press("Continue to 5 Report")
+    walker.see("Read the report")
+    for tab in ("Columns and pairs", "Accuracy you can expect", "Owner only"):
+        page.get_by_role("tab", name=tab).click()
+        walker.settle()
+    page.get_by_text("These numbers were read directly from the private rows.").first.wait_for()
+    walker.press("Continue to 6 Release")
+    walker.see("Release")
+    for position in range(3):
+        page.get_by_role("checkbox").nth(position).check(force=True)
+        walker.settle()
+    walker.fill("Your name, printed in the certificate", "A. Owner")
+    walker.press("Seal release")
+    button = page.get_by_role("button", name="Download the bundle (zip)")
+    button.wait_for()
+    with page.expect_download() as download:
+        button.click()
+    download.value.save_as(target)
+    return target
+
+
+def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:
+    table = small_table(tmp_path, "visits.csv")
+    codebook = tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="browser-survey"), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    bundle = walk_to_bundle(walker, table, codebook, "browser-survey", tmp_path / "bundle.zip")
+    assert "synthetic.csv" in zipfile.ZipFile(bundle).namelist()
+    verdict = subprocess.run(
+        [sys.executable, "-m", "synth", "verify", str(bundle)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+    # The same bundle through the third card of Start, in the same browser.
+    walker.visit("Start", "Turn a private table into rows you can share.")
+    walker.upload(0, bundle)
+    walker.page.get_by_text("This bundle is what its certificate says.").wait_for()
+
+    # A reload finds table and run again by the address.
+    walker.visit("5 Report", "Read the report")
+    walker.page.reload()
+    walker.see("Read the report")
+    assert "browser-survey" in walker.page.content() or "visits.csv" in walker.text()
+    walker.close()
+
+
+def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, browser: Any) -> None:
+    walker = Walker(browser, server.address)
+    for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
+        walker.open(path)
+        assert words in walker.text()
+        assert "No data leaves this machine. Usage statistics are off." in walker.text()
+    walker.close()
+
+
+def test_no_page_scrolls_sideways_at_1280(server: Server, browser: Any) -> None:
+    walker = Walker(browser, server.address, width=1280)
+    walker.open()
+    walker.press("Open the demo table")
+    walker.see("Upload a table")
+    for label, heading in (("2 Describe", "Describe the table"), ("Ledger", "Ledger"), ("Start", "Turn a private")):
+        walker.visit(label, heading)
+        wide = walker.page.evaluate(
+            "() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+            " return main.scrollWidth - main.clientWidth; }"
+        )
+        assert wide <= 0, label
+    walker.visit("2 Describe", "Describe the table")
+    hidden = walker.page.evaluate(
+        "() => { const box = document.querySelector('[data-testid=\"stDataFrame\"] .dvn-scroller');"
+        " return box ? box.scrollWidth - box.clientWidth : 0; }"
+    )
+    assert hidden <= 2
+    walker.close()
+
+
+def test_everything_has_a_name_for_a_screen_reader(server: Server, browser: Any) -> None:
+    walker = Walker(browser, server.address)
+    walker.open()
+    walker.press("Open the demo table")
+    walker.see("Upload a table")
+    walker.press("Continue to 2 Describe")
+    walker.see("Describe the table")
+    unnamed = walker.page.evaluate(
+        '() => [...document.querySelectorAll(\'[data-testid="stMain"] input, [data-testid="stMain"] button\')]'
+        ".filter(e => e.offsetParent && !e.closest('label') && !e.getAttribute('aria-label')"
+        " && !e.labels?.length && !e.innerText && !e.title).length"
+    )
+    assert unnamed == 0
+    walker.close()
+
+
+def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any, tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    walker = Walker(browser, server.address)
+    walker.open("upload")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", "memory")
+    before = psutil.Process(server.pid).memory_info().rss
+    big = tmp_path / "big.csv"
+    with big.open("w", encoding="utf-8") as file:
+        file.write("number,word\n")
+        file.writelines(f"{row},{'x' * 90}\n" for row in range(600_000))
+    walker.upload(0, big)
+    walker.page.get_by_text("Stored, encrypted.").wait_for(timeout=120_000)
+    walker.page.wait_for_timeout(3000)
+    after = psutil.Process(server.pid).memory_info().rss
+    assert after - before < 30 * 2**20, f"{(after - before) / 2**20:.0f} MiB stayed of {big.stat().st_size / 2**20:.0f}"
+    walker.close()
+
+
+def test_no_page_asks_anything_of_another_machine(server: Server, browser: Any) -> None:
+    walker = Walker(browser, server.address)
+    asked: list[str] = []
+    walker.page.on("request", lambda request: asked.append(request.url))
+    walker.open()
+    walker.visit("Ledger", "Ledger")
+    strangers = [url for url in asked if not re.match(r"(http|ws)://127\.0\.0\.1:|data:|blob:", url)]
+    assert strangers == []
+    walker.close()

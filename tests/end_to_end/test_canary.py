@@ -1,0 +1,108 @@
+"""A canary in a column of every type, from the upload to the bundle and through forced errors: it sings nowhere."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Server
+from test_browser import walk_to_bundle
+from walking import CODEBOOK, Walker, small_table
+
+pytestmark = pytest.mark.browser
+
+CANARIES = {
+    "person": "NHS-999-123-canary",
+    "age": "48151623.42",
+    "income": "86753090017",
+    "region": "Canarywharf-undeclared",
+    "visited": "1871-03-19",
+    "smoker": "maybecanary",
+    "remark": "free text with a canary7Q inside",
+}
+SONGS = [value.encode() for value in CANARIES.values()]
+
+
+def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_path: Path) -> None:
+    table = small_table(tmp_path, "canaries.csv", first=CANARIES)
+    codebook = tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="canary-survey"), encoding="utf-8")
+
+    broken = Walker(browser, server.address)
+    force_errors(broken, tmp_path)
+    walker = Walker(browser, server.address)
+    bundle = walk_to_bundle(walker, table, codebook, "canary-survey", tmp_path / "bundle.zip")
+    walker.visit("Ledger", "Ledger")
+
+    found = [
+        f"{place}: {song.decode()}" for place, body in everything(server, bundle) for song in SONGS if song in body
+    ]
+    for name, heard in (("walker", walker.received), ("broken", broken.received)):
+        together = b"\n".join(heard)
+        found += [f"frames of {name}: {song.decode()}" for song in SONGS if song in together]
+    assert found == []
+    walker.close()
+    broken.close()
+
+
+def force_errors(walker: Walker, folder: Path) -> None:
+    """Upload what cannot be read, with a canary at the place of every error."""
+    line = ",".join(f'"{value}"' for value in CANARIES.values())
+    header = ",".join(CANARIES)
+    broken = {
+        "ragged.csv": f"{header}\n{line}\n{line},{line}\n".encode(),
+        "latin.csv": f"{header}\n{line}é\n".encode("latin-1"),
+        "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n{line}\n'.encode(),
+        "nonsense.parquet": b"PAR1" + line.encode() + b"PAR1",
+        "cut.csv.gz": b"\x1f\x8b\x08\x00" + line.encode(),
+    }
+    walker.open("upload")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", "broken-files")
+    for name, content in broken.items():
+        path = folder / name
+        path.write_bytes(content)
+        walker.upload(0, path)
+        walker.page.get_by_test_id("stAlert").first.wait_for()
+        walker.settle()
+        assert "Stored" not in walker.text(), name
+
+
+def everything(server: Server, bundle: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield every byte outside the browser that the server wrote, by place; archives are opened."""
+    yield "server log", server.log.read_bytes()
+    for folder in (server.home, server.temporary):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                yield str(path.relative_to(folder)), path.read_bytes()
+                if path.suffix == ".zip":
+                    yield from opened(path)
+    yield from opened(bundle)
+    database = server.home / "hermitage.sqlite"
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+        yield "database as text", "\n".join(connection.iterdump()).encode()
+
+
+def opened(path: Path) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+        for name in archive.namelist():
+            yield f"{path.name}/{name}", archive.read(name)
+
+
+def test_the_search_finds_a_canary_that_is_there(server: Server, tmp_path: Path) -> None:
+    planted = server.temporary / "planted.txt"
+    planted.write_bytes(b"before " + SONGS[0] + b" after")
+    archive = tmp_path / "bundle.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as new:
+        new.writestr("inside.txt", SONGS[1] * 3)
+    try:
+        places = [place for place, body in everything(server, archive) if any(song in body for song in SONGS)]
+        assert "planted.txt" in places
+        assert "bundle.zip/inside.txt" in places
+    finally:
+        planted.unlink()
