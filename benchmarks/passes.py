@@ -3,8 +3,8 @@
     python benchmarks/passes.py [--rows 50000] [--repeats 7] [--parquet-rows 5000000] [--json FILE]
 
 Every number is CPU time of one thread, the median over repeats in which all passes take turns, so that a busy machine
-slows all of them alike. Tables are simulated. Ceilings: the time that torch takes for as many cosines and sines of numbers
-in its cache, and the time to read as many bytes from memory.
+slows all of them alike. Tables are simulated. Ceilings: the time that torch takes for as many cosines and sines of
+numbers in its cache, and the time to read as many bytes from memory.
 """
 
 from __future__ import annotations

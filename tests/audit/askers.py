@@ -1,0 +1,90 @@
+"""Who asks: every generator of the registry, and a hand-made run with the questions most likely to go wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from worlds import LABEL
+
+from synth.generators import GENERATORS, GeneratorTask, make
+from synth.privacy.features import Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.session import AnswerSource, Candidate
+from synth.progress import NullProgress
+from synth.schema import Schema
+
+HAND_MADE = "hand-made questions"
+
+QUICK: dict[str, Any] = {
+    **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
+    **{"steps": 1, "steps_per_epoch": 1, "batch_size": 16},
+}
+"""Options, where a generator has them, that keep its questions and leave out its training."""
+
+
+def generator(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
+    known = {field.name for field in dataclasses.fields(GENERATORS[name].Options)}
+    options = {option: value for option, value in QUICK.items() if option in known}
+
+    def ask(session: AnswerSource) -> Any:
+        return make(name, GeneratorTask(schema, LABEL, seed=0, device="cpu"), options).fit(session, NullProgress())
+
+    return ask
+
+
+def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+
+    def one_hot(*columns: str) -> OneHot:
+        return OneHot(columns, (None,) * len(columns), tuple(sizes[column] for column in columns))
+
+    def ask(session: AnswerSource) -> list[np.ndarray]:
+        rng = np.random.default_rng(5)
+        huge = rng.normal(size=(sizes["age"], 4))
+        huge[:, -1] *= 1e6  # a column that only a clip keeps in bounds
+        signed = Lookup("income", rng.normal(size=(sizes["income"], 6)))
+        small = tuple(Lookup(name, np.abs(rng.normal(size=(sizes[name], 3)))) for name in ("age", "region", "smoker"))
+        numbers = ("age", "income", "visited")
+        fourier = Fourier(
+            numbers,
+            tuple(np.arange(sizes[name]) * 255 // (sizes[name] - 1) for name in numbers),
+            rng.integers(-2048, 2048, (40, 3)),
+        )
+        label = one_hot(LABEL)
+        questions = {
+            "huge": Lookup("age", huge),
+            "counts": one_hot("job", "smoker"),
+            "by class": Product((Lookup("age", huge), label)),
+            "signed product": Product((signed, small[1], label)),
+            "wide product": Product((*small, Lookup("job", np.eye(41)[:, :5]), label)),
+            "fourier": Product((fourier, label)),
+            "stack": Stack((one_hot("region"), fourier, Product(small[:2]), signed), (0.5, 0.5, 0.5, 0.5)),
+        }
+        share = session.remaining_share / (len(questions) + 2)
+        answers = [
+            session.noisy_sum(question, share=share, query=query, source="hand-made").value
+            for query, question in questions.items()
+        ]
+        candidates = [
+            Candidate(("job",), np.full(41, 2.5), weight=5.0, penalty=1.0),
+            Candidate(("region", LABEL), np.full((6, 2), 4.0), weight=0.5),
+            Candidate(("smoker",), np.array([10.0, 20.0, 3.0]), weight=2.0),
+        ]
+        first = session.noisy_max(candidates, share=share, query="first choice", source="hand-made")
+        chosen = one_hot(*first.candidate.columns)
+        answers.append(
+            session.noisy_sum(chosen, share=session.remaining_share, query="chosen", source="hand-made").value
+        )
+        answers.append(np.array([session.rows.value]))
+        return answers
+
+    return ask
+
+
+def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
+    return hand_made(schema) if name == HAND_MADE else generator(name, schema)
+
+
+NAMES = [HAND_MADE, *GENERATORS]

@@ -1,0 +1,388 @@
+"""Planted bugs: each breaks the promise in one place, and each must be noticed by some layer for every asker."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from synth.privacy import accounting, bounds, calibration, leaves, noise, products, selection, session, split, table
+from synth.privacy.bounds import Bound
+from synth.privacy.receipt import Release
+from synth.privacy.session import PrivateSession, RowCount
+from synth.privacy.table import PrivateTable
+from synth.schema import Neighbours
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+FAULTS: dict[str, Plant] = {}
+
+
+def fault(name: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        FAULTS[name] = plant
+        return plant
+
+    return keep
+
+
+def wrapped_noise(patch: pytest.MonkeyPatch, wrapper: Callable[[Any], Any]) -> None:
+    """Put something between every session and its noise."""
+    make = PrivateSession.__init__
+
+    def __init__(self: PrivateSession, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        make(self, *arguments, **named)
+        self._noise = wrapper(self._noise)
+
+    patch.setattr(PrivateSession, "__init__", __init__)
+
+
+class Between:
+    """A noise source that hands everything on."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.private = source, source.private
+
+    def gaussian(self, variance: int, size: int) -> np.ndarray:
+        return self.source.gaussian(variance, size)
+
+    def choose(self, scores: np.ndarray, **rate: int) -> int:
+        return self.source.choose(scores, **rate)
+
+
+# Noise
+
+
+@fault("half the noise")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = calibration._variance
+    patch.setattr(calibration, "_variance", lambda *a: right(*a) // 4)
+
+
+@fault("nine tenths of the noise")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = calibration._variance
+    patch.setattr(calibration, "_variance", lambda *a: right(*a) * 81 // 100)
+
+
+@fault("half the noise, whatever the receipt says")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Halved(Between):
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            return self.source.gaussian(variance, size) // 2
+
+    wrapped_noise(patch, Halved)
+
+
+@fault("half the noise of the operating system")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = noise.SystemNoise.gaussian
+    patch.setattr(noise.SystemNoise, "gaussian", lambda self, variance, size: right(self, variance, size) // 2)
+
+
+@fault("noise missing on one part")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Partial(Between):
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            draws = self.source.gaussian(variance, size)
+            draws[: (size + 1) // 2] = 0
+            return draws
+
+    wrapped_noise(patch, Partial)
+
+
+@fault("noise on another grid")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Coarse(Between):
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            return self.source.gaussian(variance, size) * 2
+
+    wrapped_noise(patch, Coarse)
+
+
+@fault("fixed noise key")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def renew(self: Any) -> None:
+        self._process = (noise.os.getpid(), noise._forks)
+        self._encryptor = Cipher(algorithms.AES256(bytes(32)), modes.CTR(bytes(16))).encryptor()
+
+    patch.setattr(noise.CipherStream, "_renew", renew)
+
+
+@fault("noise shared after a fork")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        noise.CipherStream,
+        "words",
+        lambda self, count: np.frombuffer(self._encryptor.update(bytes(8 * count)), dtype=np.uint64),
+    )
+
+
+@fault("noise reused")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Reusing(Between):
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            if not hasattr(self, "kept") or self.kept.size < size:
+                self.kept = self.source.gaussian(variance, max(size, 5000))
+            return self.kept[:size].copy()
+
+    wrapped_noise(patch, Reusing)
+
+
+@fault("noise draws stored")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Storing(Between):
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            self.kept = self.source.gaussian(variance, size)
+            return self.kept
+
+    wrapped_noise(patch, Storing)
+
+
+# Bounds
+
+
+def _truncated(features: np.ndarray) -> np.ndarray:
+    return np.trunc(features * 2.0**leaves.LEAF_BITS) / 2.0**leaves.LEAF_BITS
+
+
+def _believe_tables(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bounds, "_bound_of_table", lambda lookup: Bound(1.0, math.sqrt(2)))
+
+
+@fault("no clip on the last column")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = leaves._clipped_to_grid
+
+    def clipped(features: np.ndarray) -> np.ndarray:
+        if features.shape[1] == 1:
+            return right(features)
+        return np.concatenate([right(features[:, :-1]), _truncated(features[:, -1:])], axis=1)
+
+    patch.setattr(leaves, "_clipped_to_grid", clipped)
+    _believe_tables(patch)
+
+
+@fault("clip after aggregation")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = session.exact_sum
+
+    def clipped(terms: Any, rows: Any, *, half_bits: int, device: str) -> np.ndarray:
+        sums = right(terms, rows, half_bits=half_bits, device=device)
+        length, most = np.linalg.norm(sums.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
+        return sums if length <= most else np.trunc(sums * (most / length)).astype(np.int64)
+
+    patch.setattr(leaves, "_clipped_to_grid", _truncated)
+    patch.setattr(session, "exact_sum", clipped)
+    _believe_tables(patch)
+
+
+@fault("Fourier features bounded like Hermite features")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = bounds._bound_of_term
+
+    def bound(term: Any, half_bits: int) -> Bound:
+        found = right(term, half_bits)
+        return found if term.fourier is None else Bound(found.norm, math.sqrt(2) * found.norm)
+
+    patch.setattr(bounds, "_bound_of_term", bound)
+
+
+@fault("signed tables bounded like Hermite features")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = bounds._bound_of_table
+    patch.setattr(
+        bounds, "_bound_of_table", lambda lookup: Bound(right(lookup).norm, min(right(lookup).diameter, math.sqrt(2)))
+    )
+
+
+@fault("neighbour factor dropped")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrivateSession, "_between_neighbours", lambda self, row: self.schema.unit.rows_per_unit * row.norm)
+
+
+@fault("rows of a unit forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        PrivateSession,
+        "_between_neighbours",
+        lambda self, row: row.diameter if self.neighbours is Neighbours.REPLACE else row.norm,
+    )
+
+
+@fault("float matrix product")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def features(tables: Any, indexes: Any, weight: float, half_bits: int) -> Any:
+        import torch
+
+        found = None
+        for one, index in zip(tables, indexes, strict=True):
+            chosen = one[torch.from_numpy(index.astype(np.int64))]
+            found = chosen if found is None else (found[:, :, None] * chosen[:, None, :]).flatten(1)
+        return found * (weight * 2.0**half_bits)
+
+    patch.setattr(products, "_features", features)
+
+
+@fault("last row forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        PrivateSession,
+        "_rows",
+        lambda self: session.Rows(lambda name: self._table._codes((name,))[name][:-1], self._table._rows - 1),
+    )
+
+
+# Facts taken from rows
+
+
+@fault("bounds from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateTable._column
+
+    def column(self: PrivateTable, name: str) -> np.ndarray:
+        codes = right(self, name).astype(np.int64)
+        levels = self.schema.modelled_column(name).levels
+        on_grid = codes < levels
+        if not on_grid.any():
+            return codes
+        return np.where(on_grid, codes * (levels - 1) // max(1, codes[on_grid].max()), codes)
+
+    patch.setattr(PrivateTable, "_column", column)
+
+
+@fault("categories from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateTable._column
+
+    def column(self: PrivateTable, name: str) -> np.ndarray:
+        codes = right(self, name)
+        return codes if self.schema.modelled_column(name).levels else np.unique(codes, return_inverse=True)[1]
+
+    patch.setattr(PrivateTable, "_column", column)
+
+
+@fault("private number of rows told")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrivateSession, "rows", property(lambda self: RowCount(float(self._table._rows), 0.0, public=True)))
+
+
+@fault("answers divided by the private number of rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.noisy_sum
+
+    def noisy_sum(self: PrivateSession, feature_map: Any, **asked: Any) -> Release:
+        release = right(self, feature_map, **asked)
+        return Release(release.receipt, release.value / max(self._table._rows, 1), feature_map)
+
+    patch.setattr(PrivateSession, "noisy_sum", noisy_sum)
+
+
+# The budget
+
+
+@fault("budget not charged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession._open
+
+    def _open(self: PrivateSession, query: str, units: int, **named: Any) -> None:
+        right(self, query, units, **named)
+        self._spent_units -= units
+
+    patch.setattr(PrivateSession, "_open", _open)
+
+
+@fault("refund after read")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.noisy_sum
+
+    def noisy_sum(self: PrivateSession, *arguments: Any, **asked: Any) -> Release:
+        before = self._spent_units
+        try:
+            return right(self, *arguments, **asked)
+        except Exception:
+            self._spent_units = before
+            raise
+
+    patch.setattr(PrivateSession, "noisy_sum", noisy_sum)
+
+
+@fault("additive delta dropped")
+def _(patch: pytest.MonkeyPatch) -> None:
+    for name in ("epsilon_of", "delta_of"):
+        right = getattr(accounting, name)
+        patch.setattr(accounting, name, lambda *a, right=right, **named: right(*a, **{**named, "additive_delta": 0.0}))
+
+
+# Selection
+
+
+@fault("selection weights ignored")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        session,
+        "scores_of",
+        lambda candidates, rows: np.array([selection._score(one, 1.0, rows) for one in candidates], dtype=np.int64),
+    )
+
+
+@fault("selection without the replace factor")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(session, "Bound", lambda norm, diameter: Bound(norm, norm))
+
+
+@fault("selection with twice its parameter")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = session.exponential_of_mu
+    patch.setattr(session, "exponential_of_mu", lambda mu: 2 * right(mu))
+
+
+@fault("selection without noise")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Best(Between):
+        def choose(self, scores: np.ndarray, **rate: int) -> int:
+            return int(scores.argmax())
+
+    wrapped_noise(patch, Best)
+
+
+@fault("selection at twice the rate")
+def _(patch: pytest.MonkeyPatch) -> None:
+    class Twice(Between):
+        def choose(self, scores: np.ndarray, *, numerator: int, denominator: int) -> int:
+            return self.source.choose(scores, numerator=2 * numerator, denominator=denominator)
+
+    wrapped_noise(patch, Twice)
+
+
+# Units
+
+
+@fault("fixed-size split under add or remove")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = split.held_out_rows
+    fixed = {"exact": True} if "exact" in inspect.signature(right).parameters else {"neighbours": Neighbours.REPLACE}
+    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(hashes, **{**named, **fixed}))
+
+
+@fault("split by row")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = split.held_out_rows
+    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(split.place_hashes(len(hashes)), **named))
+
+
+@fault("cap by a global shuffle")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def kept(hashes: np.ndarray, *, rows_per_unit: int, account_key: bytes) -> np.ndarray:
+        mask, seen = np.zeros(len(hashes), dtype=bool), dict[bytes, int]()
+        for place in np.random.default_rng(0).permutation(len(hashes)):
+            unit = hashes[place].tobytes()
+            seen[unit] = seen.get(unit, 0) + 1
+            mask[place] = seen[unit] <= rows_per_unit
+        return mask
+
+    patch.setattr(table, "kept_rows", kept)

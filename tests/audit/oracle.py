@@ -1,0 +1,96 @@
+"""What noise a question needs, worked out a second time from the definitions, with none of the product's accounting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.spatial.distance import pdist
+from scipy.special import ndtr, ndtri
+from scipy.stats import norm as normal
+from transcripts import Answered
+from worlds import World
+
+from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.schema import Neighbours
+
+
+def sensitivity(question: FeatureMap | tuple, world: World) -> float:
+    """Largest change of a question's answer when one unit changes."""
+    if isinstance(question, tuple):
+        norm, diameter = 1.0, 2.0
+    else:
+        blocks = list(_blocks(question))
+        norm = math.sqrt(sum(block[0] ** 2 for block in blocks))
+        diameter = math.sqrt(sum(block[1] ** 2 for block in blocks))
+    m = world.rows_per_unit
+    if world.schema.neighbours is Neighbours.ADD_REMOVE:
+        return m * norm
+    return m * (diameter if m == 1 else max(norm, diameter))
+
+
+def _blocks(question: FeatureMap, weight: float = 1.0, factors: tuple = ()) -> list[tuple[float, float]]:
+    """Norm and diameter of every product of leaves a map is made of."""
+    if isinstance(question, Stack):
+        return [
+            block
+            for part, own in zip(question.parts, question.weights, strict=True)
+            for block in _blocks(part, weight * own, factors)
+        ]
+    if isinstance(question, Product):
+        if not question.factors:
+            return [_block(factors, weight)]
+        first, rest = question.factors[0], question.factors[1:]
+        if isinstance(first, Stack):
+            return [
+                block
+                for part, own in zip(first.parts, first.weights, strict=True)
+                for block in _blocks(Product((part, *rest)), weight * own, factors)
+            ]
+        if isinstance(first, Product):
+            return _blocks(Product((*first.factors, *rest)), weight, factors)
+        return _blocks(Product(rest), weight, (*factors, first)) if rest else [_block((*factors, first), weight)]
+    return [_block((*factors, question), weight)]
+
+
+def _block(leaves: tuple, weight: float) -> tuple[float, float]:
+    tables = [leaf.table if leaf.bins is None else leaf.table[leaf.bins] for leaf in leaves if isinstance(leaf, Lookup)]
+    norms = [float(np.linalg.norm(table, axis=1).max()) for table in tables]
+    norm = weight * math.prod(norms)
+    if any(isinstance(leaf, Fourier) for leaf in leaves):
+        return norm, 2 * norm
+    spreads = [float(pdist(table).max()) if len(table) > 1 else 0.0 for table in tables]
+    if len(tables) == 0:
+        same = 0.0
+    elif len(tables) == 1:
+        same = weight * spreads[0]
+    elif max(spreads) <= math.sqrt(2) * (1 + 1e-9):
+        same = weight * math.sqrt(2)
+    else:
+        same = 2 * norm
+    cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot))
+    return norm, max(same, math.sqrt(2) * norm if cells > 1 else 0.0)
+
+
+def mu_of(answered: Answered, world: World, noise: int | tuple[int, int]) -> float:
+    """What one answer costs, from the noise that was really asked for."""
+    bound = sensitivity(answered.question, world)
+    if isinstance(noise, tuple):
+        # weight exp(rate * score) with scores in steps: e / (2 * sensitivity) for each unit of score
+        parameter = noise[0] / noise[1] / answered.receipt.grid * 2 * bound
+        return 2 * float(ndtri(1 / (1 + math.exp(-parameter / 2))))
+    return bound / (math.sqrt(noise) * answered.receipt.grid)
+
+
+def delta_of_gaussian(mu: float, epsilon: float) -> float:
+    """Exact curve of the Gaussian mechanism (Balle and Wang 2018, theorem 8)."""
+    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + normal.logcdf(-mu / 2 - epsilon / mu)))
+
+
+def exact_sums(question: FeatureMap, codes: dict[str, np.ndarray]) -> np.ndarray:
+    """Sum of the features a map shows, row by row in float64."""
+    total = np.zeros(question.dimension)
+    n_rows = len(next(iter(codes.values())))
+    for row in range(n_rows):
+        total += question.evaluate({name: column[row : row + 1] for name, column in codes.items()})[0]
+    return total

@@ -1,0 +1,83 @@
+"""Every planted bug is noticed: one for each asker in the default run, all for all with ``-m audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import layers
+import pytest
+from askers import HAND_MADE, NAMES
+from faults import FAULTS
+from worlds import WORLDS, far_rows
+
+from synth.errors import PrivacyError
+
+QUICK = dict(
+    zip(
+        NAMES,
+        (
+            "selection weights ignored",
+            "neighbour factor dropped",
+            "half the noise",
+            *["noise draws stored"] * len(NAMES),
+        ),
+        strict=False,
+    )
+)
+"""One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
+
+Layer = Callable[[], object]
+
+
+def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
+    """Every layer for one asker, cheap ones first; then those that concern no asker, and the hand-made questions."""
+    for world in WORLDS.values():
+        yield "T0", lambda world=world: layers.t0_calibration(name, world)
+        for place in (3, 11):
+            yield "T1", lambda world=world, place=place: layers.t1_sensitivity(name, world, far_rows(), place=place)
+    yield "T1 exactness", lambda: layers.t1_exactness(name, WORLDS["add or remove"])
+    yield "T2", lambda: layers.t2_noise_law(name, WORLDS["add or remove"])
+    yield "T3", lambda: layers.t3_metadata(name, WORLDS["replace one"], folder)
+    for world in WORLDS.values():
+        yield "T0 charges", lambda world=world: layers.t0_charges(world)
+        yield "T1 split", lambda world=world: layers.t1_split(world)
+    yield "T0 keys", layers.t0_keys
+    for world in WORLDS.values():
+        yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
+    if name != HAND_MADE:
+        yield from layers_of(HAND_MADE, folder)
+
+
+def killed_by(name: str, folder: Path) -> str | None:
+    """Return the first layer that notices something, or None."""
+    for layer, check in layers_of(name, folder):
+        try:
+            check()
+        except (AssertionError, PrivacyError, pytest.fail.Exception):
+            return layer
+    return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    FAULTS[QUICK[name]](monkeypatch)
+    assert killed_by(name, tmp_path) is not None, f"nobody notices: {QUICK[name]}"
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("planted", FAULTS)
+def test_every_planted_bug_is_noticed(
+    planted: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    FAULTS[planted](monkeypatch)
+    layer = killed_by(name, tmp_path)
+    record_property("layer", layer)
+    assert layer is not None, f"nobody notices: {planted}"
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_noticed_without_a_bug(name: str, tmp_path: Path) -> None:
+    assert killed_by(name, tmp_path) is None

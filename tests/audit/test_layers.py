@@ -1,0 +1,73 @@
+"""Layers T0 to T3 for every generator and hand-made questions, under both relations, one and several rows a unit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import layers
+import pytest
+import torch
+from askers import HAND_MADE, NAMES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from worlds import WORLDS, Row, extreme_rows, far_rows
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_t0_calibration(name: str, world: str) -> None:
+    layers.t0_calibration(name, WORLDS[world])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_t0_charges(world: str) -> None:
+    layers.t0_charges(WORLDS[world])
+
+
+def test_t0_keys() -> None:
+    layers.t0_keys()
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
+    layers.t1_sensitivity(name, WORLDS[world], far_rows())
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_t1_sensitivity_to_anybody(name: str, world: str) -> None:
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(brought=extreme_rows, place=st.integers(0, 40), seed=st.integers(0, 3))
+    def anybody(brought: list[Row], place: int, seed: int) -> None:
+        layers.t1_sensitivity(name, WORLDS[world], brought, place=place, seed=seed)
+
+    anybody()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; sums are promised to be the same there")
+@pytest.mark.parametrize("world", WORLDS)
+def test_t1_sensitivity_on_cuda(world: str) -> None:
+    layers.t1_sensitivity(HAND_MADE, WORLDS[world], far_rows(), device="cuda")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_t1_exactness(name: str) -> None:
+    layers.t1_exactness(name, WORLDS["add or remove"])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_t1_split(world: str) -> None:
+    layers.t1_split(WORLDS[world])
+
+
+@pytest.mark.parametrize("world", ["replace one", "add or remove several rows"])
+@pytest.mark.parametrize("name", NAMES)
+def test_t2_noise_law(name: str, world: str) -> None:
+    layers.t2_noise_law(name, WORLDS[world])
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
+    layers.t3_metadata(name, WORLDS[world], tmp_path)

@@ -1,0 +1,196 @@
+"""Transcripts: every question a generator asks, its noisy answer, and the exact whole numbers behind it.
+
+The session is a black box here. Its noise is known to the test, so the exact numbers are the answer less the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from worlds import World
+
+from synth.privacy.descriptions import same_map
+from synth.privacy.features import FeatureMap
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.session import AnswerSource, Candidate, PrivateSession, RowCount, Selection
+from synth.privacy.table import PrivateTable
+
+Asker = Callable[[AnswerSource], Any]
+"""Asks a session everything it wants to know, and returns what it made of the answers."""
+
+
+class TappedNoise:
+    """Known noise that keeps what it drew and the scores it was shown: NOT PRIVATE."""
+
+    private = False
+
+    def __init__(self, key: int | None) -> None:
+        self._noise = RecordedNoise(key)
+        self.draws: list[np.ndarray] = []
+        self.variances: list[int] = []
+        self.scores: list[np.ndarray] = []
+        self.rates: list[tuple[int, int]] = []
+
+    def gaussian(self, variance: int, size: int) -> np.ndarray:
+        self.draws.append(self._noise.gaussian(variance, size))
+        self.variances.append(variance)
+        return self.draws[-1].copy()
+
+    def laplace(self, scale: int, size: int) -> np.ndarray:
+        raise AssertionError("no question of the session draws Laplace noise")
+
+    def choose(self, scores: np.ndarray, *, numerator: int, denominator: int) -> int:
+        self.scores.append(scores.copy())
+        self.rates.append((numerator, denominator))
+        return self._noise.choose(scores, numerator=numerator, denominator=denominator)
+
+
+@dataclass
+class Answered:
+    """One question as it was asked and answered; ``whole`` are the exact sums or scores in grid steps."""
+
+    question: FeatureMap | tuple[Candidate, ...]
+    share: float
+    query: str
+    receipt: Receipt
+    whole: np.ndarray
+    answer: Release | Selection
+
+
+@dataclass
+class Transcript:
+    """All answers of one run, in order, and the number of rows it was told."""
+
+    answered: list[Answered] = field(default_factory=list)
+    rows: list[RowCount] = field(default_factory=list)
+
+
+class Recording:
+    """An answer source that passes questions on and writes down what came back."""
+
+    def __init__(self, session: PrivateSession, noise: TappedNoise, transcript: Transcript) -> None:
+        self.session, self.noise, self.transcript = session, noise, transcript
+        self.schema, self.budget, self.neighbours = session.schema, session.budget, session.neighbours
+
+    @property
+    def remaining_share(self) -> float:
+        return self.session.remaining_share
+
+    @property
+    def rows(self) -> RowCount:
+        told = self.session.rows
+        assert told.public == self.schema.rows_are_public, "the number of rows is told although it is private"
+        if not told.public:
+            counted = self.transcript.answered[0].answer
+            assert told == RowCount(max(float(counted.value[0]), 1.0), counted.noise_std, public=False)
+        self.transcript.rows.append(told)
+        return self._heard_rows(told)
+
+    def count_rows(self, *, share: float) -> Release:
+        return self._sum(self.session.count_rows(share=share), share)
+
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+        return self._sum(self.session.noisy_sum(feature_map, share=share, query=query, source=source), share)
+
+    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
+        chosen = self.session.noisy_max(candidates, share=share, query=query, source=source)
+        seen = sum(isinstance(one.answer, Selection) for one in self.transcript.answered)
+        assert len(self.noise.scores) == seen + 1, "a choice was made without noise"
+        answered = Answered(tuple(candidates), share, query, chosen.receipt, self.noise.scores[-1], chosen)
+        self.transcript.answered.append(answered)
+        return self._heard(answered)
+
+    def part(self, share: float) -> Recording:
+        return type(self)(self.session.part(share), self.noise, self.transcript)
+
+    def _sum(self, release: Release, share: float) -> Release:
+        steps = release.value.reshape(-1) / release.receipt.grid
+        assert (steps == np.rint(steps)).all(), "an answer is not on its grid"
+        draws = self.noise.draws[-1]
+        assert draws.size == steps.size, "noise was not drawn for this answer, and only for it"
+        whole = steps.astype(np.int64) - draws
+        answered = Answered(release.feature_map, share, release.receipt.query, release.receipt, whole, release)
+        self.transcript.answered.append(answered)
+        return self._heard(answered)
+
+    def _heard(self, answered: Answered) -> Any:
+        return answered.answer
+
+    def _heard_rows(self, rows: RowCount) -> RowCount:
+        return rows
+
+
+class Replaying(Recording):
+    """Passes questions on, but answers as an earlier transcript does, after checking that the question is the same."""
+
+    earlier: Transcript
+
+    def part(self, share: float) -> Replaying:
+        part = Replaying(self.session.part(share), self.noise, self.transcript)
+        part.earlier = self.earlier
+        return part
+
+    def _heard(self, answered: Answered) -> Any:
+        place = len(self.transcript.answered) - 1
+        assert place < len(self.earlier.answered), "a question was asked that depends on more than the answers"
+        before = self.earlier.answered[place]
+        assert same_question(before, answered), f"question {place} depends on more than the answers"
+        assert before.receipt == answered.receipt, f"the receipt of question {place} depends on the rows"
+        return before.answer
+
+    def _heard_rows(self, rows: RowCount) -> RowCount:
+        before = self.earlier.rows[len(self.transcript.rows) - 1]
+        if before.public:
+            assert before == rows, "the number of rows is called public and differs between neighbours"
+        return before
+
+
+def same_question(one: Answered, other: Answered) -> bool:
+    if (one.share, one.query) != (other.share, other.query):
+        return False
+    if isinstance(one.question, tuple):
+        return len(one.question) == len(other.question) and all(
+            first.columns == second.columns
+            and (first.weight, first.penalty) == (second.weight, second.penalty)
+            and np.array_equal(first.table, second.table)
+            for first, second in zip(one.question, other.question, strict=True)
+        )
+    return same_map(one.question, other.question)
+
+
+def start(world: World, table: PrivateTable, noise: object, *, device: str = "cpu") -> PrivateSession:
+    return PrivateSession(table, world.budget, noise=noise, device=device)
+
+
+def record(
+    ask: Asker, world: World, table: PrivateTable, *, key: int | None = 1, device: str = "cpu"
+) -> tuple[Transcript, Any, PrivateSession, TappedNoise]:
+    """Run ``ask`` on a table with known noise."""
+    noise, transcript = TappedNoise(key), Transcript()
+    session = start(world, table, noise, device=device)
+    made = run(ask, Recording(session, noise, transcript))
+    return transcript, made, session, noise
+
+
+def replay(
+    ask: Asker, world: World, table: PrivateTable, earlier: Transcript, *, device: str = "cpu"
+) -> tuple[Transcript, Any]:
+    """Run ``ask`` on another table and let it hear the earlier answers."""
+    noise, transcript = TappedNoise(2), Transcript()
+    source = Replaying(start(world, table, noise, device=device), noise, transcript)
+    source.earlier = earlier
+    made = run(ask, source)
+    assert len(transcript.answered) == len(earlier.answered), "fewer questions were asked of the neighbour"
+    return transcript, made
+
+
+def run(ask: Asker, source: Recording) -> Any:
+    """Do what a run does: count rows where that is private, then hand the rest of the budget over."""
+    if source.schema.rows_are_public:
+        return ask(source)
+    source.count_rows(share=0.05)
+    return ask(source.part(0.95))
