@@ -61,7 +61,10 @@ def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: i
     # Turns instead of steps: scaling by 2^-12 changes no digit.
     turns = torch.from_numpy(frequencies.T.astype(np.float32)).to(positions.device) / STEPS_PER_TURN
     with _full_precision():
-        parts = [_add_block(positions, part.contiguous(), block_rows) for part in turns.split(BLOCK_FREQUENCIES, dim=1)]
+        parts = [
+            _add_block(positions, part.contiguous(), block_rows)
+            for part in torch.split(turns, BLOCK_FREQUENCIES, dim=1)
+        ]
     return np.concatenate(parts, axis=1)
 
 

@@ -51,6 +51,7 @@ class _Record:
     selections: list[Selection] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
     coordinates: int = 0
+    counted: Release | None = None
 
 
 class PrivateSession:
@@ -73,7 +74,7 @@ class PrivateSession:
         If the budget's relation is not the schema's.
     """
 
-    __slots__ = ("_device", "_noise", "_record", "_root_units", "_spent_units", "_table", "_units", "budget")
+    __slots__ = ("_budget", "_device", "_noise", "_record", "_root_units", "_spent_units", "_table", "_units")
 
     def __init__(
         self, table: PrivateTable, budget: PrivacyBudget, *, noise: NoiseSource | None = None, device: str = "cpu"
@@ -84,7 +85,7 @@ class PrivateSession:
                 f"'{table.schema.neighbours.value}'; use the same for both."
             )
         self._table = table
-        self.budget = budget
+        self._budget = budget
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
         self._device = _resolved(device)
         self._record = _Record()
@@ -97,9 +98,14 @@ class PrivateSession:
         return self._table.schema
 
     @property
+    def budget(self) -> PrivacyBudget:
+        """The whole budget of the run."""
+        return self._budget
+
+    @property
     def neighbours(self) -> Neighbours:
         """The change of the table that is hidden."""
-        return self.budget.neighbours
+        return self._budget.neighbours
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -132,15 +138,15 @@ class PrivateSession:
         """
         if self.schema.rows_are_public:
             return RowCount(float(self._table._rows), 0.0, public=True)
-        for release in self._record.releases:
-            if release.receipt.query == ROW_COUNT_QUERY:
-                return RowCount(max(float(release.value[0]), 1.0), release.noise_std, public=False)
-        raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
+        counted = self._record.counted
+        if counted is None:
+            raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
+        return RowCount(max(float(counted.value[0]), 1.0), counted.noise_std, public=False)
 
     def part(self, share: float) -> PrivateSession:
         """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
         view = object.__new__(PrivateSession)
-        view._table, view.budget, view._noise, view._device = self._table, self.budget, self._noise, self._device
+        view._table, view._budget, view._noise, view._device = self._table, self._budget, self._noise, self._device
         view._record, view._root_units, view._spent_units = self._record, self._root_units, 0
         view._units = self._affordable(share)
         self._spent_units += view._units
@@ -148,7 +154,8 @@ class PrivateSession:
 
     def count_rows(self, *, share: float, source: str = "number of rows") -> Release:
         """Measure the number of rows, where it is private; answers ``rows`` from then on."""
-        return self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
+        self._record.counted = self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
+        return self._record.counted
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
         """Add up a feature map over all rows and add discrete Gaussian noise.
