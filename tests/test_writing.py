@@ -144,6 +144,19 @@ def test_no_cell_or_header_begins_a_formula() -> None:
             assert is_number or not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
 
 
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_every_start_of_a_formula_is_guarded(start: str) -> None:
+    schema = Schema((CategoryColumn(f"{start}name", (f"{start}cell", "plain")),))
+    records = list(csv.reader(io.StringIO(as_csv([[0], [1]], schema).decode(), newline="")))
+    assert records == [[f"'{start}name"], [f"'{start}cell"], ["plain"]]
+    table = pa.parquet.read_table(io.BytesIO(as_parquet([[0], [1]], schema)))
+    assert table.to_pydict() == {f"'{start}name": [f"'{start}cell", "plain"]}
+
+
+def test_parquet_says_nothing_of_the_program_that_wrote_it() -> None:
+    assert pa.parquet.read_metadata(io.BytesIO(as_parquet(some_rows(10)))).metadata is None
+
+
 def test_the_same_bytes_every_time_and_for_every_kind_of_rows(tmp_path: Path) -> None:
     rows = some_rows(70_000)
     write_table(rows, SCHEMA, tmp_path / "a.csv", tmp_path / "a.parquet", 5)

@@ -156,10 +156,6 @@ class PrivateTable:
     def __repr__(self) -> str:
         return "<PrivateTable: rows are not shown>"
 
-    __iter__ = None
-    __contains__ = None
-    __hash__ = object.__hash__
-
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise PrivacyError("A private table cannot be copied or pickled; open it by its id.")
 

@@ -545,6 +545,15 @@ def test_an_unusable_pattern_is_an_error_of_the_schema() -> None:
         served(b"seen\n2020-01-01\n", schema=schema)
 
 
+def test_an_unforeseen_error_is_a_plain_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError(f"could not convert: {CANARY}")
+
+    monkeypatch.setattr("synth.privacy.reader_process.encode_cells", fail)
+    with pytest.raises(TableError, match=r"^The table could not be read\. Save it as plain CSV and try again\.$"):
+        served(PLAIN)
+
+
 def test_too_much_processor_time() -> None:
     with pytest.raises(TableError, match="took more than 1 seconds of processor time and was stopped"):
         read(Endless(b"b,1,Ayr,2020-01-01,x\n" * 10_000, PLAIN), limits=ReaderLimits(cpu_seconds=1))
