@@ -24,14 +24,15 @@ def account_cards(accounts: list[AccountView]) -> None:
         {
             "people": [view.name for view in accounts],
             "protects": [view.unit_sentence or "not yet declared" for view in accounts],
-            "spent (composed)": [amount(view.epsilon_spent) for view in accounts],
-            "spent (simple sum)": [amount(view.epsilon_simple_sum) for view in accounts],
+            "spent (composed)": [view.epsilon_spent for view in accounts],
+            "spent (simple sum)": [view.epsilon_simple_sum for view in accounts],
             "limit": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
             "releases": [view.releases for view in accounts],
         }
     )
     st.subheader("People")
-    show_table(frame, alt="What has been spent on each group of people", key="accounts")
+    formats = dict.fromkeys(("spent (composed)", "spent (simple sum)"), "%.2f")
+    show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
     for view in accounts:
         for sentence in view.notes:
             note(f"{plain(view.name)}: {plain(sentence)}")
@@ -47,14 +48,14 @@ def charges_table(rows: list[LedgerRow]) -> None:
             "people": [row.account for row in rows],
             "run": [row.run_id[:8] for row in rows],
             "purpose": [row.purpose for row in rows],
-            "epsilon": [amount(row.epsilon) for row in rows],
+            "epsilon": [row.epsilon for row in rows],
             "delta": [f"{row.delta:g}" for row in rows],
             "state": [row.state for row in rows],
             "certificate": [(row.certificate_id or "")[:8] for row in rows],
         }
     )
     st.subheader("Entries")
-    show_table(frame, alt="Every entry of the ledger", key="charges")
+    show_table(frame, alt="Every entry of the ledger", key="charges", formats={"epsilon": "%.2f"})
     table, text = st.columns([1, 4])
     whole = pd.DataFrame([dataclasses.asdict(row) for row in rows])
     table.download_button(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -12,11 +12,13 @@ import streamlit as st
 from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 from synth.reports.drawing import COLOURS
 
-__all__ = ["bars_figure", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
+__all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
 
 _DARK_LINE = "#B7C0C7"
 """Floor and ceiling on a dark page, where #444444 could not be seen."""
 
+_ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
+_LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
 _DASHED = {"floor", "ceiling"}
 _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
 
@@ -38,15 +40,34 @@ def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> N
         show_table(twin, alt=f"{title}, as a table", key=f"{key}-table")
 
 
-def show_table(frame: pd.DataFrame, *, alt: str, key: str) -> None:
-    """Draw a table without its index; numbers stand to the right."""
-    st.dataframe(frame, hide_index=True, alt=alt, key=key)
+def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str, str] | None = None) -> None:
+    """Draw a table without its index, in full where it is short; numbers stand to the right.
+
+    Parameters
+    ----------
+    formats : mapping, optional
+        How the numbers of a column are printed, such as ``{"epsilon": "%.2f"}``.
+    """
+    shown = {name: st.column_config.NumberColumn(format=text) for name, text in (formats or {}).items()}
+    height = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
+    st.dataframe(frame, hide_index=True, alt=alt, key=key, height=height, column_config=shown)
+
+
+def accent() -> str:
+    """Return the one accent of the pages, for what belongs to this release and to no other meaning."""
+    return _ACCENT["dark" if _is_dark() else "light"]
+
+
+def ceiling() -> str:
+    """Return the colour of floors and ceilings, which can be seen on this page."""
+    return _DARK_LINE if _is_dark() else COLOURS["ceiling"]
 
 
 def bars_figure(figure: Bars) -> go.Figure:
     """Return bars for synthetic rows and dots with whiskers for everything measured; lines for floor and ceiling."""
     made = go.Figure()
-    categories = _texts(figure.categories)
+    # Places and not names: two bins may have one name, such as 0 on the grid and 0 as a value of its own.
+    places, categories = list(range(len(figure.categories))), _texts(figure.categories)
     for series in figure.series:
         colour = _colour(series.meaning)
         errors = None
@@ -55,13 +76,14 @@ def bars_figure(figure: Bars) -> go.Figure:
         name, values = html.escape(series.name), list(series.values)
         if series.meaning in _DASHED:
             line = {"dash": "dash", "color": colour, "width": 2}
-            made.add_scatter(x=categories, y=values, name=name, mode="lines", line=line)
+            made.add_scatter(x=places, y=values, name=name, mode="lines", line=line)
         elif series.meaning == "synthetic":
-            made.add_bar(x=categories, y=values, name=name, marker_color=colour, error_y=errors)
+            made.add_bar(x=places, y=values, name=name, marker_color=colour, error_y=errors)
         else:
             marker = {"color": colour, "size": 9}
-            made.add_scatter(x=categories, y=values, name=name, mode="markers", marker=marker, error_y=errors)
-    made.update_xaxes(type="category")
+            made.add_scatter(x=places, y=values, name=name, mode="markers", marker=marker, error_y=errors)
+    stride = max(1, len(places) // _MOST_LABELS)
+    made.update_xaxes(tickvals=places[::stride], ticktext=categories[::stride])
     return _finish(made, figure.title, figure.unit)
 
 
@@ -118,6 +140,8 @@ def _texts(names: Sequence[str]) -> list[str]:
 
 
 def _colour(meaning: Meaning) -> str:
-    if meaning in _DASHED and st.context.theme.type == "dark":
-        return _DARK_LINE
-    return COLOURS[meaning]
+    return ceiling() if meaning in _DASHED else COLOURS[meaning]
+
+
+def _is_dark() -> bool:
+    return st.context.theme.type == "dark"

@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.components.charts import draw, show_plot, show_table
+from pages.components.charts import accent, draw, show_plot, show_table
 from pages.components.notes import note
 from pages.components.session import draft
 from pages.components.words import count, plain
@@ -19,7 +19,7 @@ from synth.reports.charts import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 
 __all__ = ["error_sentence", "forecast_panel", "smallest_epsilon_form"]
 
-_ACCENT = "#0B6E75"
+_FORMATS = {"± rows (95 %)": "%.1f"}
 _BASES = {
     "generator": "measured by the generator",
     "evaluation": "measured for the report",
@@ -45,15 +45,18 @@ def forecast_panel(forecast: Forecast) -> None:
     for (title, value), card in zip(typical, cards, strict=False):
         card.metric(title, "not measured" if value is None else f"±{count(value)} rows")
         note("Typical; range caused by privacy noise (95 %)", card)
-    people = cards[2]
-    people.metric("Declared upper bound", f"{forecast.people:,}")
-    note("Shares of rows below refer to this number.", people)
+    trust = forecast.trustworthy
+    cards[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
+    note("Known to about 10 %; small groups fare worse", cards[2])
     columns, pairs = st.tabs(["By column", "By pair"])
     with columns:
         _columns(forecast.columns)
     with pairs:
         _pairs(forecast.pairs)
-    note("Noise only. Does not include what the generator's model misses.")
+    note(
+        "Noise only. Does not include what the generator's model misses. Shares of rows refer to the declared upper "
+        f"bound of {forecast.people:,}."
+    )
 
 
 def smallest_epsilon_form(config: RunConfig) -> None:
@@ -88,7 +91,7 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
             x=[min(100.0, 100 * cell.distance) for cell in shown],
             y=[html.escape(cell.columns[0]) for cell in shown],
             orientation="h",
-            marker_color=_ACCENT,
+            marker_color=accent(),
             text=[f"±{count(cell.range95)} rows, {_moved(cell)}" for cell in shown],
             textposition="outside",
             cliponaxis=False,
@@ -111,7 +114,7 @@ def _pairs(cells: tuple[CellForecast, ...]) -> None:
         draw(HeatMap("Share of rows that noise moves, by pair", "share", names, values), key="forecast-pairs")
     worst = sorted(cells, key=lambda cell: -cell.distance)[:10]
     st.markdown("**The ten pairs that noise hurts most**")
-    show_table(_table(worst), alt="The ten pairs that noise hurts most", key="forecast-worst")
+    show_table(_table(worst), alt="The ten pairs that noise hurts most", key="forecast-worst", formats=_FORMATS)
 
 
 def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame:
@@ -119,7 +122,7 @@ def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame
         {
             "table": [" \N{MULTIPLICATION SIGN} ".join(cell.columns) for cell in cells],
             "counts": [cell.cells for cell in cells],
-            "± rows (95 %)": [round(cell.range95, 1) for cell in cells],
+            "± rows (95 %)": [cell.range95 for cell in cells],
             "rows that noise moves": [_moved(cell) for cell in cells],
             "how": [_BASES[cell.basis] for cell in cells],
         }

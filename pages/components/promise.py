@@ -8,14 +8,12 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from pages.components.charts import show_plot
+from pages.components.charts import accent, ceiling, show_plot
 from pages.components.words import percent
 from synth.forecast import Forecast, Promise
 from synth.schema import Neighbours
 
 __all__ = ["attack_figure", "promise_panel"]
-
-_ANY, _THIS = "#444444", "#0B6E75"
 
 
 def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
@@ -54,8 +52,8 @@ def attack_figure(promise: Promise) -> tuple[go.Figure, pd.DataFrame]:
     this = [promise.gaussian_caught, promise.gaussian_advantage]
     made = go.Figure()
     for name, values, colour in (
-        ("any method meeting this promise", anything, _ANY),
-        ("this release's noise", this, _THIS),
+        ("any method meeting this promise", anything, ceiling()),
+        ("this release's noise", this, accent()),
     ):
         shown = [100 * value for value in values]
         texts = [percent(value) for value in values]

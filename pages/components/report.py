@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.components.badges import OWNER_ONLY_NOTE, badge
 from pages.components.charts import draw, show_table
-from pages.components.evidence import cards, number_card, read_evidence, section_of, value_text
+from pages.components.evidence import cards, number_card, read_evidence, section_of
 from pages.components.forecast import forecast_panel
 from pages.components.notes import note
 from pages.components.session import application
@@ -24,6 +24,8 @@ _WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
 _GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
 _TRUST = "columns.trust"
 _DISTANCE = ".distance"
+_MOVED = "share of rows to move (total variation)"
+_RANGE = "± range caused by privacy noise (95 %)"
 
 
 def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
@@ -53,8 +55,11 @@ def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
     known = {"overview", "columns", "marginals"}
     entries = read_evidence(report)
-    cards([e for e in entries if e.id == _TRUST or section_of(e) not in known], key="accuracy")
     badge("safe")
+    for entry in entries:
+        if entry.id == _TRUST:
+            st.markdown(plain(entry.sentence))
+    cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")
     forecast_panel(application().plan(application().config_of(run_id)).forecast)
 
 
@@ -82,11 +87,11 @@ def _each_column(entries: Sequence[Evidence]) -> None:
     frame = pd.DataFrame(
         {
             "column": [name for name, _ in ordered],
-            "share of rows to move (total variation)": [value_text(entry) for _, entry in ordered],
-            "range caused by privacy noise (95 %)": [f"± {entry.error or 0:.3g}" for _, entry in ordered],
+            _MOVED: [_value(entry) for _, entry in ordered],
+            _RANGE: [entry.error for _, entry in ordered],
         }
     )
-    show_table(frame, alt="Distance of every column", key="column-distances")
+    show_table(frame, alt="Distance of every column", key="column-distances", formats={_MOVED: "%.3f", _RANGE: "%.3f"})
     chosen = st.selectbox("Look at one column", [name for name, _ in ordered], key="look-at-column")
     with st.container(border=True):
         entry = dict(ordered)[chosen]

@@ -121,13 +121,13 @@ def list_runs(runs: list[RunView]) -> None:
             "run": [run.run_id[:8] for run in runs],
             "started": [run.created.strftime("%Y-%m-%d %H:%M") for run in runs],
             "generator": [run.generator for run in runs],
-            "epsilon": [amount(run.epsilon) for run in runs],
+            "epsilon": [run.epsilon for run in runs],
             "rows": [run.rows for run in runs],
             "state": [STATES[run.state] for run in runs],
         }
     )
-    show_table(frame, alt="Runs about these people", key="runs")
-    names = {run.run_id: f"{run.run_id[:8]} · {run.generator} · {STATES[run.state]}" for run in runs}
+    show_table(frame, alt="Runs about these people", key="runs", formats={"epsilon": "%.2f", "rows": "localized"})
+    names = {run.run_id: f"{run.run_id[:8]} · {run.generator}" for run in runs}
     choice, button = st.columns([3, 1], vertical_alignment="bottom")
     chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
     if button.button("Open this run", key="open-run"):
@@ -161,9 +161,11 @@ def _losses(run: RunView) -> None:
     stride = -(-len(run.losses) // MAXIMUM_POINTS)
     steps, losses = list(range(0, len(run.losses), stride)), list(run.losses[::stride])
     made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="loss"))
-    made.update_layout(height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="step", yaxis_title="loss")
-    twin = pd.DataFrame({"step": steps, "loss": losses})
-    show_plot(made, title="Fit to the noisy measurements: the loss reads no row", twin=twin, key="losses")
+    made.update_layout(
+        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="reports so far", yaxis_title="loss"
+    )
+    note("How well the generator fits the noisy measurements (the loss reads no row; smaller is closer)")
+    show_plot(made, title="Loss of the fit", twin=pd.DataFrame({"report": steps, "loss": losses}), key="losses")
 
 
 def _time_left(run: RunView) -> str:

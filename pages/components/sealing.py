@@ -50,7 +50,9 @@ def attest_and_seal(run_id: str) -> None:
         st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(ATTESTATIONS)
     ]
     name = st.text_input(
-        "Your name, printed in the certificate", "Demonstration" if demonstration else "", key="attested-by"
+        "Your name, kept in the records with these statements",
+        "Demonstration" if demonstration else "",
+        key="attested-by",
     )
     ready = all(given) and bool(name.strip())
     if st.button("Seal release", type="primary", key="seal", disabled=not ready):

@@ -14,6 +14,7 @@ from synth.services.views import Plan
 
 __all__ = ["STOPS", "budget_controls", "ledger_box", "parts_table"]
 
+_SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -71,13 +72,14 @@ def parts_table(plan: Plan) -> None:
         {
             "part": [part.name for part in plan.parts],
             "question": [part.question for part in plan.parts],
-            "share of the budget": [f"{100 * part.share:.1f} %" for part in plan.parts],
-            "epsilon if it were asked alone": [amount(part.epsilon_alone) for part in plan.parts],
+            _SHARE: [100 * part.share for part in plan.parts],
+            _ALONE: [part.epsilon_alone for part in plan.parts],
         }
     )
     total = 100 * sum(part.share for part in plan.parts)
-    frame.loc[len(frame)] = ["total", "", f"{total:.1f} %", amount(float(draft()["epsilon"]))]
-    show_table(frame, alt="Where the budget goes", key="budget-parts")
+    frame.loc[len(frame)] = ["total", "", total, float(draft()["epsilon"])]
+    formats = {_SHARE: "%.1f %%", _ALONE: "%.2f"}
+    show_table(frame, alt="Where the budget goes", key="budget-parts", formats=formats)
     note(
         "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
         "add up to more than the whole."

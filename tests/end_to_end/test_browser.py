@@ -48,7 +48,7 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
     for position in range(3):
         page.get_by_role("checkbox").nth(position).check(force=True)
         walker.settle()
-    walker.fill("Your name, printed in the certificate", "A. Owner")
+    walker.fill("Your name, kept in the records with these statements", "A. Owner")
     walker.press("Seal release")
     button = page.get_by_role("button", name="Download the bundle (zip)")
     button.wait_for()

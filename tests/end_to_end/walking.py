@@ -88,7 +88,7 @@ class Walker:
         self.settle()
 
     def fill(self, label: str, text: str) -> None:
-        box = self.page.get_by_label(label, exact=False).first
+        box = self.page.get_by_role("textbox", name=label).first
         box.fill(text)
         box.press("Enter")
         self.settle()

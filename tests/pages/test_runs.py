@@ -173,14 +173,14 @@ def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     app = go(finished, "ledger")
     frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
     assert list(frame["state"]) == ["reserved", "spent"]
-    assert set(frame["epsilon"]) == {"1.00"}
+    assert set(frame["epsilon"]) == {1.0}
     assert "The chain of entries is whole" in texts(app)
     app.selectbox(key="limit-account").set_value("survey")
-    app.number_input(key="limit-epsilon").set_value(1.5)
+    app.number_input(key="limit-epsilon").set_value(1.2)
     app.button(key="FormSubmitter:limit-Set limit").click().run()
     go(app, "budget")
     (error,) = errors(app)
-    assert "is 1.50" in error
+    assert "is 1.20" in error
 
 
 def test_the_header_says_how_much_is_left(finished: AppTest) -> None:
