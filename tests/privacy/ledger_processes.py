@@ -28,10 +28,12 @@ def fork(work: Callable[[], None]) -> int:
     pid = os.fork()
     if pid:
         return pid
+    code = 1
     try:
         work()
+        code = 0
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def race(settings: Settings, account_id: str, processes: int, attempts: int) -> None:
@@ -50,8 +52,9 @@ def race(settings: Settings, account_id: str, processes: int, attempts: int) -> 
                 note(granted, charge.charge_id)
                 ledger.spend(charge)
 
-    for pid in [fork(work) for _ in range(processes)]:
-        os.waitpid(pid, 0)
+    statuses = [os.waitpid(pid, 0)[1] for pid in [fork(work) for _ in range(processes)]]
+    if any(statuses):
+        sys.exit("a process was turned away by something else than the cap")
 
 
 def die(settings: Settings, account_id: str, times: int, seed: int) -> None:

@@ -337,6 +337,13 @@ def test_removing_a_row_is_found(ledger: Ledger, store: Store, three_charges: Ac
         ledger.verify_chain(three_charges.id)
 
 
+@pytest.mark.parametrize("run_id", ["a", "b"])
+def test_removing_a_whole_charge_is_found(ledger: Ledger, store: Store, three_charges: Account, run_id: str) -> None:
+    without_triggers(store, "DELETE FROM charges WHERE run_id = :run_id", run_id=run_id)
+    with pytest.raises(LedgerError, match=f"altered at row {1 if run_id == 'a' else 4}"):
+        ledger.verify_chain(three_charges.id)
+
+
 def test_changing_the_account_behind_its_charges_is_found(ledger: Ledger, store: Store, three_charges: Account) -> None:
     without_triggers(store, "UPDATE accounts SET neighbours = 'add_remove'")
     with pytest.raises(LedgerError, match="altered at row 1"):

@@ -100,6 +100,19 @@ def test_seeking_reads_what_a_file_would(tmp_path: Path, moves: list[tuple[int, 
         assert stream.read() == plain.read()
 
 
+def test_equal_chunks_and_equal_tables_look_different(tmp_path: Path) -> None:
+    """Under one key no nonce is used twice, or two ciphertexts would show the difference of their plaintexts."""
+    data = encrypted(tmp_path, bytes(2 * CHUNK_BYTES)).read_bytes()
+    length = CHUNK_BYTES + 16
+    assert data[:CHUNK_BYTES] != data[length : length + CHUNK_BYTES]
+
+
+def test_every_table_has_a_key_of_its_own(vault: Vault, store: Store, account: Account) -> None:
+    first, second = put(vault, account), put(vault, account)
+    assert vault._headers.read(first).key != vault._headers.read(second).key
+    assert files(store, first)[0].read_bytes() != files(store, second)[0].read_bytes()
+
+
 def flip_first_byte(data: bytes) -> bytes:
     return bytes([data[0] ^ 1]) + data[1:]
 
@@ -407,11 +420,16 @@ def drop_triggers(connection: object) -> None:
         )
 
 
-def test_no_table_opens_over_a_ledger_that_has_lost_rows(vault: Vault, store: Store, account: Account) -> None:
+@pytest.mark.parametrize("kept", ["mark and headers", "headers"])
+def test_no_table_opens_over_a_ledger_that_has_lost_rows(
+    vault: Vault, store: Store, account: Account, kept: str
+) -> None:
     first, second = put(vault, account), put(vault, account)
     spend(store, account)
     vault.open(first).close()
     un_spend(store, account, keep=1)
+    if kept == "headers":
+        (store.settings.home / "vault" / f"{account.id}.mark").unlink()
     Ledger(store).verify_chain(account.id)  # a chain that was cut is whole: the headers are what tells
     for table_id in (first, second):
         with pytest.raises(LedgerError, match="older than what was already spent"):
