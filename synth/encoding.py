@@ -46,6 +46,7 @@ __all__ = [
     "CellCounts",
     "Codes",
     "EncodedCells",
+    "Fate",
     "code_dtype",
     "code_values",
     "decode_column",

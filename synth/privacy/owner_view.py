@@ -23,12 +23,7 @@ from synth.schema import Schema
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 
-OWNER_ONLY_READERS = (
-    "synth.reports.marginals",
-    "synth.reports.owner",
-    "synth.services.reports",
-    "synth.services.tables",
-)
+OWNER_ONLY_READERS = ("synth.services.reports",)
 """The modules outside this package that may read exact rows; their results are owner-only evidence."""
 
 OwnerPart = Literal["train", "holdout", "test"]
