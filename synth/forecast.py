@@ -17,7 +17,7 @@ from typing import Literal
 from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.privacy.accounting import mu_of_budget
+from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ceilings import (
     advantage_ceiling,
@@ -29,7 +29,7 @@ from synth.privacy.ceilings import (
 from synth.privacy.features import Constant, OneHot
 from synth.progress import NullProgress
 from synth.reports.compared import BAR
-from synth.reports.control import coarse_bins
+from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession
 
@@ -218,15 +218,19 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
     """
     if not (math.isfinite(rows) and rows > 0):
         raise ConfigError(f"The wanted error must be a positive number of rows, got {rows:g}.")
-    if _widest(config, 1.0, of) is None:
+    widest = _widest(config, 1.0, of)
+    if widest is None:
         raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
-    low, high = math.log(SMALLEST_EPSILON), math.log(LARGEST_EPSILON)
-    if not _reaches(config, LARGEST_EPSILON, rows, of):
-        raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} rows.")
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _reaches(config, math.exp(middle), rows, of) else (middle, high)
-    return _rounded_up(math.exp(high))
+    # Noise is inversely proportional to mu, but for the rounding of grids, which the loop makes good.
+    mu = mu_of_budget(1.0, config.delta) * widest / rows
+    epsilon = max(min(epsilon_of(mu * mu, config.delta), 2 * LARGEST_EPSILON), SMALLEST_EPSILON)
+    epsilon = _rounded_up(epsilon)
+    while epsilon <= LARGEST_EPSILON:
+        reached = _widest(config, epsilon, of)
+        if reached is not None and reached <= rows:
+            return epsilon
+        epsilon = _rounded_up(epsilon * (1 + 1e-4))
+    raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} rows.")
 
 
 def one_way_noise(config: RunConfig) -> float:
@@ -255,7 +259,7 @@ def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTa
         return ()
     measured = {frozenset(table.columns): table for table in reversed(tables) if len(table.columns) == 2}
     noise = _noise_of_every_pair(config, budget)
-    bins = {column.name: int(coarse_bins(column).max()) + 1 for column in config.schema.modelled}
+    bins = {column.name: coarse_size(column) for column in config.schema.modelled}
     found = []
     for pair in itertools.combinations(names, 2):
         table = measured.get(frozenset(pair))
@@ -270,7 +274,7 @@ def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTa
 def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
     """Plan one of all pairs, each asked with an equal share of the budget; every table of counts has the same bound."""
     session = PlannedSession(config.schema, budget, rows=1.0)
-    two = sorted(config.schema.modelled, key=lambda column: -column.size)[:2]
+    two = sorted(config.schema.modelled, key=lambda column: -coarse_size(column))[:2]
     bins = tuple(coarse_bins(column) for column in two)
     question = OneHot(columns=tuple(column.name for column in two), bins=bins, sizes=tuple(map(len, bins)))
     share = 1 / math.comb(len(config.schema.names), 2)
@@ -284,11 +288,6 @@ def _cell(columns: tuple[str, ...], cells: int, noise_std: float, people: int, b
 
 def _median(cells: Sequence[CellForecast]) -> float | None:
     return statistics.median(cell.range95 for cell in cells) if cells else None
-
-
-def _reaches(config: RunConfig, epsilon: float, rows: float, of: Literal["columns", "pairs"]) -> bool:
-    widest = _widest(config, epsilon, of)
-    return widest is not None and widest <= rows
 
 
 def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:

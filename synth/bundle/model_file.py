@@ -18,7 +18,7 @@ from synth.config import OptionValue, RunConfig
 from synth.errors import VerificationError
 from synth.schema import Schema
 
-__all__ = ["ModelCard", "model_from_bytes", "model_to_bytes"]
+__all__ = ["ModelCard", "card_from_bytes", "model_from_bytes", "model_to_bytes"]
 
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20

@@ -178,8 +178,9 @@ def _coarsened(table: MeasuredTable, schema: Schema) -> MeasuredTable:
 
 
 def _merge(fine: NDArray[np.int32], coarse: NDArray[np.int32]) -> NDArray[np.int32]:
-    pairs = np.unique(np.stack([fine, coarse]), axis=1)
-    return coarse if pairs.shape[1] == len(np.unique(fine)) else fine
+    target = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
+    target[fine] = coarse
+    return coarse if np.array_equal(target[fine], coarse) else fine
 
 
 def _merged(values: NDArray[np.float64], table: MeasuredTable, coarser: MeasuredTable) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from synth.generators.places import places_of
 from synth.generators.sampling import project_to_simplex, rounded_counts
 from synth.schema import ModelledColumn
 
-__all__ = ["PUBLIC_BINS", "OneWay", "coarse_bins", "independent_rows"]
+__all__ = ["PUBLIC_BINS", "OneWay", "coarse_bins", "coarse_size", "independent_rows"]
 
 PUBLIC_BINS = 32
 """Bins into which a number's or date's declared range is put where one bin per code would be mostly noise."""
@@ -42,6 +42,11 @@ def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
     places = places_of(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
     bins = places.bins
     return np.arange(column.size, dtype=np.int32) if bins is None else bins
+
+
+def coarse_size(column: ModelledColumn) -> int:
+    """Return the number of public bins of a column, as :func:`coarse_bins` makes them."""
+    return min(column.levels, PUBLIC_BINS) + column.size - column.levels
 
 
 def independent_rows(tables: Sequence[OneWay], *, n_rows: int, seed: int) -> list[NDArray[np.int64]]:

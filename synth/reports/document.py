@@ -37,7 +37,7 @@ def _document(evidence: Sequence[Evidence]) -> dict[str, Any]:
         alpha, _, name = rest.partition(".")
         if section == "marginals" and alpha in marginals and name and "." not in name:
             tables = [figure for figure in entry.figures if isinstance(figure, Table)]
-            marginals[alpha][name] = _rows(tables[0]) if tables else entry.value
+            marginals[alpha][name] = _rows(tables[0]) if tables and name.endswith("worst") else entry.value
     return {"version": _VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], "marginals": marginals}
 
 

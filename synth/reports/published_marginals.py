@@ -152,9 +152,8 @@ def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ..
     bins : array of shape (column.size,)
         Bin of every code, ascending over the codes.
     """
+    edges = np.searchsorted(bins, np.arange(int(bins.max()) + 2))
     labels = []
-    for place in range(int(bins.max()) + 1):
-        codes = np.flatnonzero(bins == place)
-        ends = [int(codes[0]), int(codes[-1])] if len(codes) > 1 else [int(codes[0])] if len(codes) else []
-        labels.append(" to ".join(code_values(column, ends, missing="missing")))
+    for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        labels.append(" to ".join(code_values(column, sorted({first, end - 1}), missing="missing")))
     return tuple(labels)

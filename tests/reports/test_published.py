@@ -1,0 +1,253 @@
+"""Publishable numbers: right by hand, covered by their bars, and the same when the private table is gone."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import json
+import math
+
+import numpy as np
+import pytest
+
+from synth.config import RunConfig
+from synth.privacy.answers import RowCount
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.features import Constant, Lookup, OneHot, Product, Stack
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.reports.compared import BAR, compare_measured
+from synth.reports.document import report_document
+from synth.reports.evidence import SafeEvidence
+from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
+from synth.reports.published import published_evidence, published_rows
+from synth.reports.published_marginals import bin_labels, published_marginals
+from synth.schema import CategoryColumn, DateColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+
+SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
+
+
+def release(question: object, value: list[float], *, noise: float, query: str = "q", sequence: int = 0) -> Release:
+    receipt = Receipt(
+        sequence=sequence,
+        query=query,
+        mechanism="discrete_gaussian",
+        source="test",
+        neighbours=Neighbours.REPLACE,
+        protects="person",
+        rows_per_unit=1,
+        sensitivity=math.sqrt(2),
+        noise_scale=noise,
+        dimension=len(value),
+        grid=2.0**-24,
+        mu_squared_units=1,
+        slack=0.0,
+    )
+    return Release(receipt, np.array(value), question)
+
+
+X, Y = OneHot(("x",), (None,), (2,)), OneHot(("y",), (None,), (3,))
+
+
+def test_tables_are_found_in_stacks_and_products() -> None:
+    stack = Stack((X, Y), (0.6, 0.8))
+    found = measured_tables([release(stack, [6, 12, 8, 16, 24], noise=2.4)])
+    assert [(table.columns, table.counts.tolist()) for table in found] == [
+        (("y",), pytest.approx([10, 20, 30], rel=1e-6)),
+        (("x",), pytest.approx([10, 20], rel=1e-6)),
+    ]
+    assert [table.noise_std for table in found] == pytest.approx([3.0, 4.0], rel=1e-6)
+    (joint,) = measured_tables([release(Product((X, Y)), [1, 2, 3, 4, 5, 6], noise=1.0)])
+    assert joint.columns == ("x", "y")
+    assert joint.counts.tolist() == [[1, 2, 3], [4, 5, 6]]
+    lookup = Lookup("x", np.eye(2))
+    assert measured_tables([release(lookup, [1, 2], noise=1), release(Product((lookup, Y)), [1.0] * 6, noise=1)]) == ()
+    assert measured_tables([release(Constant(), [9], noise=1)]) == ()
+
+
+def test_distances_and_errors_by_hand() -> None:
+    # 100 rows: measured 40, 60; synthetic 10 of 20 rows are "a", that is 50, 50 of 100.
+    synthetic = [np.repeat([0, 1], 10), np.zeros(20, dtype=int)]
+    rows = RowCount(100.0, 0.0, public=True)
+    (found,) = compare_measured(synthetic, SCHEMA, [release(X, [40, 60], noise=3.0)], rows)
+    assert found.distance == pytest.approx(0.10)
+    assert found.synthetic.tolist() == [50, 50]
+    # Mean of |noise| is 3 sqrt(2/pi) for each of two cells, halved and divided by 100 rows.
+    assert found.expected_noise == pytest.approx(2 * 3 * math.sqrt(2 / math.pi) / 200)
+    spread = 3 * math.sqrt(2 * (1 - 2 / math.pi)) / 200
+    assert found.error == pytest.approx(found.expected_noise + 1.644854 * spread)
+
+
+def test_margins_of_a_pair_carry_the_noise_of_all_their_cells() -> None:
+    pair = OneHot(("x", "y"), (None, None), (2, 3))
+    rows = RowCount(21.0, 0.0, public=True)
+    synthetic = [np.array([0, 1]), np.array([0, 2])]
+    answer = release(pair, [1, 2, 3, 4, 5, 6], noise=2)
+    found = {one.columns: one for one in compare_measured(synthetic, SCHEMA, [answer], rows)}
+    assert found["x",].measured.tolist() == [6, 15]
+    assert found["y",].noise_std.tolist() == pytest.approx([2 * math.sqrt(2)] * 3)
+    assert found["x", "y"].noise_std.tolist() == [[2.0] * 3] * 2
+    # A column measured by itself with less noise wins over the margin of a pair.
+    both = [answer, release(X, [7, 14], noise=1, query="x", sequence=1)]
+    found = {one.columns: one for one in compare_measured(synthetic, SCHEMA, both, rows)}
+    assert found["x",].measured.tolist() == [7, 14]
+    assert found["y",].measured.tolist() == [5, 7, 9]
+
+
+def test_coarse_bins_merge_measured_ones_and_their_variances() -> None:
+    schema = Schema((NumberColumn("age", 0, 63, 1, missing=True),))
+    question = OneHot(("age",), (None,), (65,))
+    counts = np.arange(65.0)
+    rows = RowCount(counts.sum(), 0.0, public=True)
+    (found,) = compare_measured(
+        [np.arange(65)], schema, [release(question, counts.tolist(), noise=2)], rows, coarse=True
+    )
+    assert found.measured.tolist() == [*(counts[:64].reshape(32, 2).sum(axis=1)), 64.0]
+    assert found.noise_std.tolist() == pytest.approx([2 * math.sqrt(2)] * 32 + [2.0])
+    labels = bin_labels(schema.modelled[0], found.bins[0])
+    assert (labels[0], labels[31], labels[32]) == ("0 to 1", "62 to 63", "missing")
+
+
+def simulated(rows_per_unit: int = 1, row_count: str = "public") -> tuple[Schema, dict[str, np.ndarray]]:
+    schema = Schema(
+        (
+            NumberColumn("age", 0, 119, 1, missing=True),
+            NumberColumn("income", 0, 1e5, 1),
+            CategoryColumn("region", tuple(f"r{place}" for place in range(60))),
+            YesNoColumn("smoker"),
+            DateColumn("seen", datetime.date(2020, 1, 1), datetime.date(2020, 3, 31)),
+        ),
+        unit=PrivacyUnit(rows_per_unit=rows_per_unit),
+        row_count=row_count,  # type: ignore[arg-type]
+    )
+    random = np.random.default_rng(4)
+    cause = random.random(4000)
+    codes = {}
+    for column in schema.modelled:
+        place = (0.6 * cause + 0.4 * random.random(4000)) ** 2
+        codes[column.name] = (column.size * place).astype(int)
+    return schema, codes
+
+
+def measured_session(schema: Schema, codes: dict[str, np.ndarray], epsilon: float = 1.0) -> PrivateSession:
+    budget = PrivacyBudget(epsilon=epsilon, delta=1e-6, neighbours=schema.neighbours)
+    session = PrivateSession(PrivateTable.from_codes(schema, codes), budget)
+    if not schema.rows_are_public:
+        session.count_rows(share=0.1)
+    session.noisy_sum(evaluation_question(schema), share=0.5, query=EVALUATION_QUERY, source="report")
+    return session
+
+
+def config_of(schema: Schema) -> RunConfig:
+    return RunConfig(schema=schema, account="a", epsilon=1.0, rows=500, delta=1e-6, people_at_most=5000)
+
+
+@pytest.mark.parametrize(("rows_per_unit", "row_count"), [(1, "public"), (1, "private"), (3, "private")])
+def test_the_bars_of_published_counts_cover_95_percent(rows_per_unit: int, row_count: str) -> None:
+    schema, codes = simulated(rows_per_unit, row_count)
+    inside = total = 0
+    synthetic = [codes[name] for name in schema.names]
+    while total < 2000:
+        session = measured_session(schema, codes)
+        for one in compare_measured(synthetic, schema, session.releases, session.rows):
+            (name,) = one.columns
+            exact = np.bincount(one.bins[0][codes[name]], minlength=len(one.measured))
+            inside += int((np.abs(one.measured - exact) <= BAR * one.noise_std).sum())
+            total += len(exact)
+    # 93 to 97 %: four standard errors on either side at 2,000 cells.
+    assert 0.93 < inside / total < 0.97
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_the_error_of_a_distance_covers_the_distance_to_the_rows(epsilon: float) -> None:
+    schema, codes = simulated()
+    synthetic = [np.random.default_rng(9).permutation(codes[name])[:900] for name in schema.names]
+    covered = total = 0
+    for _ in range(40):
+        session = measured_session(schema, codes, epsilon)
+        for one in compare_measured(synthetic, schema, session.releases, session.rows):
+            (name,) = one.columns
+            exact = np.bincount(one.bins[0][codes[name]], minlength=len(one.measured)) / 4000
+            made = np.bincount(one.bins[0][synthetic[schema.names.index(name)]], minlength=len(one.measured)) / 900
+            truth = 0.5 * float(np.abs(exact - made).sum())
+            covered += abs(one.distance - truth) <= one.error + 1e-12
+            total += 1
+    assert covered / total >= 0.93
+
+
+def test_safe_numbers_are_the_same_when_the_private_table_is_gone() -> None:
+    schema, codes = simulated()
+    session = measured_session(schema, codes)
+    random = np.random.default_rng(1)
+    made = np.column_stack([random.permutation(codes[name])[:500] for name in schema.names])
+    config = config_of(schema)
+    before = published_evidence(made, session.releases, config, rows=session.rows)
+    releases, rows = session.releases, session.rows
+    for name in codes:
+        codes[name][:] = 0
+    del session
+    gc.collect()
+    after = published_evidence(made, releases, config, rows=rows)
+    assert json.dumps(report_document(before)) == json.dumps(report_document(after))
+    assert {type(entry) for entry in after} == {SafeEvidence}
+
+
+def test_the_report_names_what_is_measured_and_what_to_trust() -> None:
+    schema, codes = simulated()
+    session = measured_session(schema, codes)
+    synthetic = [codes[name] for name in schema.names]
+    found = {entry.id: entry for entry in published_marginals(synthetic, schema, session.releases, session.rows)}
+    assert found["marginals.1.evaluated"].value == 5
+    assert found["marginals.2.evaluated"].value == 0
+    assert found["marginals.2.mean"].value is None
+    assert "nothing can be published" in found["marginals.2.mean"].sentence
+    noise = max(table.noise_std for table in measured_tables(session.releases))
+    assert found["columns.trust"].value == pytest.approx(10 * noise)
+    # The very same rows: nothing but noise is between them.
+    mean, error = found["marginals.1.mean"].value, found["marginals.1.mean"].error
+    assert isinstance(mean, float)
+    assert error is not None
+    assert mean < error
+    assert found["columns.age.distance"].figures
+    document = report_document(tuple(found.values()))
+    assert len(document["marginals"]["1"]["worst"]) == 5
+    json.dumps(document, allow_nan=False)
+
+
+def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
+    schema, codes = simulated()
+    made = np.column_stack([codes[name][:50] for name in schema.names])
+    found = published_evidence(made, [], config_of(schema))
+    assert {entry.id.partition(".")[0] for entry in found} == {"overview"}
+    assert published_rows([]) is None
+
+
+def test_the_number_of_rows_is_read_off_the_paid_answers() -> None:
+    schema, codes = simulated(row_count="private")
+    session = measured_session(schema, codes)
+    assert published_rows(session.releases) == session.rows
+    public = measured_session(*simulated())
+    found = published_rows(public.releases)
+    assert found is not None
+    assert abs(found.value - 4000) < 6 * found.noise_std
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (CategoryColumn("only", ("a",)),),
+        (NumberColumn("a", 0, 2**24 - 1, 1, missing=True), CategoryColumn("b", tuple(map(str, range(60))))),
+        tuple(NumberColumn(f"c{place}", 0, 3, 1) for place in range(200)),
+    ],
+    ids=["one category", "huge range", "200 columns"],
+)
+def test_edge_tables(columns: tuple) -> None:
+    schema = Schema(columns)
+    random = np.random.default_rng(0)
+    codes = {column.name: random.integers(column.size, size=30) for column in schema.modelled}
+    session = measured_session(schema, codes)
+    made = np.column_stack([codes[name][:1] for name in schema.names])
+    found = published_evidence(made, session.releases, config_of(schema), rows=session.rows)
+    json.dumps(report_document(found), allow_nan=False)
+    assert len([entry for entry in found if entry.id.endswith(".distance")]) == len(columns)

@@ -1,0 +1,194 @@
+"""A forecast is what the session really does: same noise by column and by pair, under both relations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from synth.config import RunConfig
+from synth.errors import ConfigError
+from synth.forecast import budget_parts, forecast, one_way_noise, smallest_epsilon
+from synth.generators import GENERATORS, GeneratorTask, make
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.features import Constant, OneHot
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.reports.control import coarse_bins, coarse_size
+from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
+from synth.reports.planned import PlannedSession
+from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight
+
+COLUMNS = (
+    NumberColumn("age", 0, 99, 1, missing=True),
+    NumberColumn("income", 0, 99_999, 1, weight=Weight.HIGH),
+    CategoryColumn("region", ("n", "s", "e", "w"), weight=Weight.LOW),
+    CategoryColumn("class", ("a", "b", "c")),
+)
+
+
+def config_of(
+    columns: tuple = COLUMNS, *, rows_per_unit: int = 1, row_count: str = "public", **changes: object
+) -> RunConfig:
+    schema = Schema(columns, unit=PrivacyUnit(rows_per_unit=rows_per_unit), row_count=row_count)  # type: ignore[arg-type]
+    settings = {"account": "a", "epsilon": 1.0, "rows": 100, "delta": 1e-6, "people_at_most": 10_000}
+    return RunConfig(schema=schema, **settings | {"generator": "independent"} | changes)  # type: ignore[arg-type]
+
+
+def session_of(config: RunConfig, *, rows: int = 50) -> tuple[PrivateSession, dict[str, np.ndarray]]:
+    random = np.random.default_rng(0)
+    codes = {column.name: random.integers(column.size, size=rows) for column in config.schema.modelled}
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    return PrivateSession(PrivateTable.from_codes(config.schema, codes), budget), codes
+
+
+SITUATIONS = [(1, "public"), (1, "private"), (3, "public"), (3, "private")]
+
+
+@pytest.mark.parametrize("generator", ["independent", "independent-by-class", "dp-merf"])
+@pytest.mark.parametrize(("rows_per_unit", "row_count"), SITUATIONS)
+def test_the_plan_is_what_the_session_does(rows_per_unit: int, row_count: str, generator: str) -> None:
+    config = config_of(rows_per_unit=rows_per_unit, row_count=row_count, generator=generator, label="class")
+    shares = {part.name: part.share for part in budget_parts(config)}
+    assert sum(shares.values()) == pytest.approx(1)
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=config.schema.neighbours)
+    task = GeneratorTask(schema=config.schema, label="class", seed=0, device="cpu")
+    real, _ = session_of(config)
+    planned = PlannedSession(config.schema, budget, rows=50)
+    if "row count" in shares:
+        real.count_rows(share=shares["row count"])
+        assert forecast(config).row_count_std == real.receipts[0].noise_scale
+    for session in (real, planned):
+        if "row count" in shares and session is planned:
+            session.noisy_sum(Constant(), share=shares["row count"], query="number of rows", source="number of rows")
+        if "evaluation" in shares:
+            question = evaluation_question(config.schema)
+            session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="report")
+        if GENERATORS[generator].measures_one_ways:
+            make(generator, task, {}).fit(session.part(session.remaining_share), NullProgress())
+    for mine, theirs in zip(planned.releases, real.releases, strict=True):
+        ours = replace(mine.receipt, private=True, assumptions=theirs.receipt.assumptions)
+        assert ours == theirs.receipt
+    found = {cell.columns: cell.noise_std for cell in forecast(config).columns}
+    best: dict[tuple[str, ...], float] = {}
+    for table in measured_tables(real.releases):
+        for axis, name in enumerate(table.columns):
+            noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
+            best[name,] = min(noise, best.get((name,), math.inf))
+    assert found == best
+    assert set(found) == {(name,) for name in config.schema.names}
+
+
+def test_the_noise_of_200_draws_is_the_forecast_by_column_and_by_pair() -> None:
+    config = config_of(generator="dp-merf", evaluation_share=0.4)
+    expected = forecast(config)
+    by_column = {cell.columns: cell.noise_std for cell in expected.columns}
+    by_pair = {cell.columns: cell.noise_std for cell in expected.pairs}
+    errors: dict[tuple[str, ...], list[np.ndarray]] = {}
+    bins = {column.name: coarse_bins(column) for column in COLUMNS}
+    pairs = list(itertools.combinations(config.schema.names, 2))
+    for _ in range(200):
+        session, codes = session_of(config)
+        session.noisy_sum(evaluation_question(config.schema), share=0.4, query=EVALUATION_QUERY, source="report")
+        for table in measured_tables(session.releases):
+            (name,) = table.columns
+            exact = np.bincount(table.bins[0][codes[name]], minlength=len(table.counts))
+            errors.setdefault(table.columns, []).append(table.counts - exact)
+        # All pairs together take the whole budget; each is a question of its own.
+        session, codes = session_of(config)
+        for pair in pairs:
+            question = OneHot(pair, tuple(bins[name] for name in pair), tuple(len(bins[name]) for name in pair))
+            value = session.noisy_sum(question, share=1 / len(pairs), query=str(pair), source="test").value
+            exact = np.zeros(question.shape)
+            np.add.at(exact, tuple(bins[name][codes[name]] for name in pair), 1)
+            errors.setdefault(pair, []).append((value - exact).reshape(-1))
+    for columns, found in errors.items():
+        measured = float(np.concatenate(found).std())
+        assert measured == pytest.approx((by_column | by_pair)[columns], rel=0.05), columns
+
+
+@pytest.mark.parametrize("of", ["columns", "pairs"])
+@pytest.mark.parametrize("generator", ["independent", "independent-by-class", "dp-merf"])
+@pytest.mark.parametrize("wanted", [4.0, 30.0, 200.0])
+def test_the_smallest_epsilon_inverts_the_forecast(generator: str, of: str, wanted: float) -> None:
+    config = config_of(generator=generator, label="class", row_count="private")
+    epsilon = smallest_epsilon(config, wanted, of=of)  # type: ignore[arg-type]
+
+    def widest(epsilon: float) -> float:
+        found = forecast(replace(config, epsilon=epsilon))
+        return max(cell.range95 for cell in (found.columns if of == "columns" else found.pairs))
+
+    assert widest(epsilon) <= wanted
+    assert widest(0.995 * epsilon) > wanted
+
+
+def test_numbers_of_the_published_table() -> None:
+    # Ten one-way tables of ten cells, add or remove one person, epsilon 1, delta 1e-6.
+    columns = tuple(CategoryColumn(f"c{place}", tuple(map(str, range(10)))) for place in range(10))
+    config = config_of(columns, row_count="private", people_at_most=1000)
+    found = forecast(config)
+    without_count = math.sqrt(1 - 0.02)
+    assert found.columns[0].noise_std * without_count == pytest.approx(13.4, abs=0.05)
+    assert found.columns[0].distance * without_count == pytest.approx(0.053, abs=0.0006)
+    assert found.pairs[0].noise_std == pytest.approx(28.3, abs=0.05)
+    assert found.pairs[0].distance == pytest.approx(1.13, abs=0.005)
+    assert not found.pairs[0].usable
+    assert found.columns[0].usable
+    assert len(found.pairs) == 45
+    assert found.pairs[0].basis == "if measured"
+    assert found.columns[0].basis == "generator"
+    promise = found.promise
+    assert promise.odds == pytest.approx(math.e)
+    assert (promise.even, promise.rare) == (pytest.approx(0.731, abs=5e-4), pytest.approx(0.0267, abs=5e-4))
+    assert promise.advantage == pytest.approx(0.462, abs=5e-4)
+    assert promise.gaussian_advantage == pytest.approx(0.094, abs=5e-4)
+    assert promise.gaussian_caught == pytest.approx(0.018, abs=5e-4)
+
+
+def test_public_bins_are_counted_without_making_them() -> None:
+    for column in (*COLUMNS, NumberColumn("short", 0, 5, 1), CategoryColumn("only", ("a",), missing=True)):
+        assert coarse_size(column) == int(coarse_bins(column).max()) + 1
+
+
+def test_a_high_weight_gets_less_noise_from_the_control() -> None:
+    found = {cell.columns[0]: cell.noise_std for cell in forecast(config_of()).columns}
+    assert found["income"] < found["age"] < found["region"]
+    assert forecast(config_of()).trustworthy == pytest.approx(10 * found["region"])
+
+
+def test_the_control_noise_is_that_of_equal_one_way_tables() -> None:
+    config = config_of()
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=config.schema.neighbours)
+    assert one_way_noise(config) == pytest.approx(math.sqrt(2 * 4 / budget.mu_squared), rel=1e-3)
+
+
+def test_what_cannot_be_reached_is_said() -> None:
+    with pytest.raises(ConfigError, match="Not even epsilon 100"):
+        smallest_epsilon(config_of(), 1e-3)
+    with pytest.raises(ConfigError, match="positive number of rows"):
+        smallest_epsilon(config_of(), 0.0)
+    with pytest.raises(ConfigError, match="measures no such counts"):
+        smallest_epsilon(config_of(generator="dp-merf", evaluation_share=0.0), 10.0)
+    assert forecast(config_of(generator="dp-merf", evaluation_share=0.0)).column_range is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (CategoryColumn("only", ("a",)),),
+        (CategoryColumn("only", ("a",)), CategoryColumn("second", ("b",))),
+        tuple(NumberColumn(f"c{place}", 0, 9999, 1) for place in range(200)),
+        (CategoryColumn("label", tuple(map(str, range(60)))), NumberColumn("x", 0, 1, 1)),
+    ],
+    ids=["one cell", "two constants", "200 wide columns", "sixty classes"],
+)
+@pytest.mark.parametrize("generator", ["independent-by-class", "dp-merf"])
+def test_edge_tables(columns: tuple, generator: str) -> None:
+    found = forecast(config_of(columns, generator=generator, label=columns[0].name))
+    assert len(found.columns) == len(columns)
+    assert len(found.pairs) == math.comb(len(columns), 2)
+    assert all(math.isfinite(cell.noise_std) and cell.noise_std > 0 for cell in (*found.columns, *found.pairs))
