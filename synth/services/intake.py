@@ -51,7 +51,9 @@ class Intake:
         retention = timedelta(hours=self._store.settings.retention_hours)
         table_id = self._vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
         try:
-            self._inspect(table_id, table_format)
+            _, n_rows = self._inspect(table_id, table_format)
+            if n_rows == 0:
+                raise TableError("The table has a header but no rows. Send the whole table.")
         except SynthError:
             self._vault.delete(table_id, who=SINGLE_USER)
             raise

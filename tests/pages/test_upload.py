@@ -68,8 +68,9 @@ def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPa
         (f"age,region\n1,a\n2,{CANARY},c\n", "Row 3 has 3 fields; the header has 2."),
         (nested(), "Parquet with nested columns is not supported. Flatten 'address' first."),
         ("", "The file is empty."),
+        ("age,region\n", "The table has a header but no rows."),
     ],
-    ids=["no name", "twice", "encoding", "ragged", "nested", "empty"],
+    ids=["no name", "twice", "encoding", "ragged", "nested", "empty", "no rows"],
 )
 def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
     data = content.encode() if isinstance(content, str) else content
