@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import ConfigError
-from synth.generators.expected import ExpectedTables
+from synth.generators.embeddings import ProductEmbeddings, SumEmbedding
 from synth.generators.heads import Draw, Head
 from synth.generators.neural import ClassBatch, resolve_device
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.options import check_between
 from synth.generators.places import column_weights
-from synth.generators.product_kernel import ProductEmbeddings
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import project_to_simplex
 from synth.kernels.hermite import hermite_features, rho_of_length_scale
@@ -210,8 +209,13 @@ class DpHp(NeuralGenerator):
         progress: Progress,
     ) -> None:
         options, layout, device = self._options, self._layout, resolve_device(self._task.device)
-        expected = ExpectedTables(layout, [part.table for part in features.parts if isinstance(part, Lookup)], device)
-        target = torch.from_numpy(sum_answer.T.copy()).to(device, torch.float32)
+        tables = [
+            weight * part.table
+            for weight, part in zip(features.weights, features.parts, strict=True)
+            if isinstance(part, Lookup)
+        ]
+        width = sum(table.shape[1] for table in tables)
+        sums = SumEmbedding(layout, tables, target=sum_answer[:width], device=device)
         products = ProductEmbeddings(
             layout,
             [self._product_lookup(head).table for head in layout.heads],
@@ -219,12 +223,9 @@ class DpHp(NeuralGenerator):
             answers=answers,
             device=device,
         )
-        weights = features.weights
 
         def loss_of(batch: ClassBatch, draw: Draw, step: int) -> Tensor:
-            blocks = [*expected(draw), *([draw.values.new_ones((batch.size, 1))] if self._label_places else [])]
-            rows = torch.cat([weight * block for weight, block in zip(weights, blocks, strict=True)], dim=1)
-            loss = batch.squared_distance(batch.embedding(rows), rows.square().sum(dim=1), target)
+            loss = sums.squared_distance(batch, draw)
             return loss + options.gamma * products.squared_distance(batch, draw, step) if options.gamma else loss
 
         self._train(loss_of, steps=options.epochs * options.steps_per_epoch, progress=progress)

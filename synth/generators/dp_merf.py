@@ -29,6 +29,9 @@ __all__ = ["DpMerf", "DpMerfOptions"]
 _POSITIONS = 255
 """A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
 
+_LEAST_ALONE = 16
+"""Frequencies that a number has to itself at least; more frequencies carry no more noise."""
+
 _COUNT_SHARE = 0.1
 """Part of the squared norm that counts the classes where no category does."""
 
@@ -123,21 +126,33 @@ class DpMerf(NeuralGenerator):
             if not counted and self._label_places is not None:
                 parts, weights = [Constant()], [1.0]
             share = (0.5 if counted else _COUNT_SHARE) if parts else 0.0
-            parts = [self._fourier(numbers), *parts]
-            weights = [math.sqrt(1.0 - share), *(math.sqrt(share) * weight for weight in weights)]
+            fourier, fourier_weights = self._fourier(numbers)
+            parts = [*fourier, *parts]
+            weights = [
+                *(math.sqrt(1.0 - share) * weight for weight in fourier_weights),
+                *(math.sqrt(share) * weight for weight in weights),
+            ]
         return Stack(parts=tuple(parts), weights=tuple(weights)) if parts else None
 
-    def _fourier(self, numbers: list[Head]) -> Fourier:
-        options, n = self._options, len(numbers)
+    def _fourier(self, numbers: list[Head]) -> tuple[list[FeatureMap], list[float]]:
+        """Return features of all numbers together, then of each by itself, with weights whose squares add up to 1."""
+        pairs = max(self._options.features // 2, 1)
+        if len(numbers) == 1:
+            return [self._waves(numbers, pairs, stream=0)], [1.0]
+        alone = max(pairs // (2 * len(numbers)), _LEAST_ALONE)
+        importance = column_weights(tuple(head.column for head in numbers))
+        parts: list[FeatureMap] = [self._waves(numbers, max(pairs // 2, 1), stream=0)]
+        parts += [self._waves([head], alone, stream=d) for d, head in enumerate(numbers, start=1)]
+        return parts, [math.sqrt(0.5), *(math.sqrt(0.5) * weight for weight in importance)]
+
+    def _waves(self, numbers: list[Head], pairs: int, *, stream: int) -> Fourier:
+        length_scale = self._options.length_scale
         frequencies = gaussian_frequencies(
-            max(options.features // 2, 1), n, length_scale=options.length_scale, seed=self._task.seed
+            pairs, len(numbers), length_scale=length_scale * math.sqrt(len(numbers)), seed=[self._task.seed, stream]
         ).numpy()
-        alone = np.arange(len(frequencies) // 2) if n > 1 else np.empty(0, dtype=np.int64)
-        frequencies[alone] *= np.eye(n)[alone % n]
-        frequencies[len(alone) :] /= math.sqrt(n)
         return Fourier(
             columns=tuple(head.column.name for head in numbers),
-            positions=tuple(_code_positions(head, options.length_scale) for head in numbers),
+            positions=tuple(_code_positions(head, length_scale) for head in numbers),
             frequencies=angle_steps(frequencies / _POSITIONS),
         )
 

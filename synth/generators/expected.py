@@ -36,9 +36,10 @@ class ExpectedTables:
 
     def __call__(self, draw: Draw) -> list[Tensor]:
         """Return the expected features of every column, each of shape (batch, width of column d)."""
-        return [self._column(d, draw) for d in range(len(self._heads))]
+        return [self.column(d, draw) for d in range(len(self._heads))]
 
-    def _column(self, d: int, draw: Draw) -> Tensor:
+    def column(self, d: int, draw: Draw) -> Tensor:
+        """Return the expected features of one column, shape (batch, width of column d)."""
         choices, table = draw.choices[d], self._tables[d]
         if d not in self._value_of:
             return choices @ table

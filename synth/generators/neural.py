@@ -13,6 +13,7 @@ because the biased form adds a B-th of the rows' variance and so pays a generato
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,7 +61,6 @@ class RowNetwork(nn.Module):
 
     def __init__(self, *, classes: int, outputs: int) -> None:
         super().__init__()
-        self.classes = classes
         self.body = nn.Sequential(
             nn.Linear(LATENT + classes, HIDDEN),
             nn.SiLU(),
@@ -188,7 +188,7 @@ def sample_rows(
     Parameters
     ----------
     network : RowNetwork or None
-        None where the label is the only column.
+        None where no column leaves a choice.
     layout : HeadLayout
     probabilities : array of shape (classes,)
     n_rows, seed : int
@@ -201,16 +201,13 @@ def sample_rows(
     random = random_source(seed)
     counts = rounded_counts(probabilities, n_rows, random)
     classes = random.permutation(np.repeat(np.arange(len(counts)), counts))
-    if network is None:
-        return classes, np.empty((n_rows, 0), dtype=np.int64)
-    double = RowNetwork(classes=network.classes, outputs=layout.outputs).double()
-    double.load_state_dict({name: tensor.detach().cpu().double() for name, tensor in network.state_dict().items()})
+    double = None if network is None else copy.deepcopy(network).cpu().double()
     parts = []
     with single_thread(), torch.no_grad():
         for start in range(0, n_rows, SAMPLE_BATCH):
             here = classes[start : start + SAMPLE_BATCH]
             noise = torch.from_numpy(random.standard_normal((len(here), LATENT + len(layout.continuous))))
-            one_hot = torch.nn.functional.one_hot(torch.from_numpy(here), network.classes).double()
-            outputs = double(noise[:, :LATENT], one_hot)
+            one_hot = torch.nn.functional.one_hot(torch.from_numpy(here), len(counts)).double()
+            outputs = noise[:, :0] if double is None else double(noise[:, :LATENT], one_hot)
             parts.append(layout.codes(layout.draw(outputs, noise[:, LATENT:]), random))
     return classes, np.concatenate(parts)

@@ -98,7 +98,7 @@ class NeuralGenerator:
         return label if features is None else Product(factors=(features, label))
 
     def _new_network(self) -> RowNetwork | None:
-        if not self._layout.heads:
+        if not self._layout.outputs:
             return None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._task.seed)

@@ -9,7 +9,9 @@ not :math:`\sqrt 2` as for Hermite features.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +20,9 @@ from synth.errors import InputError
 __all__ = ["fourier_features", "gaussian_frequencies"]
 
 
-def gaussian_frequencies(n_frequencies: int, dimensions: int, *, length_scale: float, seed: int) -> Tensor:
+def gaussian_frequencies(
+    n_frequencies: int, dimensions: int, *, length_scale: float, seed: int | Sequence[int]
+) -> Tensor:
     r"""Draw the frequencies of a Gaussian kernel from a public seed.
 
     Parameters
@@ -29,7 +33,7 @@ def gaussian_frequencies(n_frequencies: int, dimensions: int, *, length_scale: f
         Number of columns, at least 1.
     length_scale : float
         Length scale l of :math:`\exp(-|x-y|^2 / (2 l^2))`, positive.
-    seed : int
+    seed : int or sequence of int
         Public; the frequencies hold nothing of the rows.
 
     Returns
@@ -46,9 +50,9 @@ def gaussian_frequencies(n_frequencies: int, dimensions: int, *, length_scale: f
         raise InputError(f"n_frequencies and dimensions must be at least 1, got {n_frequencies} and {dimensions}.")
     if not (math.isfinite(length_scale) and length_scale > 0):
         raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
-    generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn(n_frequencies, dimensions, generator=generator, dtype=torch.float64)
-    return normal / length_scale
+    # numpy takes several numbers as one seed, so that neighbouring seeds and streams have nothing in common.
+    normal = np.random.default_rng(seed).standard_normal((n_frequencies, dimensions))
+    return torch.from_numpy(normal / length_scale)
 
 
 def fourier_features(x: Tensor, frequencies: Tensor) -> Tensor:

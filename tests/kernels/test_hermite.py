@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from hermite_reference import TOLERANCE, double, largest_difference, vectors
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import InputError
@@ -172,6 +172,7 @@ def test_two_rows_are_at_most_root_two_apart(key):
     assert furthest <= vectors()["sensitivity"]["sqrt2"] + TOLERANCE
 
 
+@settings(deadline=None)
 @given(
     x=st.floats(-50, 50),
     y=st.floats(-50, 50),

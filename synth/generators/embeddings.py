@@ -1,4 +1,4 @@
-"""The product kernel's part of the dp-hp loss: many noisy embeddings, each of a few columns taken together."""
+"""The two parts of the dp-hp loss: how far drawn rows are from released embeddings of tables of features."""
 
 from __future__ import annotations
 
@@ -13,10 +13,53 @@ from synth.generators.expected import ExpectedTables
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.neural import ClassBatch
 
-__all__ = ["ProductEmbeddings"]
+__all__ = ["ProductEmbeddings", "SumEmbedding"]
 
 _MOST_NUMBERS = 4_000_000
 """Numbers held in one training step by the outer products; more embeddings than fit take turns."""
+
+
+class SumEmbedding:
+    """The released embedding of one table of features for every column, side by side (Vinaroz 2022, eq. 10 and 15).
+
+    Parameters
+    ----------
+    layout : HeadLayout
+    tables : sequence of arrays of shape (places of column d, width of column d)
+        Features of every column as the session summed them, weights included.
+    target : array of shape (total width, classes)
+        Released mean, columns in order.
+    device : torch.device
+    """
+
+    def __init__(
+        self,
+        layout: HeadLayout,
+        tables: Sequence[NDArray[np.float64]],
+        *,
+        target: NDArray[np.float64],
+        device: torch.device,
+    ) -> None:
+        self._expected = ExpectedTables(layout, tables, device)
+        self._tables = [torch.tensor(table, dtype=torch.float32, device=device) for table in tables]
+        self._grams = [table @ table.T for table in self._tables]
+        self._continuous = set(layout.continuous)
+        self._target = torch.from_numpy(target.T.copy()).to(device, torch.float32)
+
+    def squared_distance(self, batch: ClassBatch, draw: Draw) -> Tensor:
+        """Return the squared distance to a drawn batch, without bias."""
+        embeddings, norms = [], draw.values.new_zeros(batch.size)
+        for d, table in enumerate(self._tables):
+            if d in self._continuous:
+                features = self._expected.column(d, draw)
+                embeddings.append(batch.embedding(features))
+                norms = norms + features.square().sum(dim=1)
+            else:
+                # Averaging probabilities first saves the features of every row; their norms come from the Gram matrix.
+                choices = draw.choices[d]
+                embeddings.append(batch.embedding(choices) @ table)
+                norms = norms + ((choices @ self._grams[d]) * choices).sum(dim=1)
+        return batch.squared_distance(torch.cat(embeddings, dim=1), norms, self._target)
 
 
 class ProductEmbeddings:

@@ -1,0 +1,323 @@
+"""What every generator of the registry has to keep."""
+
+from __future__ import annotations
+
+import gc
+import types
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load, save
+from simulated import COLUMNS, FAST, dependent_codes, random_codes, schema, session, task
+
+from synth import generators
+from synth.errors import ConfigError, InputError, RunCancelledError
+from synth.generators import GENERATORS, Generator
+from synth.privacy.session import PrivateSession, RecordedSession
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.schema import CategoryColumn, NumberColumn, Schema
+
+NAMES = sorted(GENERATORS)
+
+
+def fitted(name: str, declared: Schema | None = None, codes=None, *, label="outcome", epsilon=1.0, device="cpu"):
+    declared = declared or schema()
+    codes = codes or dependent_codes(400)
+    opened = session(declared, codes, epsilon=epsilon)
+    made = generators.make(name, task(declared, label, device=device), FAST[name])
+    return made.fit(opened, NullProgress()), opened
+
+
+def check_domain(rows: torch.Tensor, declared: Schema, n_rows: int) -> None:
+    assert rows.dtype == torch.int64
+    assert rows.shape == (n_rows, len(declared.names))
+    assert int(rows.min()) >= 0
+    assert (rows < torch.tensor(declared.sizes)).all()
+
+
+def test_fast_options_cover_the_registry():
+    assert set(FAST) == set(GENERATORS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_a_generator_with_a_card(name):
+    assert isinstance(generators.make(name, task(schema()), {}), Generator)
+    card = generators.describe(name)
+    assert card.name == name
+    assert all((card.title, card.summary, card.best_for, card.loses_where, card.reference))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("label", ["outcome", None, "age", "income"])
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_rows_lie_in_the_declared_domain(name, label, row_count):
+    declared = schema(row_count=row_count)
+    made, _ = fitted(name, declared, label=label)
+    check_domain(made.sample(257, seed=3), declared, 257)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_seed_gives_the_same_bytes(name):
+    made, _ = fitted(name)
+    first = made.sample(300, seed=5).numpy().tobytes()
+    torch.set_num_threads(2)
+    try:
+        assert made.sample(300, seed=5).numpy().tobytes() == first
+    finally:
+        torch.set_num_threads(1)
+    assert made.sample(300, seed=6).numpy().tobytes() != first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fitting_follows_from_answers_and_seed(name):
+    first, _ = fitted(name)
+    second, _ = fitted(name)
+    for key, tensor in first.state().items():
+        assert torch.equal(tensor, second.state()[key]), key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fitting_leaves_threads_and_global_randomness_alone(name):
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    np.random.seed(11)  # noqa: NPY002
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    threads = torch.get_num_threads()
+    fitted(name)[0].sample(10, seed=0)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.rand(3), expected)
+    assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_it_spends_its_whole_budget_and_no_more(name, row_count):
+    _, opened = fitted(name, schema(row_count=row_count))
+    assert 0 <= opened.remaining_share <= 1e-3
+    assert sum(receipt.mu_squared_units for receipt in opened.receipts) <= opened.budget.mu_squared * 2**40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_part_of_a_session_is_spent_like_a_whole_one(name):
+    opened = session(schema(), dependent_codes(200))
+    part = opened.part(0.4)
+    generators.make(name, task(schema()), FAST[name]).fit(part, NullProgress())
+    assert part.remaining_share <= 1e-3
+    assert opened.remaining_share == pytest.approx(0.6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_receipt_has_a_source(name):
+    _, opened = fitted(name)
+    assert opened.receipts
+    assert {receipt.source for receipt in opened.receipts} == {f"generator {name}"}
+    assert len({receipt.query for receipt in opened.receipts}) == len(opened.receipts)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_questions_do_not_depend_on_rows(name):
+    asked = []
+    for seed in (0, 1):
+        opened = session(schema(), random_codes(schema(), 50, seed=seed), noise_key=seed)
+        generators.make(name, task(schema()), FAST[name]).fit(opened, NullProgress())
+        asked.append([(r.query, r.sensitivity, r.noise_scale, r.dimension) for r in opened.receipts])
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_old_answers_give_the_same_model_again(name):
+    made, opened = fitted(name)
+    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, releases=opened.releases)
+    again = generators.make(name, task(schema()), FAST[name]).fit(recorded, NullProgress())
+    for key, tensor in made.state().items():
+        assert torch.equal(tensor, again.state()[key]), key
+
+
+def reachable(root: object) -> list[object]:
+    """Everything an object holds, classes and modules aside."""
+    seen: dict[int, object] = {}
+    waiting = [root]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, type | types.ModuleType | types.BuiltinFunctionType):
+            continue
+        seen[id(item)] = item
+        held = gc.get_referents(item)
+        if isinstance(item, types.FunctionType):
+            held = [cell.cell_contents for cell in item.__closure__ or () if cell.cell_contents is not item]
+        waiting.extend(held)
+    return list(seen.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fitted_object_holds_no_session_and_no_table(name):
+    codes = dependent_codes(3001)
+    made, opened = fitted(name, codes=codes)
+    held = reachable(made)
+    assert not [item for item in held if isinstance(item, PrivateSession | PrivateTable)]
+    assert not [item for item in held if item is opened.rows]
+    arrays = [item for item in held if isinstance(item, np.ndarray | torch.Tensor)]
+    assert not [array for array in arrays if 3001 in array.shape]
+
+
+def test_the_walk_would_find_a_session():
+    made, opened = fitted("independent")
+    made.kept = lambda: opened
+    assert opened in reachable(made)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("label", ["outcome", None])
+def test_a_saved_model_draws_the_same_bytes(name, label):
+    made, _ = fitted(name, label=label)
+    state = load(save({key: tensor.contiguous() for key, tensor in made.state().items()}))
+    again = generators.restore(name, task(schema(), label), FAST[name], state)
+    assert again.sample(500, seed=9).numpy().tobytes() == made.sample(500, seed=9).numpy().tobytes()
+
+
+def test_drawing_before_fitting_is_refused():
+    for name in NAMES:
+        made = generators.make(name, task(schema()), {})
+        with pytest.raises(InputError, match="not been fitted"):
+            made.sample(10, seed=0)
+        with pytest.raises(InputError, match="not been fitted"):
+            made.state()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_rows_cannot_be_drawn(name):
+    with pytest.raises(InputError, match="at least 1"):
+        fitted(name)[0].sample(0, seed=0)
+
+
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+def test_a_cancelled_run_stops(name):
+    class Cancelled(NullProgress):
+        def check_cancelled(self) -> None:
+            raise RunCancelledError("The run was cancelled.")
+
+    with pytest.raises(RunCancelledError):
+        generators.make(name, task(schema()), FAST[name]).fit(session(schema(), dependent_codes(50)), Cancelled())
+
+
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+def test_training_reports_steps_and_losses(name):
+    class Written(NullProgress):
+        phases: list[str]
+        losses: list[float]
+        last: tuple[int, int]
+
+        def phase(self, name: str) -> None:
+            self.phases.append(name)
+
+        def step(self, k: int, of: int) -> None:
+            self.last = (k, of)
+
+        def loss(self, value: float) -> None:
+            self.losses.append(value)
+
+    written = Written()
+    written.phases, written.losses = [], []
+    generators.make(name, task(schema()), FAST[name]).fit(session(schema(), dependent_codes(50)), written)
+    assert written.phases == ["Measuring", "Fitting"]
+    assert written.last[0] == written.last[1] > 1
+    assert np.isfinite(written.losses).all()
+
+
+ODD_TABLES = {
+    "one row": (schema(), random_codes(schema(), 1), "outcome"),
+    "label only": (schema("outcome"), random_codes(schema("outcome"), 40), "outcome"),
+    "numbers only": (schema("age", "visited"), random_codes(schema("age", "visited"), 40), None),
+    "numbers and a label": (schema("age", "visited", "outcome"), dependent_codes(40), "outcome"),
+    "categories only": (schema("region", "smoker"), random_codes(schema("region", "smoker"), 40), None),
+    "one column": (schema("region"), random_codes(schema("region"), 40), None),
+    "one number": (schema("age", "outcome"), random_codes(schema("age", "outcome"), 40), "outcome"),
+    "one category": (
+        Schema((CategoryColumn("only", ("a",)), COLUMNS["outcome"])),
+        {"only": np.zeros(30, dtype=int), "outcome": np.arange(30) % 3},
+        "outcome",
+    ),
+    "label of one class": (
+        Schema((COLUMNS["age"], CategoryColumn("only", ("a",)))),
+        {"age": np.arange(30), "only": np.zeros(30, dtype=int)},
+        "only",
+    ),
+    "two places": (
+        Schema((NumberColumn("small", 0, 1, 1), NumberColumn("wide", 0, 10_000_000, 1))),
+        {"small": np.arange(30) % 2, "wide": np.arange(30) * 300_000},
+        None,
+    ),
+    "constant": (schema(), {name: np.zeros(50, dtype=int) for name in COLUMNS}, "outcome"),
+}
+ODD_TABLES = {
+    key: (declared, {name: codes[name] for name in declared.names}, label)
+    for key, (declared, codes, label) in ODD_TABLES.items()
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("odd", ODD_TABLES)
+def test_odd_tables(name, odd):
+    declared, codes, label = ODD_TABLES[odd]
+    made, opened = fitted(name, declared, codes, label=label)
+    check_domain(made.sample(64, seed=1), declared, 64)
+    assert opened.remaining_share <= 1e-3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_count_drowned_in_noise(name):
+    declared = schema(row_count="private")
+    for epsilon in (0.001, 0.01):
+        made, _ = fitted(name, declared, dependent_codes(3), epsilon=epsilon)
+        check_domain(made.sample(64, seed=1), declared, 64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_hundred_columns(name):
+    kinds = [
+        lambda i: NumberColumn(f"c{i}", 0, 999, 1, missing=i % 3 == 0),
+        lambda i: CategoryColumn(f"c{i}", tuple("abcde")),
+    ]
+    declared = Schema(tuple(kinds[i % 2](i) for i in range(200)))
+    made, _ = fitted(name, declared, random_codes(declared, 30), label="c1")
+    check_domain(made.sample(20, seed=1), declared, 20)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_category_lists(name):
+    declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(3000)), missing=True), COLUMNS["outcome"]))
+    made, _ = fitted(name, declared, random_codes(declared, 100))
+    rows = made.sample(2000, seed=1)
+    check_domain(rows, declared, 2000)
+    assert len(rows[:, 0].unique()) > 20
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+@pytest.mark.parametrize("name", NAMES)
+def test_cuda_fits_like_the_cpu(name):
+    # One step: rounding differences grow with training, so longer runs are compared by quality, not by weights.
+    options = {**FAST[name], **{key: 1 for key in ("steps", "steps_per_epoch", "epochs") if key in FAST[name]}}
+    states = []
+    for device in ("cpu", "cuda"):
+        opened = session(schema(), dependent_codes(400))
+        made = generators.make(name, task(schema(), device=device), options).fit(opened, NullProgress())
+        states.append(made.state())
+    for key, tensor in states[0].items():
+        reference = tensor.double()
+        difference = torch.linalg.norm(states[1][key].double() - reference)
+        assert float(difference) <= 1e-4 * float(torch.linalg.norm(reference)) + 1e-9, key
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_cuda_is_refused_where_there_is_none():
+    with pytest.raises(ConfigError, match="no CUDA device"):
+        fitted("dp-merf", device="cuda")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_device_auto_works_everywhere(name):
+    made, _ = fitted(name, device="auto")
+    check_domain(made.sample(20, seed=0), schema(), 20)

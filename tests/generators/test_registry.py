@@ -1,0 +1,69 @@
+import pytest
+from simulated import schema, task
+
+from synth import generators
+from synth.errors import ConfigError, SchemaError
+from synth.generators import GENERATORS, GeneratorTask, make, options_of
+
+
+def test_unknown_generators_are_named():
+    with pytest.raises(ConfigError, match=r"no generator called 'dp-gan'.*dp-hp"):
+        make("dp-gan", task(schema()), {})
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_unknown_options_are_named(name):
+    with pytest.raises(ConfigError, match=f"'{name}' has no option 'sigma'"):
+        make(name, task(schema()), {"sigma": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("independent", {"bins": 0}, "'bins' must lie between 1 and 4096, got 0"),
+        ("independent", {"bins": 2.5}, "'bins' must be a whole number"),
+        ("independent", {"bins": True}, "'bins' must be a whole number"),
+        ("dp-merf", {"length_scale": "wide"}, "'length_scale' must be a number"),
+        ("dp-merf", {"length_scale": float("nan")}, "'length_scale' must lie between"),
+        ("dp-merf", {"features": -3}, "'features' must lie between"),
+        ("dp-hp", {"split": 1.0}, "'split' must lie between 0.01 and 0.99, got 1"),
+        ("dp-hp", {"gamma": -1.0}, "'gamma'"),
+        ("dp-hp", {"epochs": 0}, "'epochs'"),
+        ("dp-hp", {"order_product": 50, "prod_dimension": 6}, "product features"),
+    ],
+)
+def test_useless_options_are_refused(name, options, message):
+    with pytest.raises(ConfigError, match=message):
+        make(name, task(schema()), options)
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_every_option_of_the_form_has_help_and_a_default_that_works(name):
+    fields = options_of(name)
+    assert fields
+    for field in fields:
+        assert len(field.help) > 20, field.name
+        assert isinstance(field.default, field.kind)
+    make(name, task(schema()), {field.name: field.default for field in fields})
+
+
+def test_whole_numbers_are_numbers():
+    assert make("dp-hp", task(schema()), {"gamma": 2})
+
+
+def test_options_are_named_as_in_the_paper():
+    names = {field.name for field in options_of("dp-hp")}
+    assert {"order", "order_product", "prod_dimension", "gamma", "epochs", "split", "length_scale"} <= names
+
+
+def test_cards_come_in_the_order_of_the_registry():
+    assert [card.name for card in generators.cards()] == list(GENERATORS)
+
+
+def test_a_task_checks_what_it_is_told():
+    with pytest.raises(SchemaError, match="no column called 'nothing'"):
+        GeneratorTask(schema=schema(), label="nothing")
+    with pytest.raises(ConfigError, match="device"):
+        GeneratorTask(schema=schema(), device="tpu")
+    with pytest.raises(ConfigError, match="seed"):
+        GeneratorTask(schema=schema(), seed=-1)
