@@ -18,9 +18,9 @@ import pyarrow.parquet
 from synth.config import TableFormat
 from synth.errors import TableError
 from synth.privacy.reader_bytes import CHUNK, Counted, size_text, too_large, too_many_columns
-from synth.privacy.reader_columns import check_names, check_width, shown
+from synth.privacy.reader_columns import check_width, shown
 from synth.privacy.reader_pipes import ReaderLimits
-from synth.privacy.reader_text import TextFeed
+from synth.privacy.reader_text import Preamble, TextFeed
 
 __all__ = ["Batches", "open_batches", "too_many_rows"]
 
@@ -80,10 +80,9 @@ def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batc
     if top.names is None:
         check_width(top.fields, form)
     names = top.names or form.names or ()
-    check_names(names)
 
     def read(places: Sequence[int]) -> Iterator[list[pa.Array]]:
-        yield from _Rows(feed, top.separator, len(names), first_row=top.lines + 1, limits=limits).batches(places, names)
+        yield from _Rows(feed, top, names, limits).batches(places)
 
     return Batches(names=names, types=None, read=read)
 
@@ -91,16 +90,15 @@ def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batc
 class _Rows:
     """The rows of a delimited text, every cell a text."""
 
-    def __init__(self, feed: TextFeed, separator: str, width: int, *, first_row: int, limits: ReaderLimits) -> None:
+    def __init__(self, feed: TextFeed, top: Preamble, names: Sequence[str], limits: ReaderLimits) -> None:
         self._feed = feed
-        self._separator = separator
-        self._width = width
-        self._first_row = first_row
+        self._top = top
+        self._names = names
         self._limits = limits
         self._rows = 0
         self._ragged: tuple[int | None, int] | None = None
 
-    def batches(self, places: Sequence[int], names: Sequence[str]) -> Iterator[list[pa.Array]]:
+    def batches(self, places: Sequence[int]) -> Iterator[list[pa.Array]]:
         """Yield the columns at ``places`` batch by batch."""
         try:
             # An empty text is no error here: the top of the file was read already.
@@ -110,7 +108,7 @@ class _Rows:
             for batch in reader:
                 if self._ragged is not None:
                     raise self._ragged_error()
-                self._check_cells(batch, [names[place] for place in places])
+                self._check_cells(batch, [self._names[place] for place in places])
                 self._rows += batch.num_rows
                 yield list(batch.columns)
             if self._ragged is not None:
@@ -121,16 +119,16 @@ class _Rows:
             raise self._own_error() from None
 
     def _open(self, places: Sequence[int]) -> Any:
-        columns = [str(place) for place in range(self._width)]
+        columns = [str(place) for place in range(len(self._names))]
         wanted = [str(place) for place in places]
         return pyarrow.csv.open_csv(
             self._feed,
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=columns),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._separator,
+                delimiter=self._top.separator,
                 newlines_in_values=True,
                 # With one column an empty line is a row with an empty cell; dropping it would depend on a value.
-                ignore_empty_lines=self._width > 1,
+                ignore_empty_lines=len(self._names) > 1,
                 invalid_row_handler=self._note_ragged,
             ),
             convert_options=pyarrow.csv.ConvertOptions(
@@ -148,9 +146,10 @@ class _Rows:
 
     def _ragged_error(self) -> TableError:
         number, fields = self._ragged or (None, 0)
-        where = "A row" if number is None else f"Row {number + self._first_row - 1:,}"
+        where = "A row" if number is None else f"Row {number + self._top.lines:,}"
+        against = "'names' lists" if self._top.names is None else "the header has"
         return TableError(
-            f"{where} has {fields:,} fields; the header has {self._width:,}. Check its separators and quotation marks."
+            f"{where} has {fields:,} fields; {against} {len(self._names):,}. Check its separators and quotation marks."
         )
 
     def _own_error(self) -> Exception:
@@ -159,7 +158,7 @@ class _Rows:
         if self._ragged is not None:
             return self._ragged_error()
         return TableError(
-            f"The table cannot be read after row {self._rows + self._first_row - 1:,}: a row is longer than "
+            f"The table cannot be read after row {self._rows + self._top.lines:,}: a row is longer than "
             f"{size_text(BLOCK)}, or a quotation mark is never closed."
         )
 

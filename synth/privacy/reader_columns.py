@@ -11,16 +11,24 @@ from synth.errors import TableError
 from synth.privacy.reader_pipes import Request
 from synth.schema import DropColumn
 
-__all__ = ["check_names", "check_width", "is_number_text", "places_of", "shown"]
+__all__ = ["check_names", "check_width", "is_number_text", "is_plain", "places_of", "shown"]
+
+LONGEST_NAME = 60
+"""Characters of the longest name that is shown whole."""
 
 _INDEX = re.compile(r"__index_level_\d+__")
 _NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
 
 
 def shown(name: str) -> str:
-    """Return a column's name as it may stand in a sentence: short, on one line."""
+    """Return a declared column's name as it may stand in a sentence: short, on one line."""
     plain = "".join(character if character.isprintable() else " " for character in name)
-    return plain if len(plain) <= 60 else f"{plain[:57]}..."
+    return plain if len(plain) <= LONGEST_NAME else f"{plain[: LONGEST_NAME - 3]}..."
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
+    return len(name) <= LONGEST_NAME and name.isprintable() and not is_number_text(name)
 
 
 def is_number_text(name: str) -> bool:
@@ -39,7 +47,7 @@ def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
     for place, name in enumerate(names, start=1):
         if not name.strip():
             raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
-    surely_header = not any(map(is_number_text, names))
+    surely_header = all(map(is_plain, names))
     first: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
         if name in first:
@@ -78,9 +86,11 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
         )
     undeclared = [name for name in place_of if name not in declared and not _INDEX.fullmatch(name)]
     if undeclared and not request.drop_undeclared:
+        name = undeclared[0]
+        which = f"a column '{name}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
         raise TableError(
-            f"The table has a column '{shown(undeclared[0])}' that is not declared{_and_more(undeclared)}. Declare it "
-            "(type: drop leaves it out), or set 'undeclared: drop'."
+            f"The table has {which} that is not declared{_and_more(undeclared)}. Declare it (type: drop leaves it "
+            "out), or set 'undeclared: drop'."
         )
     return {name: place for name, place in place_of.items() if name in declared}
 

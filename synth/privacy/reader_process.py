@@ -68,10 +68,19 @@ def _limit_resources(request: Request) -> None:
     limits = request.limits
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_seconds, limits.cpu_seconds + 1))
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, 0)
+    _limit(resource.RLIMIT_CPU, limits.cpu_seconds)
+    if sys.platform != "darwin":  # which knows this limit and refuses to set it
+        _limit(resource.RLIMIT_AS, limits.memory_bytes)
+
+
+def _limit(kind: int, most: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    lowered = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    # The hard limit of processor time kills; a second above the soft one, so that its signal comes first.
+    above = 1 if kind == resource.RLIMIT_CPU and lowered != hard else 0
+    resource.setrlimit(kind, (lowered, lowered + above))
 
 
 def _refuse(answers: BinaryIO, kind: str, sentence: str) -> None:

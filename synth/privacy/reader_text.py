@@ -59,9 +59,9 @@ class TextFeed:
         """Leave the source to its owner."""
 
     def read(self, size: int = CHUNK) -> bytes:
-        """Return at most ``size`` bytes of UTF-8 text; none at the end."""
+        """Return ``size`` bytes of UTF-8 text, fewer only at the end: a short block would shorten the longest row."""
         try:
-            while not self._buffer and not self._end:
+            while len(self._buffer) < size and not self._end:
                 self._fill()
         except Exception as error:
             self.failure = error
@@ -187,12 +187,19 @@ def _separator(form: TableFormat, record: str, expected: int | None) -> str:
         return form.separator
     if form.kind == "tsv":
         return "\t"
-    fields = {separator: len(_fields(record, separator)) for separator in _SEPARATORS}
+    fields = {separator: _n_fields(record, separator) for separator in _SEPARATORS}
     if expected is not None and expected > 1:
         for separator, count in fields.items():
             if count == expected:
                 return separator
     return max(fields, key=lambda separator: fields[separator])
+
+
+def _n_fields(record: str, separator: str) -> int:
+    try:
+        return len(_fields(record, separator))
+    except TableError:
+        return 0
 
 
 def _fields(record: str, separator: str) -> list[str]:

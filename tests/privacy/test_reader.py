@@ -272,6 +272,11 @@ def test_one_column_keeps_its_empty_rows() -> None:
     assert codes_of(served(b'x\n1\n\n""\n2\n', schema=schema), (1,)) == [[1, 10, 10, 2]]
 
 
+def test_a_long_cell_that_is_left_out_is_no_matter() -> None:
+    long = f'b,5,Ayr,,"{"x" * 3 * 2**20}"\n'.encode()
+    assert codes_of(served(PLAIN + long + PLAIN.split(b"\n", 1)[1]))[0] == [*AGES, 5, *AGES]
+
+
 def test_undeclared_columns_can_be_dropped() -> None:
     data = as_text().replace("notes", "more").encode()
     assert codes_of(served(data, drop_undeclared=True)) == [AGES, TOWNS, DAYS]
@@ -357,6 +362,20 @@ REFUSED: dict[str, Case] = {
         "The table has a column 'more' that is not declared. Declare it (type: drop leaves it out), or set "
         "'undeclared: drop'.",
     ),
+    "undeclared column that may be a cell": (
+        PLAIN.replace(b"notes", b"7"), TableFormat(), None,
+        "The table has a column, number 5, that is not declared. Declare it (type: drop leaves it out), or set "
+        "'undeclared: drop'.",
+    ),
+    "rows inside an open quotation mark of the header": (
+        f'age,who,town,seen,"notes\n1,b,,,{CANARY}\n'.encode(), TableFormat(), None,
+        "The table has a column, number 5, that is not declared. Declare it (type: drop leaves it out), or set "
+        "'undeclared: drop'.",
+    ),
+    "stray quotation mark in the header": (
+        f'age,who,town,seen,5" notes\n1,b,,,{CANARY}\n'.encode(), TableFormat(), None,
+        "The first row cannot be read. Check its quotation marks.",
+    ),
     "short row": (
         PLAIN + f"{CANARY},1\n".encode(), TableFormat(), None,
         "Row 6 has 2 fields; the header has 5. Check its separators and quotation marks.",
@@ -371,14 +390,14 @@ REFUSED: dict[str, Case] = {
     ),
     "short row without a header": (
         as_text(header=False).encode() + f"{CANARY},1\n".encode(), TableFormat(**NO_HEADER), None,
-        "Row 5 has 2 fields; the header has 5. Check its separators and quotation marks.",
+        "Row 5 has 2 fields; 'names' lists 5. Check its separators and quotation marks.",
     ),
     "other width than names": (
         as_text(header=False).encode(), TableFormat(header=False, names=("a", "b")), None,
         "The first row has 5 fields; 'names' lists 2. Check the format.",
     ),
     "quotation mark never closed": (
-        PLAIN + f'"{CANARY},1,2,3,4\n'.encode() + b"x" * 5 * 2**20, TableFormat(), None,
+        PLAIN + f'"{CANARY},1,2,3,4\n'.encode() + b"x" * 10 * 2**20, TableFormat(), None,
         "The table cannot be read after row 5: a row is longer than 4 MB, or a quotation mark is never closed.",
     ),
     "endless first line": (
