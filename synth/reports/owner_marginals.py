@@ -59,8 +59,8 @@ def owner_marginals(
     Returns
     -------
     tuple of OwnerOnlyEvidence
-        For each alpha: ``marginals.<alpha>.mean``, ``.independent``, ``.floor``, ``.evaluated``, ``.of``, ``.worst``,
-        each also with ``coarse_`` in front for at most 32 public bins; for pairs ``marginals.2.map``.
+        For each alpha: ``marginals.<alpha>.mean``, ``.independent``, ``.floor`` and ``.worst``, each also with
+        ``coarse_`` in front for at most 32 public bins; ``.evaluated`` and ``.of``; for pairs ``marginals.2.map``.
     """
     random = np.random.default_rng([seed, 1])
     real = _at_most(private, maximum_rows, random)
@@ -129,19 +129,16 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
 
     coverage = way.subsets.sentence
     largest = float(way.distances[:, 0].max()) if len(way.distances) else None
-    return [
+    found = [
         number("mean", f"Mean distance over {sets}", mean, f"Synthetic against private rows, {bins}. {coverage}"),
         number("independent", "For the independent control", control, "Unrelated columns, this run's noise."),
         number("floor", "For a bootstrap", floor, "Another draw of the same private rows, of the same size."),
-        number("evaluated", f"{sets.capitalize()} compared", len(way.distances), coverage, sets),
-        number("of", f"{sets.capitalize()} there are", way.subsets.of, coverage, sets),
-        number(
-            "worst",
-            f"Worst {sets}",
-            largest,
-            f"{bins.capitalize()}.",
-        ),
+        number("worst", f"Worst {sets}", largest, f"{bins.capitalize()}."),
     ]
+    if not prefix:
+        found.append(number("evaluated", f"{sets.capitalize()} compared", len(way.distances), coverage, sets))
+        found.append(number("of", f"{sets.capitalize()} there are", way.subsets.of, coverage, sets))
+    return found
 
 
 def _map(pairs: HeatMap) -> OwnerOnlyEvidence:

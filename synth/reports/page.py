@@ -17,6 +17,8 @@ body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)
 max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.6rem}h2{font-size:1.2rem;border-bottom:2px solid var(--accent);margin-top:2.5rem}
 section{break-inside:avoid;margin:1rem 0;padding:.8rem 1rem;background:var(--soft);border-radius:6px}
+.g{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem}
+.g section{margin:0}.g p{margin:.3rem 0}
 .v{font-size:1.4rem;font-weight:600}.b{font-size:.85rem;color:var(--accent)}h3{font-size:1rem;margin:0}
 table{border-collapse:collapse;font-size:.85rem}caption{text-align:left;font-weight:600;padding:.3rem 0}
 td,th{padding:.15rem .6rem;border-bottom:1px solid #8884;text-align:left}
@@ -46,9 +48,7 @@ def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Seque
     sections: dict[str, list[Publishable]] = {}
     for entry in publishable(evidence):
         sections.setdefault(_section(entry), []).append(entry)
-    body = "".join(
-        f"<h2>{escape(title)}</h2>{''.join(_card(entry) for entry in entries)}" for title, entries in sections.items()
-    )
+    body = "".join(f"<h2>{escape(title)}</h2>{_cards(entries)}" for title, entries in sections.items())
     lines = "".join(f"<li>{escape(line)}</li>" for line in promise)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -65,11 +65,20 @@ _HEADINGS = {
     "overview": "At a glance",
     "columns": "Columns",
     "marginals": "Marginals",
-    "forecast": "Accuracy you can expect",
+    "accuracy": "Accuracy you can expect",
     "downstream": "Prediction",
     "membership": "Attacks",
     "groups": "Groups",
 }
+
+
+def _cards(entries: Sequence[Publishable]) -> str:
+    """Lay out numbers three in a line, and below them whatever has pictures or tables."""
+    # How many sets were compared stands in the sentences beside the means.
+    shown = [entry for entry in entries if entry.id.rpartition(".")[2] not in {"evaluated", "of"}]
+    small = "".join(_card(entry) for entry in shown if not entry.figures)
+    large = "".join(_card(entry) for entry in shown if entry.figures)
+    return f'<div class="g">{small}</div>{large}'
 
 
 def _section(entry: Publishable) -> str:
@@ -81,6 +90,7 @@ def _card(entry: Publishable) -> str:
     value = number_text(entry.value)
     error = "" if entry.error is None else f" ± {number_text(entry.error)}"
     figures = "".join(draw(figure) for figure in entry.figures)
+    value = "not measured" if entry.value is None else value
     number = f'<p class="v">{escape(value)}{error} <small>{escape(entry.unit)}</small></p>'
     shown = "" if entry.value is None and entry.figures else number
     return (

@@ -12,6 +12,8 @@ from synth.config import RunConfig
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.receipt import Release
 from synth.progress import Progress
+from synth.reports.accuracy import expected_accuracy, group_accuracy
+from synth.reports.compared import compare_measured
 from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.reports.published_marginals import published_marginals
@@ -48,7 +50,13 @@ def published_evidence(
     count = published_rows(releases) if rows is None else rows
     found: list[Publishable] = list(_overview(codes, config))
     if count is not None:
-        found += published_marginals(columns, config.schema, releases, count, seed=config.seed)
+        fine, coarse = (
+            compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
+            for merged in (False, True)
+        )
+        found += expected_accuracy(fine)
+        found += published_marginals(fine, coarse, config.schema)
+        found += group_accuracy(fine, config.schema, config.groups)
     if progress is not None:
         progress.step(1, 1)
     return tuple(found)

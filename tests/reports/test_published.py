@@ -20,9 +20,9 @@ from synth.privacy.table import PrivateTable
 from synth.reports.compared import BAR, compare_measured
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
+from synth.reports.labels import bin_labels
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.published import published_evidence, published_rows
-from synth.reports.published_marginals import bin_labels, published_marginals
 from synth.schema import CategoryColumn, DateColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
 
 SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
@@ -197,22 +197,37 @@ def test_the_report_names_what_is_measured_and_what_to_trust() -> None:
     schema, codes = simulated()
     session = measured_session(schema, codes)
     synthetic = [codes[name] for name in schema.names]
-    found = {entry.id: entry for entry in published_marginals(synthetic, schema, session.releases, session.rows)}
+    made = np.column_stack(synthetic)
+    evidence = published_evidence(made, session.releases, config_of(schema), rows=session.rows)
+    found = {entry.id: entry for entry in evidence}
     assert found["marginals.1.evaluated"].value == 5
     assert found["marginals.2.evaluated"].value == 0
     assert found["marginals.2.mean"].value is None
-    assert "nothing can be published" in found["marginals.2.mean"].sentence
+    assert "without spending more" in found["marginals.2.mean"].sentence
     noise = max(table.noise_std for table in measured_tables(session.releases))
-    assert found["columns.trust"].value == pytest.approx(10 * noise)
+    assert found["accuracy.trust"].value == pytest.approx(10 * noise)
     # The very same rows: nothing but noise is between them.
     mean, error = found["marginals.1.mean"].value, found["marginals.1.mean"].error
     assert isinstance(mean, float)
     assert error is not None
     assert mean < error
     assert found["columns.age.distance"].figures
-    document = report_document(tuple(found.values()))
+    document = report_document(evidence)
     assert len(document["marginals"]["1"]["worst"]) == 5
     json.dumps(document, allow_nan=False)
+
+
+def test_small_groups_are_named_from_noisy_counts_alone() -> None:
+    schema = Schema((CategoryColumn("x", ("a", "b", "c")),))
+    config = RunConfig(schema=schema, account="a", epsilon=1.0, rows=4, delta=1e-6, people_at_most=5000, groups=("x",))
+    answer = release(OneHot(("x",), (None,), (3,)), [100.0, 24.0, -3.0], noise=5.0)
+    made = np.zeros((4, 1), dtype=np.int64)
+    found = {entry.id: entry for entry in published_evidence(made, [answer], config)}
+    assert found["groups.x"].value == 2
+    assert "20 %: b, c." in found["groups.x"].sentence
+    table = found["groups.x"].figures[0]
+    assert table.rows[0][:2] == ("a", 100.0)  # type: ignore[union-attr]
+    assert table.rows[2][3] is None  # type: ignore[union-attr]
 
 
 def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
