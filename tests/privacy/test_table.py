@@ -7,10 +7,13 @@ import io
 import json
 import pickle
 import traceback
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError, TableError
@@ -194,3 +197,49 @@ def test_the_source_is_closed(tmp_path: Path) -> None:
 
     PrivateTable.open(source, "t", schema(), TableFormat(), account_key=KEY)
     assert opened[0].closed
+
+
+people = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 120)), min_size=1, max_size=30)
+
+
+def train(people: list[tuple[int, int]], declared: Schema, holdout: float) -> Counter[int]:
+    codes = {"age": [age for _, age in people], "town": [0] * len(people)}
+    ids = [unit for unit, _ in people] if declared.unit.id_column else None
+    table = PrivateTable.from_codes(declared, codes, unit_ids=ids, account_key=KEY, holdout=holdout)
+    return Counter(table._column("age").tolist())
+
+
+@given(people=people, added=st.lists(st.integers(0, 120), max_size=6), cap=st.integers(1, 3), data=st.data())
+def test_adding_one_unit_adds_its_kept_rows_and_moves_no_other(
+    people: list[tuple[int, int]], added: list[int], cap: int, data: st.DataObject
+) -> None:
+    declared = schema(cap, ids=True, row_count="private")
+    more = list(people)
+    for age in added:
+        more.insert(data.draw(st.integers(0, len(more))), (99, age))
+    before, after = train(people, declared, 0.4), train(more, declared, 0.4)
+    assert not before - after
+    assert (after - before).total() in {0, min(cap, len(added))}
+
+
+@given(people=people, ages=st.lists(st.integers(0, 120), min_size=1, max_size=6), cap=st.integers(1, 3))
+def test_replacing_one_unit_replaces_at_most_one_on_the_training_side(
+    people: list[tuple[int, int]], ages: list[int], cap: int
+) -> None:
+    declared = schema(cap, ids=True)
+    others = [person for person in people if person[0] != people[0][0]] + [(99, age) for age in ages]
+    before, after = train(people, declared, 0.4), train(others, declared, 0.4)
+    assert (before - after).total() <= cap
+    assert (after - before).total() <= cap
+
+
+@given(people=people, age=st.integers(0, 120), data=st.data())
+def test_neighbours_without_ids_differ_in_one_row(people: list[tuple[int, int]], age: int, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(people) - 1))
+    replaced = [*people[:place], (0, age), *people[place + 1 :]]
+    before, after = train(people, schema(), 0.4), train(replaced, schema(), 0.4)
+    assert (before - after).total() == (after - before).total() <= 1
+    private = schema(row_count="private")
+    before, after = train(people, private, 0.4), train([*people, (0, age)], private, 0.4)
+    assert not before - after
+    assert (after - before).total() <= 1
