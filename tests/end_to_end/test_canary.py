@@ -35,6 +35,7 @@ def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_
 
     broken = Walker(browser, server.address)
     force_errors(broken, tmp_path)
+    force_a_failed_run(broken, server, table, codebook)
     walker = Walker(browser, server.address)
     bundle = walk_to_bundle(walker, table, codebook, "canary-survey", tmp_path / "bundle.zip")
     walker.visit("Ledger", "Ledger")
@@ -57,7 +58,7 @@ def force_errors(walker: Walker, folder: Path) -> None:
     broken = {
         "ragged.csv": f"{header}\n{line}\n{line},{line}\n".encode(),
         "latin.csv": f"{header}\n{line}é\n".encode("latin-1"),
-        "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n{line}\n'.encode(),
+        "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n'.encode(),
         "nonsense.parquet": b"PAR1" + line.encode() + b"PAR1",
         "cut.csv.gz": b"\x1f\x8b\x08\x00" + line.encode(),
     }
@@ -68,9 +69,33 @@ def force_errors(walker: Walker, folder: Path) -> None:
         path = folder / name
         path.write_bytes(content)
         walker.upload(0, path)
-        walker.page.get_by_test_id("stAlert").first.wait_for()
+        walker.page.get_by_test_id("stAlertContentError").first.wait_for()
         walker.settle()
         assert "Stored" not in walker.text(), name
+        # The sentence is shown once; it is gone when the page runs again.
+        walker.fill("A name for these people", f"broken-files {name}")
+        assert walker.page.get_by_test_id("stAlertContentError").count() == 0, name
+
+
+def force_a_failed_run(walker: Walker, server: Server, table: Path, codebook: Path) -> None:
+    """Damage the encrypted table after it was described, so that the worker fails while it reads."""
+    walker.upload(1, codebook)
+    walker.page.get_by_text("The description has been filled in from the file.").wait_for()
+    walker.upload(0, table)
+    walker.page.get_by_text("Stored, encrypted.").wait_for()
+    for label, heading in (("2 Describe", "Describe the table"), ("3 Budget", "Choose a privacy budget")):
+        walker.press(f"Continue to {label}")
+        walker.see(heading)
+    walker.press("Continue to 4 Generate")
+    walker.see("Generate rows")
+    newest = max((server.home / "vault").glob("*.table"), key=lambda path: path.stat().st_mtime_ns)
+    body = bytearray(newest.read_bytes())
+    body[len(body) // 2] ^= 1
+    newest.write_bytes(body)
+    walker.press("Spend 2.00 and generate")
+    walker.page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
+    walker.page.get_by_text("stays spent").first.wait_for()
+    walker.page.get_by_test_id("stAlertContentError").first.wait_for(timeout=120_000)
 
 
 def everything(server: Server, bundle: Path) -> Iterator[tuple[str, bytes]]:

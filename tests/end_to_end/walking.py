@@ -94,16 +94,17 @@ class Walker:
         self.settle()
 
     def upload(self, number: int, path: Path) -> None:
+        self.settle()
         self.page.get_by_test_id("stFileUploaderDropzoneInput").nth(number).set_input_files(str(path))
 
     def text(self) -> str:
         return str(self.page.inner_text("body"))
 
     def settle(self) -> None:
-        # The running sign of Streamlit comes and goes; two quiet moments in a row mean the page stands still.
+        # Two quiet moments in a row: a run of the script may be followed by another one.
         for _ in range(2):
-            self.page.wait_for_timeout(150)
-            self.page.wait_for_function("() => !document.querySelector('[data-testid=\"stStatusWidget\"]')")
+            self.page.wait_for_timeout(200)
+            self.page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')
 
     def close(self) -> None:
         self.context.close()
