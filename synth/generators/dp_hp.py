@@ -35,7 +35,7 @@ _MOST_PRODUCT_FEATURES = 2**20
 class DpHpOptions:
     """Options of dp-hp, named as in the paper where it has them."""
 
-    order: int = 100
+    order: int = 200
     """Highest Hermite order of the sum kernel, which sees each column by itself."""
 
     order_product: int = 5
@@ -47,13 +47,13 @@ class DpHpOptions:
     gamma: float = 1.0
     """Weight of the product kernel's distance beside the sum kernel's."""
 
-    epochs: int = 30
+    epochs: int = 60
     """How often the columns of the product kernel are redrawn; each time is paid for."""
 
     split: float = 0.5
     """Part of the privacy budget (of mu squared) for the sum kernel; the epochs share the rest evenly."""
 
-    length_scale: float = 0.1
+    length_scale: float = 0.07
     """Width of the sum kernel on a column's declared range, which is scaled to run from -1 to 1."""
 
     length_scale_product: float = 0.5
@@ -62,10 +62,10 @@ class DpHpOptions:
     batch_size: int = 512
     """Synthetic rows drawn in each training step."""
 
-    learning_rate: float = 0.005
+    learning_rate: float = 0.01
     """Step size of the optimiser at the start; it falls to zero."""
 
-    steps_per_epoch: int = 50
+    steps_per_epoch: int = 25
     """Training steps for each epoch; they use released answers only, so more cost time and no privacy."""
 
     def __post_init__(self) -> None:
