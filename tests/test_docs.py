@@ -1,0 +1,58 @@
+"""Documents say what the code does: every generator, command, setting and error code has its line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from synth.cli import _parser
+from synth.generators import GENERATORS
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_readme_names_every_generator(name: str) -> None:
+    assert f"`{name}`" in README
+
+
+def test_the_readme_names_every_command() -> None:
+    commands = next(action for action in _parser()._actions if action.choices)
+    assert commands.choices is not None
+    for command in commands.choices:
+        assert re.search(rf"synth {command}\b", README), command
+
+
+def test_deploying_names_every_setting() -> None:
+    source = (ROOT / "synth" / "config.py").read_text(encoding="utf-8")
+    deploying = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+    settings = set(re.findall(r'"(HERMITAGE_[A-Z_]+|DATABASE_URL)"', source))
+    assert settings
+    for setting in settings:
+        assert f"`{setting}`" in deploying, setting
+
+
+def documents() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_citations_have_a_reference() -> None:
+    references = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"\*\*([A-Z][a-z]+ \d{4})\*\*", references))
+    cited = {
+        f"{author} {year}"
+        for path in sorted((ROOT / "synth").rglob("*.py"))
+        for author, year in re.findall(r"\(([A-Z][a-z]+) (20\d\d)[,;)]", path.read_text(encoding="utf-8"))
+    }
+    assert cited
+    assert cited <= known
