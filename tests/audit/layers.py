@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import types
+import warnings
 from typing import Any
 
 import numpy as np
@@ -143,12 +145,12 @@ def t0_charges(world: World) -> None:
 
 def t0_keys() -> None:
     """Two sources, and a process and its fork, never draw the same noise."""
-    import os
-
     one, other = noise.SystemNoise(), noise.SystemNoise()
     assert (one.gaussian(2**40, 64) != other.gaussian(2**40, 64)).all(), "the noise key is fixed"
     reader, writer = os.pipe()
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads; the child only writes
+        child = os.fork()
     if child == 0:
         os.write(writer, one.gaussian(2**40, 64).tobytes())
         os._exit(0)
@@ -337,16 +339,17 @@ def t2b_selection_law(world: World, draws: int = 3000) -> None:
     table = world.table(rows)
     jobs = np.bincount(table._codes(("job",))["job"], minlength=41).astype(np.float64)
     smokers = np.bincount(table._codes(("smoker",))["smoker"], minlength=3).astype(np.float64)
-    m = world.rows_per_unit
+    # Scores lie a few sensitivities apart, so that the law is as far from uniform under either relation.
+    unit = oracle.sensitivity((), world)
     near, far = jobs.copy(), jobs.copy()
-    near[20] += 4 * m
-    far[20] += 15 * m
+    near[20] += 4 * unit
+    far[20] += 15 * unit
     candidates = (
         Candidate(("job",), near, weight=3.0),
-        Candidate(("job",), far, weight=3.0, penalty=3.0 * m),
-        Candidate(("smoker",), smokers + np.array([18.0 * m, 0, 0]), weight=1.5),
+        Candidate(("job",), far, weight=3.0, penalty=3.0 * unit),
+        Candidate(("smoker",), smokers + np.array([18.0 * unit, 0, 0]), weight=1.5),
     )
-    scores = np.array([4.0 * m, 15.0 * m - m, 9.0 * m])
+    scores = np.array([4.0 * unit, 15.0 * unit - unit, 9.0 * unit])
     counts = np.zeros(3)
     for _ in range(draws):
         session = start(world, table, None)
@@ -355,7 +358,7 @@ def t2b_selection_law(world: World, draws: int = 3000) -> None:
     # The budget is one number, mu; the parameter is what makes 2 Phi^-1(1 / (1 + exp(-e/2))) equal to it.
     mu = brentq(lambda mu: oracle.delta_of_gaussian(mu, EPSILON) - DELTA, 1e-3, 10)
     parameter = brentq(lambda e: 2 * ndtri(1 / (1 + math.exp(-e / 2))) - mu, 1e-3, 50)
-    rate = parameter / (2 * oracle.sensitivity(candidates, world))
+    rate = parameter / (2 * unit)
     assert stats.chisquare(counts, draws * law(rate * scores)).pvalue > 1e-6, "a selection does not follow its law"
     for wrong in (0.5, 2.0):
         assert stats.chisquare(counts, draws * law(wrong * rate * scores)).pvalue < 1e-6, "the test cannot tell"

@@ -31,4 +31,4 @@ def test_t4_notices_by_itself(planted: str, world: str, monkeypatch: pytest.Monk
         pytest.skip("a unit has one row in this world")
     FAULTS[planted](monkeypatch)
     with pytest.raises(AssertionError, match="told apart"):
-        layers.t4_distinguishing("independent", WORLDS[world], 8000)
+        layers.t4_distinguishing("independent", WORLDS[world], 16_000)
