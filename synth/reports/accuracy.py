@@ -92,12 +92,13 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
     )
     sentence = f"Groups of '{name}' whose size is known to no better than 20 %"
-    sentence += f": {', '.join(doubtful)}." if doubtful else ": none."
+    noise = "What the synthetic rows say about them is mostly noise."
+    sentence += f": {', '.join(doubtful)}. {noise}" if doubtful else ": none."
     return SafeEvidence(
         id=f"groups.{name}",
         title=f"Small groups of {name}",
         value=len(doubtful),
         unit=f"of {len(labels)} groups",
-        sentence=sentence + " Whatever is said about them in the synthetic rows is mostly noise.",
+        sentence=sentence,
         figures=(Table(f"Groups of {name}", ("group", "noisy count", "range (95 %)", "relative error"), rows),),
     )

@@ -27,13 +27,15 @@ _LABELS = 16
 
 
 def number_text(value: Cell) -> str:
-    """Write a number as short as it stays honest: four digits, thousands apart, a dash where there is none."""
+    """Write a number as short as it stays honest: three or four digits, thousands apart, a dash where there is none."""
     if value is None:
         return "\N{EN DASH}"
     if isinstance(value, str):
         return value
     if isinstance(value, int):
         return f"{value:,}"
+    if abs(value) < 1:
+        return f"{value:.3g}"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
