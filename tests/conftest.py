@@ -9,12 +9,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from synth.config import Settings
 from synth.keys import Keys, load_keys
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store
+
+# A busy machine is no reason for a test to fail.
+hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("steady")
 
 
 def _postgres_programs() -> Path | None:
