@@ -47,7 +47,7 @@ class DpHpOptions:
     gamma: float = 1.0
     """Weight of the product kernel's distance beside the sum kernel's."""
 
-    epochs: int = 60
+    epochs: int = 30
     """How often the columns of the product kernel are redrawn; each time is paid for."""
 
     split: float = 0.5
@@ -65,7 +65,7 @@ class DpHpOptions:
     learning_rate: float = 0.01
     """Step size of the optimiser at the start; it falls to zero."""
 
-    steps_per_epoch: int = 25
+    steps_per_epoch: int = 50
     """Training steps for each epoch; they use released answers only, so more cost time and no privacy."""
 
     def __post_init__(self) -> None:
@@ -143,6 +143,7 @@ class DpHp(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release the sum embedding and one product embedding for each epoch, then train on all of them."""
+        resolve_device(self._task.device)  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         total = max(session.rows.value, 1.0)
         features = self._sum_features()

@@ -66,9 +66,9 @@ class DpMerfOptions:
 class DpMerf(NeuralGenerator):
     r"""Differentially private mean embeddings with random features (Harder 2021), corrected.
 
-    One question: Fourier features of the numbers and one-hot categories, each half of the squared norm, times the
-    one-hot label (Harder 2021, eq. 9 and 12). The network is trained to have the same embedding. Where a number has
-    special values or missing cells these are counted like a category, and lie outside its range for the Fourier
+    One question: Fourier features of the numbers (Vinaroz 2022, eq. 4) and one-hot categories, each half of the squared
+    norm, times the one-hot label (eq. 14). The network is trained to have the same embedding (eq. 3). Where a number
+    has special values or missing cells these are counted like a category, and lie outside its range for the Fourier
     features.
 
     Notes
@@ -105,6 +105,7 @@ class DpMerf(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""
+        resolve_device(self._task.device)  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         features = self._features()
         release = session.noisy_sum(

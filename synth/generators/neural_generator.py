@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import InputError
+from synth.errors import ConfigError, InputError
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.neural import ClassBatch, RowNetwork, TrainingPlan, resolve_device, sample_rows, train
 from synth.generators.places import LABEL_BINS, Places, places_of
@@ -20,6 +20,10 @@ from synth.privacy.features import FeatureMap, OneHot, Product
 from synth.progress import Progress
 
 __all__ = ["NeuralGenerator"]
+
+
+_MOST_CLASSES = 1000
+"""A training batch holds at least two rows of every class."""
 
 
 class NeuralGenerator:
@@ -38,6 +42,11 @@ class NeuralGenerator:
         if task.label is not None:
             label = task.schema.modelled_column(task.label)
             self._label_places = places_of(label, grid=LABEL_BINS, atoms=label.size)
+        if self.classes > _MOST_CLASSES:
+            raise ConfigError(
+                f"The label '{task.label}' has {self.classes:,} classes; {self.name} learns at most {_MOST_CLASSES:,}. "
+                "Group them, or run without a label."
+            )
         self._probabilities: NDArray[np.float64] | None = None
         self._network: RowNetwork | None = None
 

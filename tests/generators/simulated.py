@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
+import torch
 
+from synth import generators
 from synth.generators import GeneratorTask
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, PrivacyUnit, Schema, YesNoColumn
 
 FAST = {
@@ -71,3 +74,18 @@ def session(
 
 def task(declared: Schema, label: str | None = "outcome", *, seed: int = 0, device: str = "cpu") -> GeneratorTask:
     return GeneratorTask(schema=declared, label=label, seed=seed, device=device)
+
+
+def fitted(name: str, declared: Schema | None = None, codes=None, *, label="outcome", epsilon=1.0, device="cpu"):
+    declared = declared or schema()
+    codes = codes or dependent_codes(400)
+    opened = session(declared, codes, epsilon=epsilon)
+    made = generators.make(name, task(declared, label, device=device), FAST[name])
+    return made.fit(opened, NullProgress()), opened
+
+
+def check_domain(rows: torch.Tensor, declared: Schema, n_rows: int) -> None:
+    assert rows.dtype == torch.int64
+    assert rows.shape == (n_rows, len(declared.names))
+    assert int(rows.min()) >= 0
+    assert (rows < torch.tensor(declared.sizes)).all()

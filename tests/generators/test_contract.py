@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, save
-from simulated import COLUMNS, FAST, dependent_codes, random_codes, schema, session, task
+from simulated import FAST, check_domain, dependent_codes, fitted, random_codes, schema, session, task
 
 from synth import generators
 from synth.errors import ConfigError, InputError, RunCancelledError
@@ -17,24 +17,8 @@ from synth.generators import GENERATORS, Generator
 from synth.privacy.session import PrivateSession, RecordedSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.schema import CategoryColumn, NumberColumn, Schema
 
 NAMES = sorted(GENERATORS)
-
-
-def fitted(name: str, declared: Schema | None = None, codes=None, *, label="outcome", epsilon=1.0, device="cpu"):
-    declared = declared or schema()
-    codes = codes or dependent_codes(400)
-    opened = session(declared, codes, epsilon=epsilon)
-    made = generators.make(name, task(declared, label, device=device), FAST[name])
-    return made.fit(opened, NullProgress()), opened
-
-
-def check_domain(rows: torch.Tensor, declared: Schema, n_rows: int) -> None:
-    assert rows.dtype == torch.int64
-    assert rows.shape == (n_rows, len(declared.names))
-    assert int(rows.min()) >= 0
-    assert (rows < torch.tensor(declared.sizes)).all()
 
 
 def test_fast_options_cover_the_registry():
@@ -227,74 +211,6 @@ def test_training_reports_steps_and_losses(name):
     assert np.isfinite(written.losses).all()
 
 
-ODD_TABLES = {
-    "one row": (schema(), random_codes(schema(), 1), "outcome"),
-    "label only": (schema("outcome"), random_codes(schema("outcome"), 40), "outcome"),
-    "numbers only": (schema("age", "visited"), random_codes(schema("age", "visited"), 40), None),
-    "numbers and a label": (schema("age", "visited", "outcome"), dependent_codes(40), "outcome"),
-    "categories only": (schema("region", "smoker"), random_codes(schema("region", "smoker"), 40), None),
-    "one column": (schema("region"), random_codes(schema("region"), 40), None),
-    "one number": (schema("age", "outcome"), random_codes(schema("age", "outcome"), 40), "outcome"),
-    "one category": (
-        Schema((CategoryColumn("only", ("a",)), COLUMNS["outcome"])),
-        {"only": np.zeros(30, dtype=int), "outcome": np.arange(30) % 3},
-        "outcome",
-    ),
-    "label of one class": (
-        Schema((COLUMNS["age"], CategoryColumn("only", ("a",)))),
-        {"age": np.arange(30), "only": np.zeros(30, dtype=int)},
-        "only",
-    ),
-    "two places": (
-        Schema((NumberColumn("small", 0, 1, 1), NumberColumn("wide", 0, 10_000_000, 1))),
-        {"small": np.arange(30) % 2, "wide": np.arange(30) * 300_000},
-        None,
-    ),
-    "constant": (schema(), {name: np.zeros(50, dtype=int) for name in COLUMNS}, "outcome"),
-}
-ODD_TABLES = {
-    key: (declared, {name: codes[name] for name in declared.names}, label)
-    for key, (declared, codes, label) in ODD_TABLES.items()
-}
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("odd", ODD_TABLES)
-def test_odd_tables(name, odd):
-    declared, codes, label = ODD_TABLES[odd]
-    made, opened = fitted(name, declared, codes, label=label)
-    check_domain(made.sample(64, seed=1), declared, 64)
-    assert opened.remaining_share <= 1e-3
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_count_drowned_in_noise(name):
-    declared = schema(row_count="private")
-    for epsilon in (0.001, 0.01):
-        made, _ = fitted(name, declared, dependent_codes(3), epsilon=epsilon)
-        check_domain(made.sample(64, seed=1), declared, 64)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_two_hundred_columns(name):
-    kinds = [
-        lambda i: NumberColumn(f"c{i}", 0, 999, 1, missing=i % 3 == 0),
-        lambda i: CategoryColumn(f"c{i}", tuple("abcde")),
-    ]
-    declared = Schema(tuple(kinds[i % 2](i) for i in range(200)))
-    made, _ = fitted(name, declared, random_codes(declared, 30), label="c1")
-    check_domain(made.sample(20, seed=1), declared, 20)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_long_category_lists(name):
-    declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(3000)), missing=True), COLUMNS["outcome"]))
-    made, _ = fitted(name, declared, random_codes(declared, 100))
-    rows = made.sample(2000, seed=1)
-    check_domain(rows, declared, 2000)
-    assert len(rows[:, 0].unique()) > 20
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_fits_like_the_cpu(name):
@@ -312,9 +228,12 @@ def test_cuda_fits_like_the_cpu(name):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
-def test_cuda_is_refused_where_there_is_none():
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+def test_a_missing_device_is_refused_before_anything_is_spent(name):
+    opened = session(schema(), dependent_codes(50))
     with pytest.raises(ConfigError, match="no CUDA device"):
-        fitted("dp-merf", device="cuda")
+        generators.make(name, task(schema(), device="cuda"), FAST[name]).fit(opened, NullProgress())
+    assert opened.remaining_share == 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)

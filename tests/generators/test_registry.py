@@ -4,6 +4,7 @@ from simulated import schema, task
 from synth import generators
 from synth.errors import ConfigError, SchemaError
 from synth.generators import GENERATORS, GeneratorTask, make, options_of
+from synth.schema import CategoryColumn, Schema
 
 
 def test_unknown_generators_are_named():
@@ -45,6 +46,13 @@ def test_every_option_of_the_form_has_help_and_a_default_that_works(name):
         assert len(field.help) > 20, field.name
         assert isinstance(field.default, field.kind)
     make(name, task(schema()), {field.name: field.default for field in fields})
+
+
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+def test_a_label_of_too_many_classes_is_refused(name):
+    declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(1001))), CategoryColumn("x", ("a", "b"))))
+    with pytest.raises(ConfigError, match="'code' has 1,001 classes"):
+        make(name, task(declared, "code"), {})
 
 
 def test_whole_numbers_are_numbers():
