@@ -73,6 +73,8 @@ class NumberColumn:
             )
         if self.step <= 0:
             raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
+        if self.low + self.step == self.low or self.high - self.step == self.high:
+            raise SchemaError(f"'{self.name}': step {self.step:g} is too small for numbers of this size.")
         if self.levels > MAXIMUM_LEVELS:
             raise SchemaError(
                 f"'{self.name}' has {self.levels:,} places between low and high; at most {MAXIMUM_LEVELS:,} are "
@@ -128,6 +130,10 @@ class CategoryColumn:
             )
         if any(value == "" for value in self.values):
             raise SchemaError(f"'{self.name}': an empty text cannot be a category. Declare 'missing: true' instead.")
+        for value in self.values:
+            # A spreadsheet would take "=x" for a formula, so it is printed as "'=x": the two must not both be declared.
+            if value[0] in "=+-@\t\r" and f"'{value}" in self.values:
+                raise SchemaError(f"'{self.name}': two categories differ only by a leading apostrophe. Rename one.")
         for spelling, value in self.aliases:
             if value not in self.values or spelling in self.values:
                 raise SchemaError(
@@ -158,7 +164,8 @@ class CategoryColumn:
     def other_label(self) -> str:
         """Text printed for an undeclared value; never equal to a declared one."""
         label = "other"
-        while label in self.values:
+        taken = {*self.values, *(spelling for spelling, _ in self.aliases)}
+        while label in taken:
             label += "*"
         return label
 

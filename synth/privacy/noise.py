@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError
 from synth.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
 
-__all__ = ["NoiseSource", "SystemNoise"]
+__all__ = ["CipherStream", "NoiseSource", "SystemNoise"]
 
 _WORD_BYTES = 8
 _forks = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synth.config import TableFormat
+from synth.errors import TableError
 from synth.services.files import open_table
 from synth.services.views import DraftColumn
 
@@ -40,6 +41,8 @@ def draft_configuration(path: str) -> str:
     with open_table(path, TableFormat()) as (name, stream):
         header = inspect_header(stream, TableFormat())
     columns = [DraftColumn(column, kind) for column, kind in zip(header.names, header.kinds, strict=True)]
+    if header.first_row_is_data:
+        raise TableError(f"The first row of '{name}' looks like data, not like names. Add a first row with the names.")
     return _HEAD.format(name=_quoted(name)) + "".join(draft_columns(columns))
 
 

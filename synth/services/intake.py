@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
@@ -20,6 +21,19 @@ __all__ = ["SINGLE_USER", "Intake"]
 SINGLE_USER = "owner"
 
 
+NO_HEADER = (
+    "The first row looks like data, not like names. If the table has no header, delete it here and say so with "
+    "'header: false' and 'names'."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    columns: tuple[DraftColumn, ...]
+    n_rows: int | None
+    warning: str | None
+
+
 class Intake:
     """The tables of one installation, by id.
 
@@ -29,7 +43,7 @@ class Intake:
     def __init__(self, store: Store, vault: Vault) -> None:
         self._store = store
         self._vault = vault
-        self._headers: dict[str, tuple[tuple[DraftColumn, ...], int]] = {}
+        self._headers: dict[str, _Seen] = {}
 
     def receive(
         self,
@@ -51,8 +65,7 @@ class Intake:
         retention = timedelta(hours=self._store.settings.retention_hours)
         table_id = self._vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
         try:
-            _, n_rows = self._inspect(table_id, table_format)
-            if n_rows == 0:
+            if self._inspect(table_id, table_format).n_rows == 0:
                 raise TableError("The table has a header but no rows. Send the whole table.")
         except SynthError:
             self._vault.delete(table_id, who=SINGLE_USER)
@@ -82,38 +95,41 @@ class Intake:
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
 
-    def _inspect(self, table_id: str, table_format: TableFormat | None) -> tuple[tuple[DraftColumn, ...], int]:
-        header = inspect_header(self._vault.open(table_id), table_format or TableFormat())
+    def _inspect(self, table_id: str, table_format: TableFormat | None) -> _Seen:
+        with self._vault.open(table_id) as stream:
+            header = inspect_header(stream, table_format or TableFormat())
         columns = tuple(
             DraftColumn(name, by_name or by_type)
             for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
         )
-        self._headers[table_id] = (columns, header.n_rows)
+        self._headers[table_id] = _Seen(columns, header.n_rows, NO_HEADER if header.first_row_is_data else None)
         return self._headers[table_id]
 
     def _received(self, table: StoredTable) -> ReceivedTable:
-        columns: tuple[DraftColumn, ...] = ()
-        n_rows = None
+        seen = _Seen((), None, None)
         if table.state is TableState.STORED:
             # After a restart how the file is written is not known here any more; the run's configuration knows.
             with suppress(TableError):
-                columns, n_rows = self._headers.get(table.id) or self._inspect(table.id, None)
-        twins = self._vault.twins(table.id)
-        elsewhere = sorted({self._store.accounts[twin.account_id].name for twin in twins})
-        warning = None
-        if elsewhere:
-            warning = (
-                f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
-                "use that account: otherwise the two totals do not know of each other. Certificates will say so."
-            )
+                seen = self._headers.get(table.id) or self._inspect(table.id, None)
+        warnings = [seen.warning, self._twin_warning(table)]
         return ReceivedTable(
             table_id=table.id,
             account=self._store.accounts[table.account_id].name,
             name=table.name,
             size_bytes=table.size,
-            columns=columns,
-            n_rows=n_rows,
-            warning=warning,
+            columns=seen.columns,
+            n_rows=seen.n_rows,
+            warning=" ".join(filter(None, warnings)) or None,
+        )
+
+    def _twin_warning(self, table: StoredTable) -> str | None:
+        twins = self._vault.twins(table.id)
+        elsewhere = sorted({self._store.accounts[twin.account_id].name for twin in twins})
+        if not elsewhere:
+            return None
+        return (
+            f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
+            "use that account: otherwise the two totals do not know of each other. Certificates will say so."
         )
 
     def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
@@ -124,11 +140,11 @@ class Intake:
         if table.state is not TableState.STORED:
             raise TableError("This table was deleted. Upload it again.")
         form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
-        columns, _ = self._headers.get(table_id) or self._inspect(table_id, form)
+        seen = self._headers.get(table_id) or self._inspect(table_id, form)
         request = Request(
             format=form,
             limits=ReaderLimits(),
             columns=config.schema.columns,
             drop_undeclared=config.undeclared == "drop",
         )
-        places_of([column.name for column in columns], request)
+        places_of([column.name for column in seen.columns], request)
