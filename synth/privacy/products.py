@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import PrivacyError
 from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_index, rows_by_cell
 from synth.privacy.leaves import Lookup
 from synth.privacy.terms import Term
@@ -90,12 +89,13 @@ def _by_rows(
 
 def _features(tables: Sequence[Tensor], indexes: Sequence[NDArray[Any]], weight: float, half_bits: int) -> Tensor:
     """Return one side's features of the rows with these bins, in whole steps of 2^-half_bits; shape (n_rows, width)."""
-    features: Tensor | None = None
-    for table, index in zip(tables, indexes, strict=True):
-        chosen = table[torch.from_numpy(index.astype(np.int64)).to(table.device)]
-        features = chosen if features is None else (features[:, :, None] * chosen[:, None, :]).flatten(1)
-    if features is None:
-        raise PrivacyError("A product needs at least one table on each side.")
+    chosen = [
+        table[torch.from_numpy(index.astype(np.int64)).to(table.device)]
+        for table, index in zip(tables, indexes, strict=True)
+    ]
+    features = chosen[0]
+    for factor in chosen[1:]:
+        features = (features[:, :, None] * factor[:, None, :]).flatten(1)
     return features.mul_(weight * 2.0**half_bits).round_()
 
 

@@ -90,7 +90,7 @@ def ordinary_row(rng: np.random.Generator, person: str) -> Row:
     return {
         "person": person,
         "age": str(rng.integers(20, 60)),
-        "region": str(rng.choice(["north", "south"])),
+        "region": str(rng.choice(["north", "south", "west"])),
         "income": str(250 * rng.integers(0, 40)),
         "job": f"job {rng.integers(0, 10)}",
         "visited": f"2021-0{rng.integers(1, 9)}-1{rng.integers(0, 9)}",
@@ -123,9 +123,9 @@ def far_rows(several: int = 5) -> list[Row]:
     """An outlier: as far from ordinary rows as cells can be, in every column."""
     row = {
         "age": "100",
-        "region": "never declared",
+        "region": "east",  # declared between others, and brought by nobody else
         "income": "1e12",
-        "job": "job 39",
+        "job": "never declared",
         "visited": "2024-12-31",
         "smoker": "",
         LABEL: "ill",

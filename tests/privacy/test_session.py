@@ -18,6 +18,7 @@ from scipy import stats
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.privacy.accounting import SLACK_ALLOWANCE, epsilon_of_receipts, mu_of_exponential, require_honest, units_of
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.calibration import GaussianPlan, _variance
 from synth.privacy.features import Constant, FeatureMap, Lookup, OneHot, Stack
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
@@ -246,6 +247,14 @@ def test_noise_that_no_grid_carries_is_refused() -> None:
     assert session.remaining_share == 1.0
 
 
+@given(st.floats(2.0**-6, 1e4), st.integers(1, 2**50), st.sampled_from([12, 18]))
+def test_planned_noise_never_costs_more_than_it_may(sensitivity: float, units: int, half_bits: int) -> None:
+    variance = _variance(sensitivity * 4.0**half_bits, units)
+    plan = GaussianPlan(half_bits, sensitivity, variance, 0.0)
+    assert plan.units <= units
+    assert plan.units >= (units - 1) * (1 - 1e-6) or variance == 1
+
+
 def test_products_take_a_coarser_grid_where_the_noise_is_large() -> None:
     session = session_on(
         schema=small_schema("private", PrivacyUnit(rows_per_unit=50)), noise=SystemNoise(), epsilon=0.02
@@ -397,6 +406,7 @@ def test_two_relations_are_never_mixed() -> None:
     table = PrivateTable.from_codes(schema, small_codes(5))
     with pytest.raises(PrivacyError, match="use the same for both"):
         PrivateSession(table, PrivacyBudget(1.0, 1e-5, Neighbours.REPLACE))
+    assert PrivateSession(table, budget_for(schema), device="auto").remaining_share == 1.0
     with pytest.raises(PrivacyError, match="auto, cpu or cuda"):
         PrivateSession(table, budget_for(schema), device="tpu")
 
