@@ -40,6 +40,8 @@ SIGNED_BY_HASH = tuple(
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
 _ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
+_COMPRESSED = ("synthetic.parquet", "measurements.npz")
+_SWELLING = 20
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _BLOCK = 1 << 20
 
@@ -68,6 +70,7 @@ class _ZipArchive:
             if entry.flag_bits & 0x1:
                 raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
             _check_size(entry.filename, entry.file_size)
+            _check_swelling(entry)
 
     def size(self, name: str) -> int:
         return self._archive.getinfo(name).file_size
@@ -164,6 +167,12 @@ def _check_size(name: str, size: int) -> None:
     limit = _LARGE if name in _ROW_FILES else _SMALL
     if size > limit:
         raise VerificationError(f"{name} claims {size:,} bytes; at most {limit:,} are read.")
+
+
+def _check_swelling(entry: zipfile.ZipInfo) -> None:
+    # These are compressed inside already and are read whole: a zip that shrank them further was made to swell.
+    if entry.filename in _COMPRESSED and entry.file_size > max(_SMALL, _SWELLING * entry.compress_size):
+        raise VerificationError(f"{entry.filename} swells to {entry.file_size:,} bytes, which no honest bundle does.")
 
 
 def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
@@ -18,7 +19,7 @@ from synth.config import OptionValue, RunConfig
 from synth.errors import VerificationError
 from synth.schema import Schema
 
-__all__ = ["ModelCard", "card_from_bytes", "model_from_bytes", "model_to_bytes"]
+__all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20
@@ -63,15 +64,15 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, Tensor]]:
     VerificationError
         If it is not a model that :func:`model_to_bytes` writes.
     """
-    card = card_from_bytes(data)
+    card = card_from_stream(io.BytesIO(data))
     try:
         return card, load_safetensors(data)
     except (SafetensorError, ValueError, KeyError):
         raise VerificationError("model.safetensors is damaged.") from None
 
 
-def card_from_bytes(data: bytes) -> ModelCard:
-    """Read the card alone.
+def card_from_stream(stream: BinaryIO) -> ModelCard:
+    """Read the card alone, from the first bytes of a model.
 
     Raises
     ------
@@ -79,10 +80,10 @@ def card_from_bytes(data: bytes) -> ModelCard:
         If there is none.
     """
     try:
-        (length,) = struct.unpack_from("<Q", data)
-        if length > min(_MAXIMUM_HEADER, len(data) - 8):
+        (length,) = struct.unpack("<Q", stream.read(8))
+        if length > _MAXIMUM_HEADER:
             raise ValueError
-        header: dict[str, Any] = json.loads(data[8 : 8 + length])
+        header: dict[str, Any] = json.loads(stream.read(length))
         body = json.loads(header["__metadata__"][_KEY])
         return ModelCard(
             generator=str(body["generator"]),

@@ -14,7 +14,7 @@ from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
 from synth.bundle.certificate import Certificate, certificate_from_dict, promise
 from synth.bundle.domain import check_csv, check_parquet
 from synth.bundle.measurements import measurements_from_bytes
-from synth.bundle.model_file import card_from_bytes
+from synth.bundle.model_file import card_from_stream
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.bundle.signature import fingerprint_of, signature_problem
 from synth.bundle.texts import CANNOT_SHOW
@@ -22,12 +22,17 @@ from synth.config_file import parse_config, read_mapping
 from synth.errors import SynthError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, mu_of_exponential, units_of
 from synth.privacy.receipt import Receipt, Release
+from synth.reports.document import owner_document
+from synth.reports.evidence import ChargedEvidence, OwnerOnlyEvidence, evidence_from_dict
 from synth.schema import Schema
 
 __all__ = ["Verdict", "verify"]
 
 _RELATIVE = 1e-8
 """Two computers may disagree on epsilon by this much; the accountant is exact to about 1e-12."""
+
+_UNCHECKABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What arithmetic and parsing raise on values that no honest bundle holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,7 @@ class _Check:
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema))
         self._step("domain of every cell", lambda: _table_problems(archive, certificate, schema))
         self._step("noisy answers", lambda: _measurement_problems(archive, certificate, schema))
-        self._step("report", lambda: _report_problems(archive))
+        self._step("report", lambda: _report_problems(archive, certificate))
 
     def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
         before = len(self.failures)
@@ -105,6 +110,8 @@ class _Check:
                 self.failures.append(problem)
         except SynthError as refusal:
             self.failures.append(str(refusal))
+        except _UNCHECKABLE:
+            self.failures.append(f"The {what} cannot be checked: a value is of the wrong kind or out of all range.")
         if len(self.failures) == before:
             self.checked.append(what)
 
@@ -211,7 +218,8 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema)
         yield "config.yaml names another account or number of rows than the certificate."
     if (config.generator, dict(config.options), config.seed) != run:
         yield "config.yaml names another generator, options or seed than the certificate."
-    card = card_from_bytes(archive.read("model.safetensors"))
+    with archive.open("model.safetensors") as stream:
+        card = card_from_stream(stream)
     if (card.generator, dict(card.options), card.seed) != run:
         yield "model.safetensors was made by another generator, options or seed than certified."
     if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(schema)):
@@ -253,8 +261,14 @@ def _answer_problems(release: Release) -> Iterable[str]:
         yield f"{name} does not lie on the grid of its receipt."
 
 
-def _report_problems(archive: Archive) -> Iterable[str]:
+def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
     report = parse_canonical(archive.read("report.json"), name="report.json")
-    kinds = {entry.get("kind") for entry in report.get("evidence", ())}
-    if not kinds <= {"safe", "charged"}:
-        yield "report.json holds a number that may not be published."
+    evidence = [evidence_from_dict(entry) for entry in report["evidence"]]
+    paid = {receipt.sequence for receipt in certificate.receipts}
+    for entry in evidence:
+        if isinstance(entry, OwnerOnlyEvidence):
+            yield f"report.json holds a number that may not be published: {entry.title}."
+        elif isinstance(entry, ChargedEvidence) and not paid >= set(entry.receipts):
+            yield f"report.json holds a charged number without its receipt: {entry.title}."
+    if owner_document(evidence) != report:
+        yield "report.json holds more than its numbers, or marginals that are not among them."

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from bundle_making import Key, altered, config_of, members_of, seal
 
-from synth.bundle.archive import MEMBERS
+from synth.bundle.archive import MEMBERS, write_zip
 from synth.bundle.canonical import canonical_json
 from synth.bundle.verify import verify
+from synth.schema import CategoryColumn
 
 
 def failures(path: Path, **options: Any) -> str:
@@ -246,6 +248,18 @@ def owner_only(data: bytes) -> bytes:
     return canonical_json(document)
 
 
+def other_mean(data: bytes) -> bytes:
+    document = json.loads(data)
+    document["marginals"]["1"]["mean"] = 0.0
+    return canonical_json(document)
+
+
+def unpaid(data: bytes) -> bytes:
+    document = json.loads(data)
+    document["evidence"][0] |= {"kind": "charged", "epsilon": 0.1, "receipts": [99]}
+    return canonical_json(document)
+
+
 FORGERIES = [
     ("schema.json", change_column, "different columns"),
     ("schema.json", change_unit, "another unit"),
@@ -260,6 +274,8 @@ FORGERIES = [
     ("config.yaml", garbage, "config.yaml cannot be read"),
     ("schema.json", garbage, "schema.json is not valid JSON"),
     ("report.json", owner_only, "may not be published"),
+    ("report.json", other_mean, "not among them"),
+    ("report.json", unpaid, "without its receipt"),
 ]
 
 
@@ -356,3 +372,51 @@ def test_add_remove_with_a_measured_number_of_rows(tmp_path: Path, key: Key) -> 
     verdict = verify(sealed.path)
     assert verdict.ok, verdict.lines
     assert any("adding or removing one person" in line for line in verdict.lines)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Path:
+    config = config_of((CategoryColumn("only", ("a", "b")),), rows=3)
+    return seal(config, tmp_path_factory.mktemp("tiny"), key).path
+
+
+WEIRD: tuple[Any, ...] = (
+    0, -1, 1e308, 5e-324, 2**70, 10**400, True, "", "x" * 10_000, "\x00", None, [], {}, [[[]]], {"a": {}}, "nan",
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        children = list(value.items())
+    elif isinstance(value, list):
+        children = list(enumerate(value))
+    return [path, *(place for key, child in children for place in places(child, (*path, key)))]
+
+
+def planted(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    copy = document.copy()
+    copy[path[0]] = planted(document[path[0]], path[1:], value)
+    return copy
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "schema.json", "report.json"])
+def test_strange_values_are_a_verdict_and_never_an_exception(tiny: Path, tmp_path: Path, key: Key, name: str) -> None:
+    members = members_of(tiny)
+    document = json.loads(members[name])
+    random = np.random.default_rng(len(name))
+    spots = places(document)
+    for _ in range(60):
+        spot, value = spots[random.integers(len(spots))], WEIRD[random.integers(len(WEIRD))]
+        strange = canonical_json(planted(document, spot, value))
+        if name == "certificate.json":
+            members[name] = strange
+            members["certificate.json.sig"] = key.sign(strange)
+            write_zip(tmp_path / "bundle.zip", dict(members))
+        else:
+            altered(tiny, tmp_path / "bundle.zip", files={name: lambda _, strange=strange: strange}, sign_with=key)
+        verdict = verify(tmp_path / "bundle.zip")
+        assert verdict.lines, (spot, value)
+        assert json.dumps(verdict.json)
