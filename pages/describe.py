@@ -71,7 +71,6 @@ if config is not None:
 held["described"] = held["described"] and not problems
 
 if problems and st.session_state.get("asked"):
-    for problem in problems:
-        st.error(plain(problem))
+    st.error("Before you go on:\n" + "\n".join(f"- {plain(problem)}" for problem in problems))
 elif problems:
     note(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")

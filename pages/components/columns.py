@@ -195,6 +195,10 @@ def _error_of_row(row: Row) -> str | None:
     listed = role in {"category", "yes/no"} and row["categories"]
     if _named_like_identifier(_words(name)) and role in {"number", "date", "category"} and not listed:
         return f"'{name}' looks like an identifier by its name. Mark it as identifier or leave it out."
+    if role == "category" and not split_list(row["categories"]):
+        return f"'{name}' needs its categories. Type them with commas between, or fill them from a preset."
+    if role == "date" and not (row["low"] and row["high"]):
+        return f"'{name}' needs an earliest and a latest date, for example 2020-01-01 and 2025-12-31."
     if role in {"number", "date"} and row["low"] and row["high"]:
         low, high = _comparable(role, row["low"]), _comparable(role, row["high"])
         if low is not None and high is not None and not low < high:

@@ -78,9 +78,9 @@ def domain_meter() -> None:
     if not sizes:
         return
     ordered = sorted(sizes, key=lambda entry: -entry[1])
-    for width, card in zip((1, 2, 3), st.columns(3, border=True), strict=True):
+    for width, place in zip((1, 2, 3), st.columns(3), strict=True):
         if len(ordered) >= width:
-            top = ordered[:width]
+            top, card = ordered[:width], place.container(border=True)
             card.metric(f"Cells of the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
             note(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top), card)
     note(f"Numbers and dates count as at most {_PLACES} places each: generators group them.")

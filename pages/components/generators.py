@@ -34,7 +34,7 @@ def generator_cards() -> None:
             note(card.reference)
             chosen = card.name == held["generator"]
             if chosen:
-                st.badge("chosen", color="primary")
+                st.badge("chosen", color="gray")
             else:
                 st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,))
 

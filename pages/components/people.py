@@ -65,6 +65,7 @@ def task_questions() -> None:
         st.selectbox(
             "Column to predict (optional)",
             [None, *classes],
+            placeholder="none",
             format_func=_label_text,
             help="Some generators keep what predicts this column better. A category or yes/no column.",
             **bind("label"),
@@ -107,6 +108,7 @@ def _whose_row(unit: str) -> None:
     st.selectbox(
         "Which column says whose row it is?",
         [None, *names],
+        placeholder="there is no such column",
         format_func=_id_text,
         **bind("id_column"),
     )

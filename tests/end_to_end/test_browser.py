@@ -113,6 +113,28 @@ def test_no_page_scrolls_sideways_at_1280(server: Server, browser: Any) -> None:
     walker.close()
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(server: Server, browser: Any, scheme: str) -> None:
+    poor = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+    walker = Walker(browser, server.address)
+    walker.page.emulate_media(color_scheme=scheme)
+    walker.open()
+    assert walker.page.evaluate(poor) == []
+    walker.press("Open the demo table")
+    walker.see("Upload a table")
+    steps = (
+        ("2 Describe", "Describe the table"),
+        ("3 Budget", "Choose a privacy budget"),
+        ("4 Generate", "Generate rows"),
+    )
+    for label, heading in steps:
+        assert walker.page.evaluate(poor) == []
+        walker.press(f"Continue to {label}")
+        walker.see(heading)
+    assert walker.page.evaluate(poor) == []
+    walker.close()
+
+
 def test_everything_has_a_name_for_a_screen_reader(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address)
     walker.open()
@@ -123,7 +145,7 @@ def test_everything_has_a_name_for_a_screen_reader(server: Server, browser: Any)
     unnamed = walker.page.evaluate(
         '() => [...document.querySelectorAll(\'[data-testid="stMain"] input, [data-testid="stMain"] button\')]'
         ".filter(e => e.offsetParent && !e.closest('label') && !e.getAttribute('aria-label')"
-        " && !e.labels?.length && !e.innerText && !e.title).length"
+        " && !e.labels?.length && !e.textContent && !e.title).length"
     )
     assert unnamed == 0
     walker.close()

@@ -105,8 +105,15 @@ def test_refusals_in_their_exact_words(bad: dict[str, object], sentence: str) ->
 
 
 def test_a_category_without_values_is_refused() -> None:
-    (problem,) = errors_of_rows([row("region", role="category")])
-    assert problem.startswith("'region' needs its categories")
+    assert errors_of_rows([row("region", role="category")]) == [
+        "'region' needs its categories. Type them with commas between, or fill them from a preset."
+    ]
+
+
+def test_a_date_without_limits_is_refused() -> None:
+    assert errors_of_rows([row("visited", role="date", low="2020-01-01")]) == [
+        "'visited' needs an earliest and a latest date, for example 2020-01-01 and 2025-12-31."
+    ]
 
 
 def test_an_identifier_by_name_may_be_a_declared_category() -> None:

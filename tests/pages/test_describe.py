@@ -45,11 +45,11 @@ def test_nothing_is_preselected() -> None:
 def test_going_on_too_early_names_everything_that_is_missing() -> None:
     app = with_columns("age,region")
     app.button(key="continue-budget").click().run()
-    found = errors(app)
-    assert "Say whom you are protecting." in found
-    assert "Say how many rows one person can have at most." in found
-    assert "Say whether the number of rows is public." in found
-    assert any(error.startswith("'age' needs a lowest and a highest value.") for error in found)
+    (found,) = errors(app)
+    assert "- Say whom you are protecting." in found
+    assert "- Say how many rows one person can have at most." in found
+    assert "- Say whether the number of rows is public." in found
+    assert "- 'age' needs a lowest and a highest value." in found
     assert not app.session_state["draft"]["described"]
 
 
@@ -74,7 +74,7 @@ def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str
     app = answer(with_columns(name))
     edit(app, **{name: cells})
     app.button(key="continue-budget").click().run()
-    assert sentence in errors(app)
+    assert errors(app) == [f"Before you go on:\n- {sentence}"]
 
 
 def test_free_text_is_announced() -> None:
