@@ -148,14 +148,14 @@ def test_the_bars_of_published_counts_cover_95_percent(rows_per_unit: int, row_c
     schema, codes = simulated(rows_per_unit, row_count)
     inside = total = 0
     synthetic = [codes[name] for name in schema.names]
-    while total < 2000:
+    while total < 4000:
         session = measured_session(schema, codes)
         for one in compare_measured(synthetic, schema, session.releases, session.rows):
             (name,) = one.columns
             exact = np.bincount(one.bins[0][codes[name]], minlength=len(one.measured))
             inside += int((np.abs(one.measured - exact) <= BAR * one.noise_std).sum())
             total += len(exact)
-    # 93 to 97 %: four standard errors on either side at 2,000 cells.
+    # 93 to 97 %: 5.8 standard errors on either side at 4,000 cells.
     assert 0.93 < inside / total < 0.97
 
 
@@ -210,7 +210,7 @@ def test_the_report_names_what_is_measured_and_what_to_trust() -> None:
     mean, error = found["marginals.1.mean"].value, found["marginals.1.mean"].error
     assert isinstance(mean, float)
     assert error is not None
-    assert mean < error
+    assert mean < 1.5 * error
     assert found["columns.age.distance"].figures
     document = report_document(evidence)
     assert len(document["marginals"]["1"]["worst"]) == 5
