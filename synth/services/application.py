@@ -24,7 +24,7 @@ from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
-from synth.store import EventKind, Run, RunState, Store
+from synth.store import ChargeState, EventKind, Run, RunState, Store
 
 __all__ = ["Application"]
 
@@ -147,6 +147,7 @@ class Application:
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         for used in filter(None, (table_id, test_table_id)):
             self._intake.check(used, account.id, config)
+        self.vault.check_ledger(account.id)
         mapping = config_to_mapping(config.published())
         run = self.store.runs.add(
             account_id=account.id,
@@ -235,22 +236,23 @@ class Application:
             Name of the person who agreed.
         """
         run = self._finished(run_id)
-        if run.state is RunState.RELEASED:
-            return self.store.releases.of_run(run_id)[0].certificate_id
         if not attested_by.strip():
             raise JobError("Type your name: the attestations are made by a person.")
         identity, digest = run_folder.certificate_id((self.folder(run_id) / "certificate.json").read_bytes())
-        self.store.runs.advance(run_id, RunState.RELEASED)
+        # What follows may be repeated after a crash; the state comes last, so a released run has all of it.
         for charge in self.ledger.charges_of(run_id):
-            self.ledger.release(charge, identity)
-        self.store.releases.add(
-            run_id=run_id,
-            account_id=run.account_id,
-            certificate_id=identity,
-            certificate_digest=digest,
-            attestations={str(place): sentence for place, sentence in enumerate(attestations, start=1)},
-            who=attested_by,
-        )
+            if charge.state is ChargeState.SPENT:
+                self.ledger.release(charge, identity)
+        if not self.store.releases.of_run(run_id):
+            self.store.releases.add(
+                run_id=run_id,
+                account_id=run.account_id,
+                certificate_id=identity,
+                certificate_digest=digest,
+                attestations={str(place): sentence for place, sentence in enumerate(attestations, start=1)},
+                who=attested_by,
+            )
+        self.store.runs.move(run_id, RunState.RELEASED)
         return identity
 
     def bundle(self, run_id: str) -> bytes:
