@@ -63,7 +63,9 @@ class Intake:
         """
         owner = self._store.accounts.open(account)
         retention = timedelta(hours=self._store.settings.retention_hours)
-        table_id = self._vault.put(stream, account=owner.id, name=name, kind=TableKind(kind), retention=retention)
+        # A browser may send a whole path; a user name in it would be private.
+        shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
+        table_id = self._vault.put(stream, account=owner.id, name=shown, kind=TableKind(kind), retention=retention)
         try:
             if self._inspect(table_id, table_format).n_rows == 0:
                 raise TableError("The table has a header but no rows. Send the whole table.")

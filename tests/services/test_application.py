@@ -1,0 +1,161 @@
+"""The application as a page uses it: a real worker process, from a received table to a verified bundle."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from synth.config import RunConfig, Settings, TableFormat
+from synth.config_file import parse_config, read_mapping
+from synth.errors import BudgetExceededError, JobError, TableError
+from synth.services.application import Application
+from synth.services.views import ReceivedTable, RunView
+from synth.store import RunState
+
+CONFIG = """
+account: town
+budget: {epsilon: 1.0, delta: 1.0e-5}
+holdout: 0
+generator: {name: independent}
+rows: 200
+columns:
+  age: {type: number, low: 0, high: 100, step: 1}
+  town: {type: category, values: [north, south]}
+"""
+TABLE = b"age,town\n" + b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    home = tmp_path / "home"
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return parse_config(read_mapping(CONFIG))
+
+
+@pytest.fixture
+def table(application: Application) -> ReceivedTable:
+    return application.receive(io.BytesIO(TABLE), account="town", name="../../people.csv")
+
+
+def finished(application: Application, run_id: str, seconds: float = 180.0) -> RunView:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        view = application.run(run_id)
+        if view.state not in ("queued", "running"):
+            return view
+        time.sleep(0.2)
+    raise AssertionError(f"still {view.state} in phase {view.phase}")
+
+
+def test_a_run_goes_from_a_table_to_a_verified_bundle(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    assert "/" not in table.name
+    assert [(column.name, column.kind) for column in table.columns] == [("age", "number"), ("town", "category")]
+    assert table.n_rows == 300
+    plan = application.plan(config)
+    assert plan.refusal is None
+    assert sum(part.share for part in plan.parts) == pytest.approx(1.0)
+
+    run_id = application.start(config, table_id=table.table_id)
+    view = finished(application, run_id)
+    assert (view.state, view.message) == ("reported", None)
+    with pytest.raises(JobError, match="not released yet"):
+        application.bundle(run_id)
+    assert {entry["kind"] for entry in application.report(run_id)["evidence"]} <= {"safe", "charged"}
+    owner = application.owner_report(run_id)
+    assert owner is not None
+    assert "owner_only" in {entry["kind"] for entry in owner["evidence"]}
+    with pytest.raises(JobError, match="Type your name"):
+        application.release(run_id, attestations=("yes",), attested_by=" ")
+
+    identity = application.release(run_id, attestations=("yes",), attested_by="A. Steward")
+    assert application.release(run_id, attestations=("yes",), attested_by="A. Steward") == identity
+    assert application.verify(application.bundle(run_id)).ok
+    states = [row.state for row in application.ledger_rows("town")]
+    assert states == ["reserved", "spent", "released"]
+    assert application.account("town").notes
+
+
+def test_a_killed_worker_is_noticed_stays_spent_and_is_not_started_again(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    run_id = application.start(replace(config, rows=20_000_000), table_id=table.table_id)
+    while application.store.runs[run_id].state not in (RunState.RUNNING, RunState.MEASURED) or (
+        not [charge for charge in application.ledger.charges_of(run_id) if charge.state == "spent"]
+    ):
+        application.run(run_id)
+        time.sleep(0.05)
+    pid = application.store.runs[run_id].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    view = finished(application, run_id)
+    assert view.state == "failed"
+    assert view.message is not None
+    assert "stays spent" in view.message
+    assert application.account("town").epsilon_spent == pytest.approx(1.0, rel=1e-3)
+    time.sleep(0.5)
+    assert application.run(run_id).state == "failed"
+
+
+def test_a_cap_refuses_before_anything_is_written(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    application.set_cap("town", 0.5, 1e-5)
+    assert application.plan(config).refusal is not None
+    with pytest.raises(BudgetExceededError):
+        application.start(config, table_id=table.table_id)
+    assert application.ledger_rows() == []
+
+
+def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    other = application.receive(io.BytesIO(b"age,city\n1,x\n"), account="town", name="other.csv")
+    with pytest.raises(TableError, match="no column 'town'"):
+        application.start(config, table_id=other.table_id)
+    elsewhere = application.receive(io.BytesIO(TABLE), account="village", name="people.csv")
+    assert elsewhere.warning is not None
+    assert "town" in elsewhere.warning
+    with pytest.raises(TableError, match="another account"):
+        application.start(config, table_id=elsewhere.table_id)
+    application.delete_table(table.table_id)
+    with pytest.raises(TableError, match="deleted"):
+        application.start(config, table_id=table.table_id)
+    assert application.ledger_rows() == []
+
+
+def test_a_bad_table_leaves_nothing_behind(application: Application) -> None:
+    for data in (b"", b"age,town\n", b"a,a\n1,2\n", b"age,town\n1\n"):
+        with pytest.raises(TableError):
+            application.receive(io.BytesIO(data), account="town", name="bad.csv")
+    assert application.tables() == []
+    assert not list((application.settings.home / "vault").glob("*.table"))
+
+
+def test_a_first_row_of_data_is_pointed_out(application: Application) -> None:
+    received = application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="bare.csv")
+    assert received.warning is not None
+    assert "looks like data" in received.warning
+    named = TableFormat(header=False, names=("age", "height"))
+    assert application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named).warning is None
+
+
+def test_the_demonstration_is_ready_to_run(application: Application) -> None:
+    table, config = application.demonstration()
+    assert table.n_rows == 20_000
+    plan = application.plan(config)
+    assert plan.refusal is None
+    assert plan.forecast.columns
