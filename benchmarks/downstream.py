@@ -2,8 +2,8 @@
 
     HERMITAGE_DATA=FOLDER python benchmarks/downstream.py [--table adult] [--seeds 5] [--epsilon 1] [--json FILE]
 
-Every synthetic table comes out of the whole product (a run from a configuration: encrypted store, ledger, split, charged
-report, bundle) with default options, and is read back from its CSV. Logistic regression, histogram gradient
+Every synthetic table comes out of the whole product (a run from a configuration: encrypted store, ledger, split,
+charged report, bundle) with default options, and is read back from its CSV. Logistic regression, histogram gradient
 boosting and a random forest are trained on it and scored by ROC AUC on the real test rows (the mean over classes, one
 against the rest, where there are more than two). Beside them: the majority class, the control ``independent-by-class``,
 and training on the real rows. A seed changes training and sampling; the privacy noise is fresh in every run.

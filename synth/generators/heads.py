@@ -15,7 +15,10 @@ from synth.schema import ModelledColumn, Schema
 __all__ = ["Draw", "Head", "HeadLayout"]
 
 SOFTMAX_LEVELS = 32
-"""A grid of at most so many places is drawn from exact probabilities; a longer one from a value."""
+"""A grid of at most so many places is drawn from exact probabilities; a longer one from a value, which is smooth.
+
+With a probability for each of 128 parts of longer grids both neural generators lost on Adult: they follow the noise.
+"""
 
 MOST_PLACES = 1024
 """Longer grids and category lists are grouped into so many public, equal-width places."""
