@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 from driving import described, errors, go, open_app, started, texts, wait_for_run
@@ -67,6 +68,39 @@ def test_a_run_is_followed_and_found_again() -> None:
     go(again, "generate")
     assert "The report is ready." in texts(again)
     assert not again.exception
+
+
+def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pages.components.session import application
+
+    app = go(described(), "generate")
+    # No place is free: the run waits.
+    monkeypatch.setattr(type(application().engine), "tend", lambda self: None)
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert app.button(key="cancel-run").label == "Cancel (nothing is spent yet)"
+    app.button(key="cancel-run").click().run()
+    go(app, "generate")
+    assert "It had not begun to read the rows: nothing was spent." in texts(app)
+    assert "epsilon spent: 0.00" in texts(app)
+    assert [row.state for row in application().ledger_rows()] == ["reserved", "freed"]
+
+
+def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
+    app = go(described(), "generate")
+    (table,) = (home / "vault").glob("*.table")
+    body = bytearray(table.read_bytes())
+    body[len(body) // 2] ^= 1
+    table.write_bytes(body)
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert wait_for_run(app) == "failed"
+    go(app, "generate")
+    assert errors(app)
+    assert "The run had begun to read the rows, so the 1.00 stays spent." in texts(app)
+    assert "epsilon spent: 1.00" in texts(app)
+    go(app, "report")
+    assert "The report is not ready yet. It is built at the end of the run." in texts(app)
 
 
 def test_the_report_badges_every_number(finished: AppTest) -> None:
