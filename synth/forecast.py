@@ -6,12 +6,11 @@ It is about noise only: what a generator's model misses comes on top, what its s
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import itertools
 import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from synth.config import RunConfig
@@ -19,19 +18,12 @@ from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ceilings import (
-    advantage_ceiling,
-    gaussian_advantage,
-    gaussian_true_positive,
-    posterior,
-    true_positive_ceiling,
-)
 from synth.privacy.features import Constant, OneHot
 from synth.progress import NullProgress
-from synth.reports.compared import BAR
 from synth.reports.control import coarse_bins, coarse_size
+from synth.reports.expected import Basis, BudgetShare, CellForecast, Forecast, Promise, promise_of
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
-from synth.reports.planned import PlannedSession
+from synth.reports.planned import PlannedSession, UnplannedError
 
 __all__ = [
     "BudgetShare",
@@ -48,104 +40,6 @@ ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures the number of rows where it is private."""
 
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
-_FALSE_POSITIVE = 0.01
-
-Basis = Literal["generator", "evaluation", "if measured"]
-"""Who measures a table: the generator, the charged evaluation, or nobody: what it would be if all pairs were."""
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetShare:
-    """One line of "where the budget goes": a fraction of mu^2."""
-
-    name: str
-    question: str
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class CellForecast:
-    """Expected error of one table of counts.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        One column, or a pair.
-    cells : int
-        Counts in the table.
-    noise_std : float
-        Standard error of one count, in rows.
-    distance : float
-        Total variation that noise alone makes, for the declared number of people; 1 or more is no usable signal.
-    basis : Basis
-        Who measures it.
-    """
-
-    columns: tuple[str, ...]
-    cells: int
-    noise_std: float
-    distance: float
-    basis: Basis
-
-    @property
-    def range95(self) -> float:
-        """A count is off by at most this many rows with 95 % chance."""
-        return BAR * self.noise_std
-
-    @property
-    def usable(self) -> bool:
-        """Whether noise leaves any signal in the table as a whole."""
-        return self.distance < 1
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """What epsilon means: odds, and what no attacker can exceed.
-
-    ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
-    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that
-    meets the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
-    """
-
-    odds: float
-    even: float
-    rare: float
-    advantage: float
-    caught: float
-    gaussian_advantage: float
-    gaussian_caught: float
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a run will give, from declared facts alone.
-
-    ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
-    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns.
-    """
-
-    epsilon: float
-    delta: float
-    people: int
-    promise: Promise
-    columns: tuple[CellForecast, ...]
-    pairs: tuple[CellForecast, ...]
-    row_count_std: float
-
-    @property
-    def column_range(self) -> float | None:
-        """95 % error of a typical count of one column, in rows."""
-        return _median(self.columns)
-
-    @property
-    def pair_range(self) -> float | None:
-        """95 % error of a typical count of a pair, in rows."""
-        return _median(self.pairs)
-
-    @property
-    def trustworthy(self) -> float | None:
-        """Counts of one column above about this many rows are known to 10 %."""
-        return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
 
 
 def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
@@ -181,13 +75,15 @@ def forecast(config: RunConfig) -> Forecast:
         session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
     if GENERATORS[config.generator].measures_one_ways:
         task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
-        make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+        # Questions up to the first private choice are known beforehand; later ones depend on the rows.
+        with contextlib.suppress(UnplannedError):
+            make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
     tables = measured_tables(session.releases)
     return Forecast(
         epsilon=config.epsilon,
         delta=config.delta,
         people=config.people_at_most,
-        promise=_promise(config.epsilon, config.delta),
+        promise=promise_of(config.epsilon, config.delta),
         columns=_columns(config, tables),
         pairs=_pairs(config, budget, tables),
         row_count_std=row_count_std,
@@ -286,10 +182,6 @@ def _cell(columns: tuple[str, ...], cells: int, noise_std: float, people: int, b
     return CellForecast(columns, cells, noise_std, distance, basis)
 
 
-def _median(cells: Sequence[CellForecast]) -> float | None:
-    return statistics.median(cell.range95 for cell in cells) if cells else None
-
-
 def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:
     found = forecast(replace(config, epsilon=epsilon))
     cells = found.columns if of == "columns" else found.pairs
@@ -299,17 +191,3 @@ def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) 
 def _rounded_up(epsilon: float) -> float:
     scale = 10.0 ** (3 - math.floor(math.log10(epsilon)))
     return math.ceil(epsilon * scale * (1 - 1e-9)) / scale
-
-
-@functools.lru_cache(maxsize=256)
-def _promise(epsilon: float, delta: float) -> Promise:
-    mu = mu_of_budget(epsilon, delta)
-    return Promise(
-        odds=math.exp(min(epsilon, 700.0)),
-        even=posterior(0.5, epsilon),
-        rare=posterior(0.01, epsilon),
-        advantage=advantage_ceiling(epsilon, delta),
-        caught=true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE),
-        gaussian_advantage=gaussian_advantage(mu),
-        gaussian_caught=gaussian_true_positive(mu, _FALSE_POSITIVE),
-    )

@@ -13,11 +13,13 @@ from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.forecast import budget_parts, forecast, one_way_noise, smallest_epsilon
 from synth.generators import GENERATORS, GeneratorTask, make
+from synth.privacy.answers import AnswerSource
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, OneHot
+from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.progress import NullProgress
+from synth.progress import NullProgress, Progress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession
@@ -166,6 +168,20 @@ def test_the_control_noise_is_that_of_equal_one_way_tables() -> None:
     config = config_of()
     budget = PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=config.schema.neighbours)
     assert one_way_noise(config) == pytest.approx(math.sqrt(2 * 4 / budget.mu_squared), rel=1e-3)
+
+
+def test_a_plan_ends_where_the_rows_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Chooser(GENERATORS["independent"]):  # type: ignore[misc, valid-type]
+        def fit(self, session: AnswerSource, progress: Progress) -> Chooser:
+            question = OneHot(("class",), (None,), (3,))
+            session.noisy_sum(question, share=0.25, query="first", source="test")
+            session.noisy_max([Candidate(("class",), np.zeros(3))], share=0.25, query="choice", source="test")
+            raise AssertionError("a planned session makes no private choice")
+
+    monkeypatch.setitem(GENERATORS, "independent", Chooser)
+    found = forecast(config_of())
+    assert [cell.columns for cell in found.columns] == [("class",)]
+    assert found.columns[0].noise_std > forecast(config_of(epsilon=2.0)).columns[0].noise_std
 
 
 def test_what_cannot_be_reached_is_said() -> None:

@@ -110,9 +110,7 @@ def _task(config: RunConfig) -> GeneratorTask:
 def _sampled(archive: Archive, config: RunConfig) -> NDArray[np.int64]:
     card, state = model_from_bytes(archive.read("model.safetensors"))
     fitted = restore(card.generator, replace(_task(config), device="cpu"), card.options, state)
-    return repair(
-        fitted.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, config.schema), config.schema
-    )
+    return _drawn(fitted, config)
 
 
 def _refitted(
@@ -127,9 +125,7 @@ def _refitted(
     other = generator is not None and generator != config.generator
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
     fitted = fresh.fit(session, progress or NullProgress())
-    return repair(
-        fitted.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, config.schema), config.schema
-    )
+    return _drawn(fitted, config)
 
 
 def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:

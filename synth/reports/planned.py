@@ -25,7 +25,11 @@ from synth.privacy.selection import Candidate, Selection
 from synth.privacy.terms import terms_of
 from synth.schema import Neighbours, Schema
 
-__all__ = ["PlannedSession"]
+__all__ = ["PlannedSession", "UnplannedError"]
+
+
+class UnplannedError(PrivacyError):
+    """What is asked next depends on the rows, so it cannot be planned without them."""
 
 
 class PlannedSession:
@@ -98,7 +102,7 @@ class PlannedSession:
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
         """Refuse: which table is chosen, and so what is asked next, depends on the rows."""
-        raise PrivacyError(f"What follows '{query}' depends on the rows and cannot be planned without them.")
+        raise UnplannedError(f"What follows '{query}' depends on the rows and cannot be planned without them.")
 
     def _charged(self, share: float) -> int:
         units = math.floor(self._units * Fraction(share))

@@ -103,6 +103,13 @@ def test_an_owner_only_number_is_found(members: dict[str, bytes | Path], schema:
     assert "report.json holds an owner-only number." in lint_members(members, schema, WORDS)
 
 
+def test_an_owner_only_badge_in_the_page_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
+    page = members["report.html"]
+    assert isinstance(page, bytes)
+    members["report.html"] = page.replace(b"safe to publish", b"owner only", 1)
+    assert "report.html holds an owner-only number." in lint_members(members, schema, WORDS)
+
+
 def test_a_count_of_private_rows_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
     certificate = json.loads(members["certificate.json"])  # type: ignore[arg-type]
     certificate["unit"]["private_rows"] = 31_442

@@ -225,17 +225,57 @@ def swap_rows(data: bytes) -> bytes:
     return b"\n".join([header, second, first, rest])
 
 
-def other_noise(data: bytes) -> bytes:
+def repacked(data: bytes, change: Callable[[dict[str, bytes]], None]) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    text = members["index.npy"]
-    place = text.index(b'"noise_scale": ') + len(b'"noise_scale": ')
-    members["index.npy"] = text[:place] + (b"9" if text[place : place + 1] != b"9" else b"8") + text[place + 1 :]
+    change(members)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return buffer.getvalue()
+
+
+def with_index(data: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    def rewrite(members: dict[str, bytes]) -> None:
+        index = json.loads(np.load(io.BytesIO(members["index.npy"]), allow_pickle=False).tobytes())
+        change(index)
+        array = io.BytesIO()
+        np.save(array, np.frombuffer(json.dumps(index, sort_keys=True).encode(), dtype=np.uint8), allow_pickle=False)
+        members["index.npy"] = array.getvalue()
+
+    return repacked(data, rewrite)
+
+
+def other_noise(data: bytes) -> bytes:
+    return with_index(data, lambda index: index["releases"][0].update(noise_scale=1.0))
+
+
+def other_receipt(data: bytes) -> bytes:
+    def change(index: dict[str, Any]) -> None:
+        index["releases"][0]["receipt"]["source"] = "somebody else"
+
+    return with_index(data, change)
+
+
+def lost_answer(data: bytes) -> bytes:
+    return with_index(data, lambda index: index["releases"].pop())
+
+
+def infinite_answer(data: bytes) -> bytes:
+    def change(members: dict[str, bytes]) -> None:
+        answer = members["answer_0000.npy"]
+        members["answer_0000.npy"] = answer[:-8] + b"\x00\x00\x00\x00\x00\x00\xf0\x7f"
+
+    return repacked(data, change)
+
+
+def answer_off_the_grid(data: bytes) -> bytes:
+    def change(members: dict[str, bytes]) -> None:
+        answer = members["answer_0000.npy"]
+        members["answer_0000.npy"] = answer[:-8] + np.float64(1 / 3).tobytes()
+
+    return repacked(data, change)
 
 
 def garbage(data: bytes) -> bytes:
@@ -269,6 +309,10 @@ FORGERIES = [
     ("synthetic.csv", garbage, "synthetic.csv"),
     ("synthetic.parquet", garbage, "synthetic.parquet is not a table"),
     ("measurements.npz", other_noise, "differs from its receipt"),
+    ("measurements.npz", other_receipt, "another receipt"),
+    ("measurements.npz", lost_answer, "lacks the answer"),
+    ("measurements.npz", infinite_answer, "not finite"),
+    ("measurements.npz", answer_off_the_grid, "does not lie on the grid"),
     ("measurements.npz", garbage, "measurements.npz is damaged"),
     ("model.safetensors", garbage, "does not say which generator"),
     ("config.yaml", garbage, "config.yaml cannot be read"),
@@ -287,21 +331,14 @@ def test_a_forged_file_is_found_even_when_it_is_signed(
     assert reason in failures(forged)
 
 
-def test_an_altered_answer_off_the_grid_is_found(bundle: Path, tmp_path: Path, key: Key) -> None:
-    def nudge(data: bytes) -> bytes:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {name: archive.read(name) for name in archive.namelist()}
-        answer = bytearray(members["answer_0000.npy"])
-        answer[-8:] = b"\x00\x00\x00\x00\x00\x00\xf8\x7f"
-        members["answer_0000.npy"] = bytes(answer)
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w") as archive:
-            for name, content in members.items():
-                archive.writestr(name, content)
-        return buffer.getvalue()
+def test_an_exact_number_of_rows_that_was_not_declared_public_is_found(tmp_path: Path, key: Key) -> None:
+    sealed = seal(config_of(row_count="private"), tmp_path, key)
 
-    forged = altered(bundle, tmp_path / "bundle.zip", files={"measurements.npz": nudge}, sign_with=key)
-    assert "not finite" in failures(forged)
+    def exact(data: bytes) -> bytes:
+        return with_index(data, lambda index: index.update(rows={"value": 2000.0, "noise_std": 0.0, "public": True}))
+
+    forged = altered(sealed.path, tmp_path / "forged.zip", files={"measurements.npz": exact}, sign_with=key)
+    assert "not declared public" in failures(forged)
 
 
 def test_signed_anew_by_another_key_fails_under_the_expected_one(bundle: Path, tmp_path: Path, key: Key) -> None:

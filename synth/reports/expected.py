@@ -1,0 +1,140 @@
+"""What a forecast says: the error of tables of counts, and what epsilon means."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from synth.privacy.accounting import mu_of_budget
+from synth.privacy.ceilings import (
+    advantage_ceiling,
+    gaussian_advantage,
+    gaussian_true_positive,
+    posterior,
+    true_positive_ceiling,
+)
+from synth.reports.compared import BAR
+
+__all__ = ["Basis", "BudgetShare", "CellForecast", "Forecast", "Promise", "promise_of"]
+
+_FALSE_POSITIVE = 0.01
+
+Basis = Literal["generator", "evaluation", "if measured"]
+"""Who measures a table: the generator, the charged evaluation, or nobody: what it would be if all pairs were."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShare:
+    """One line of "where the budget goes": a fraction of mu^2."""
+
+    name: str
+    question: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class CellForecast:
+    """Expected error of one table of counts.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        One column, or a pair.
+    cells : int
+        Counts in the table.
+    noise_std : float
+        Standard error of one count, in rows.
+    distance : float
+        Total variation that noise alone makes, for the declared number of people; 1 or more is no usable signal.
+    basis : Basis
+        Who measures it.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    noise_std: float
+    distance: float
+    basis: Basis
+
+    @property
+    def range95(self) -> float:
+        """A count is off by at most this many rows with 95 % chance."""
+        return BAR * self.noise_std
+
+    @property
+    def usable(self) -> bool:
+        """Whether noise leaves any signal in the table as a whole."""
+        return self.distance < 1
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What epsilon means: odds, and what no attacker can exceed.
+
+    ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
+    1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that
+    meets the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
+    """
+
+    odds: float
+    even: float
+    rare: float
+    advantage: float
+    caught: float
+    gaussian_advantage: float
+    gaussian_caught: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run will give, from declared facts alone.
+
+    ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
+    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns.
+    """
+
+    epsilon: float
+    delta: float
+    people: int
+    promise: Promise
+    columns: tuple[CellForecast, ...]
+    pairs: tuple[CellForecast, ...]
+    row_count_std: float
+
+    @property
+    def column_range(self) -> float | None:
+        """95 % error of a typical count of one column, in rows."""
+        return _median(self.columns)
+
+    @property
+    def pair_range(self) -> float | None:
+        """95 % error of a typical count of a pair, in rows."""
+        return _median(self.pairs)
+
+    @property
+    def trustworthy(self) -> float | None:
+        """Counts of one column above about this many rows are known to 10 %."""
+        return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
+
+
+@functools.lru_cache(maxsize=256)
+def promise_of(epsilon: float, delta: float) -> Promise:
+    """Explain a promise; formulas only."""
+    mu = mu_of_budget(epsilon, delta)
+    return Promise(
+        odds=math.exp(min(epsilon, 700.0)),
+        even=posterior(0.5, epsilon),
+        rare=posterior(0.01, epsilon),
+        advantage=advantage_ceiling(epsilon, delta),
+        caught=true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE),
+        gaussian_advantage=gaussian_advantage(mu),
+        gaussian_caught=gaussian_true_positive(mu, _FALSE_POSITIVE),
+    )
+
+
+def _median(cells: Sequence[CellForecast]) -> float | None:
+    return statistics.median(cell.range95 for cell in cells) if cells else None

@@ -1,0 +1,116 @@
+"""Cells are in the domain when they are the print of a code, letter for letter."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.bundle.domain import TableCheck, check_csv, check_parquet, code_of_text
+from synth.codes import code_values, guarded
+from synth.errors import VerificationError
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    DateStep,
+    IdentifierColumn,
+    ModelledColumn,
+    NumberColumn,
+    Schema,
+    YesNoColumn,
+)
+from synth.writing import write_csv, write_parquet
+
+COLUMNS: list[ModelledColumn] = [
+    NumberColumn("whole", -5, 20, 1, missing=True),
+    NumberColumn("tenths", 0.1, 3.7, 0.3, special=(-1.0, 0.4, 99.5)),
+    NumberColumn("large", 0, 10_000_000, 1),
+    CategoryColumn("category", ("a", "=1+1", "with, comma", 'with "quote"'), other=True, missing=True),
+    YesNoColumn("truth", yes="-yes", no="no"),
+    DateColumn("day", datetime.date(2020, 2, 27), datetime.date(2021, 3, 2), missing=True),
+    DateColumn("month", datetime.date(2019, 11, 20), datetime.date(2021, 2, 3), step=DateStep.MONTH),
+    DateColumn("year", datetime.date(1999, 7, 1), datetime.date(2024, 1, 1), step=DateStep.YEAR),
+]
+SCHEMA = Schema((IdentifierColumn("id"), *COLUMNS))
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
+def test_every_code_prints_into_the_domain(column: ModelledColumn) -> None:
+    codes = np.unique(np.linspace(0, column.size - 1, 300).astype(int))
+    for code, text in zip(codes, code_values(column, codes), strict=True):
+        shown = text if isinstance(column, NumberColumn | DateColumn) else guarded(text)
+        again = code_of_text(column, shown)
+        # A grid value that is also a special one prints as the special one does.
+        assert again == code or code_values(column, [again]) == [text]
+
+
+OUTSIDE = {
+    "whole": ["-6", "21", "3.0", "+3", "03", " 3", "3 ", "1e1", "nan", "inf", "x", "0x3", "3,0", "--3", "٣", "³"],
+    "tenths": ["0.2", "0.10", "0.1000", ".1", "0,1", "4.0", "99.50", "-1"],
+    "large": ["", "10000001", "-1"],
+    "category": ["=1+1", "A", "other ", "b", "'a"],
+    "truth": ["-yes", "", "yes", "No"],
+    "day": ["2020-02-26", "2021-03-03", "2020-2-28", "20200228", "2021-02-29", "2020-02-28T00:00", "28.02.2020"],
+    "month": ["2019-11-01", "2020-01-02", "2021-03-01", ""],
+    "year": ["1999-01-01", "2000-01-02", "2025-01-01", "2000"],
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in OUTSIDE.items() for text in texts])
+def test_anything_else_lies_outside(name: str, text: str) -> None:
+    assert code_of_text(SCHEMA.modelled_column(name), text) == -1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(COLUMNS), st.text(max_size=12))
+def test_random_texts_never_raise(column: ModelledColumn, text: str) -> None:
+    code = code_of_text(column, text)
+    assert code == -1 or guarded(code_values(column, [code])[0]) == text or code_values(column, [code])[0] == text
+
+
+def written(rows: int = 200) -> tuple[np.ndarray, bytes, bytes]:
+    random = np.random.default_rng(0)
+    codes = np.column_stack([random.integers(column.size, size=rows) for column in COLUMNS])
+    csv, parquet = io.BytesIO(), io.BytesIO()
+    write_csv(codes, SCHEMA, csv, 1)
+    write_parquet(codes, SCHEMA, parquet, 1)
+    return codes, csv.getvalue(), parquet.getvalue()
+
+
+def test_both_files_of_a_table_hold_the_same_cells() -> None:
+    _, csv, parquet = written()
+    printed = check_csv(io.BytesIO(csv), SCHEMA, rows=200)
+    typed = check_parquet(parquet, SCHEMA, rows=200)
+    assert printed.problems == typed.problems == []
+    assert printed.differences(typed) == []
+    other = io.BytesIO()
+    codes, _, _ = written()
+    codes[7, 0] = (codes[7, 0] + 1) % COLUMNS[0].size
+    write_parquet(codes, SCHEMA, other, 1)
+    found = printed.differences(check_parquet(other.getvalue(), SCHEMA, rows=200))
+    assert found == ["synthetic.csv and synthetic.parquet do not hold the same cells in 'whole'."]
+
+
+def test_rows_and_columns_have_to_match() -> None:
+    _, csv, parquet = written()
+    checks: list[Callable[[int], TableCheck]] = [
+        lambda rows: check_csv(io.BytesIO(csv), SCHEMA, rows=rows),
+        lambda rows: check_parquet(parquet, SCHEMA, rows=rows),
+    ]
+    for check in checks:
+        assert "200 rows" in check(201).problems[0]
+        with pytest.raises(VerificationError, match="more rows"):
+            check(199)
+    fewer = Schema((IdentifierColumn("id"), *COLUMNS[1:]))
+    with pytest.raises(VerificationError, match="declared columns"):
+        check_csv(io.BytesIO(csv), fewer, rows=200)
+    with pytest.raises(VerificationError, match="declared columns"):
+        check_parquet(parquet, fewer, rows=200)
+    retyped = Schema((IdentifierColumn("id"), NumberColumn("whole", -5, 20, 0.5, missing=True), *COLUMNS[1:]))
+    with pytest.raises(VerificationError, match="another type"):
+        check_parquet(parquet, retyped, rows=200)
