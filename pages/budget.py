@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.badges import badge
 from pages.components.draft import config_of
 from pages.components.entrance import through_the_application
 from pages.components.forecast import error_sentence, forecast_panel, smallest_epsilon_form
@@ -50,6 +51,7 @@ with right:
     )
 
 st.subheader("What the noise will do to counts")
+badge("safe")
 forecast_panel(plan.forecast)
 smallest_epsilon_form(config)
 

@@ -8,6 +8,7 @@ import json
 import pandas as pd
 import streamlit as st
 
+from pages.components.badges import badge
 from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application
@@ -31,6 +32,7 @@ def account_cards(accounts: list[AccountView]) -> None:
         }
     )
     st.subheader("People")
+    badge("safe")
     formats = dict.fromkeys(("spent (composed)", "spent (simple sum)"), "%.2f")
     show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
     for view in accounts:

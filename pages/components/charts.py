@@ -17,6 +17,7 @@ __all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_
 _DARK_LINE = "#B7C0C7"
 """Floor and ceiling on a dark page, where #444444 could not be seen."""
 
+_INK = {"light": "#1F2933", "dark": "#E6EAED"}
 _ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
 _LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
 _DASHED = {"floor", "ceiling"}
@@ -34,7 +35,12 @@ def draw(figure: Figure, *, key: str) -> None:
 
 
 def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> None:
-    """Draw a plot with its alternative text and its table twin."""
+    """Draw a plot with its alternative text and its table twin; its words in the colour of the page's text."""
+    ink = _INK["dark" if _is_dark() else "light"]
+    made.update_xaxes(tickfont_color=ink, title_font_color=ink)
+    made.update_yaxes(tickfont_color=ink, title_font_color=ink)
+    made.update_traces(textfont_color=ink, selector={"type": "bar"})
+    made.update_layout(font_color=ink, legend_font_color=ink)
     st.plotly_chart(made, key=key, config=_PLOT_OPTIONS, alt=f"{title}. The same numbers are in the table below.")
     with st.expander("The same numbers as a table"):
         show_table(twin, alt=f"{title}, as a table", key=f"{key}-table")

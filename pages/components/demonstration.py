@@ -15,5 +15,5 @@ def open_demonstration() -> None:
     held = draft()
     take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     fill_from_config(held, config)
-    held.update(demonstration=True, account=table.account, domain_source={})
+    held.update(demonstration=True, account=table.account)
     forget_widgets()

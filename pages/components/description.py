@@ -35,7 +35,7 @@ def preset_form() -> None:
         kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
         if button.button("Fill", key="preset-fill", disabled=not chosen):
             held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
-            held["domain_source"].update({name: f"from preset: {kind}" for name in chosen})
+            held["domain_source"].update({name: f"declared from preset: {kind}" for name in chosen})
             renew_editor()
             st.rerun()
     sources = [f"{plain(name)} {source}" for name, source in held["domain_source"].items() if "preset" in source]

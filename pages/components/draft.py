@@ -86,7 +86,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     present = [row["name"] for row in draft["columns"]] or list(declared)
     guessed = {row["name"]: row for row in draft["columns"]}
     draft["columns"] = [declared.get(name) or guessed[name] for name in present]
-    draft["domain_source"] = {name: "from the uploaded description" for name in present if name in declared}
+    draft["domain_source"] = {name: text for name, text in config.domain_source.items() if name in present}
     unit = body["unit"]
     draft.update(
         protects=unit["protects"],

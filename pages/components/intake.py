@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from pages.components.badges import badge
 from pages.components.draft import fill_from_config, take_table
 from pages.components.notes import note
 from pages.components.session import (
@@ -148,8 +149,10 @@ def show_stored(table: ReceivedTable) -> None:
     size.metric("Size", size_in_words(table.size_bytes))
     columns.metric("Columns", len(table.columns))
     if table.n_rows is not None:
-        rows.metric("Rows", count(table.n_rows))
-    note("For you; not published unless you say so in step 2.", rows)
+        with rows:
+            st.metric("Rows", count(table.n_rows))
+            badge("owner_only")
+            note("Not published unless you say so in step 2.")
     if table.warning:
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))

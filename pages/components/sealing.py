@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import streamlit as st
 
@@ -10,6 +10,7 @@ from pages.components.badges import badge
 from pages.components.notes import note
 from pages.components.session import application, draft
 from pages.components.words import amount, plain
+from synth.bundle.certificate import certificate_from_dict, promise
 from synth.services.views import RunView
 
 __all__ = ["attest_and_seal", "certificate_summary", "checklist", "download", "how_to_verify"]
@@ -78,19 +79,21 @@ def download(run_id: str) -> None:
 
 
 def certificate_summary(run_id: str) -> None:
-    """Show what the certificate promises."""
-    certificate = application().certificate(run_id)
+    """Show what the certificate promises, in its own words."""
+    body = application().certificate(run_id)
+    certificate = certificate_from_dict(body)
     st.subheader("The certificate")
-    epsilon, delta, receipts = st.columns(3, border=True)
-    epsilon.metric("Epsilon", amount(float(certificate["epsilon"])))
-    note("Worked out from the receipts; rounded up.", epsilon)
-    delta.metric("Delta", f"{float(certificate['delta']):g}")
-    note("The chance that the promise fails outright.", delta)
-    receipts.metric("Receipts", len(certificate["receipts"]))
-    note("One for each noisy question that was asked.", receipts)
-    st.markdown(f"**{plain(_unit(certificate))}**")
-    for assumption in certificate.get("assumptions", ()):
-        st.markdown(f"- {plain(assumption)}")
+    badge("safe")
+    facts = (
+        ("Epsilon", f"{_rounded_up(certificate.epsilon):g}", "Worked out from the receipts, rounded up."),
+        ("Delta", f"{certificate.delta:g}", "The chance that the promise fails outright."),
+        ("Receipts", f"{len(certificate.receipts)}", "One for each noisy question that was asked."),
+    )
+    for (title, value, meaning), place in zip(facts, st.columns(3, border=True), strict=True):
+        place.metric(title, value)
+        note(meaning, place)
+    for line in promise(certificate):
+        st.markdown(f"- {plain(line)}")
 
 
 def how_to_verify() -> None:
@@ -103,8 +106,6 @@ def how_to_verify() -> None:
     note("Or give it to the third card on the Start page.")
 
 
-def _unit(certificate: dict[str, Any]) -> str:
-    unit = certificate.get("unit")
-    if isinstance(unit, dict):
-        return str(unit.get("sentence") or f"Protects one {unit.get('protects')}")
-    return str(unit or "")
+def _rounded_up(epsilon: float) -> float:
+    # An upper bound may not be made smaller by the way it is printed.
+    return math.ceil(epsilon * 1e4 - 1e-6) / 1e4

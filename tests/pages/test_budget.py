@@ -136,8 +136,8 @@ def test_the_chart_has_two_ceilings_and_an_alternative_text() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: float) -> None:
-    from synth.forecast import _promise
+    from synth.reports.expected import promise_of
 
-    made, _ = attack_figure(_promise(epsilon, 1e-6))
+    made, _ = attack_figure(promise_of(epsilon, 1e-6))
     anything, this = made.data
     assert all(below <= above + 1e-9 for below, above in zip(this.x, anything.x, strict=True))

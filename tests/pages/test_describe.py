@@ -108,7 +108,7 @@ def test_a_preset_fills_columns_and_says_so() -> None:
     app.button(key="preset-fill").click().run()
     row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "age")
     assert (row["role"], row["low"], row["high"]) == ("number", "0", "120")
-    assert "age from preset: age in years 0-120" in texts(app)
+    assert "age declared from preset: age in years 0-120" in texts(app)
 
 
 def test_edits_survive_leaving_the_page() -> None:

@@ -34,7 +34,7 @@ def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
     assert "survey.csv" in words
     assert "Columns 2" in words
     assert "Rows 2" in words
-    assert "not published unless you say so in step 2" in words
+    assert "Not published unless you say so in step 2." in words
     assert "`age`" in words
     assert "`region`" in words
     assert CANARY not in words
