@@ -37,7 +37,15 @@ from synth.schema import Neighbours, PrivacyUnit, Schema
 if TYPE_CHECKING:
     from synth.privacy.table import PrivateTable
 
-__all__ = ["AnswerSource", "Candidate", "PrivateSession", "RecordedSession", "RowCount", "Selection"]
+__all__ = [
+    "AnswerSource",
+    "Candidate",
+    "PrivateSession",
+    "RecordedSession",
+    "RowCount",
+    "Selection",
+    "between_neighbours",
+]
 
 ROUNDED_DOWN = 1 - 2.0**-40
 
@@ -52,6 +60,15 @@ class _Record:
     queries: set[str] = field(default_factory=set)
     coordinates: int = 0
     counted: Release | None = None
+
+
+def between_neighbours(row: Bound, schema: Schema) -> float:
+    """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
+
+    A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
+    """
+    m, replace = schema.unit.rows_per_unit, schema.neighbours is Neighbours.REPLACE
+    return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
 
 
 class PrivateSession:
@@ -250,12 +267,8 @@ class PrivateSession:
         return selection
 
     def _between_neighbours(self, row: Bound) -> float:
-        """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
-
-        A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
-        """
-        m, replace = self.schema.unit.rows_per_unit, self.neighbours is Neighbours.REPLACE
-        return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
+        """Turn the bound of one row into that of one unit."""
+        return between_neighbours(row, self.schema)
 
     def _affordable(self, share: float) -> int:
         """Return ``share`` of the budget in units of mu^2, or refuse."""

@@ -15,13 +15,13 @@ import numpy as np
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import SLACK_ALLOWANCE
 from synth.privacy.answers import RowCount
-from synth.privacy.bounds import Bound
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import plan_gaussian
 from synth.privacy.costs import MU_UNIT
 from synth.privacy.features import FeatureMap
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.selection import Candidate, Selection
+from synth.privacy.session import between_neighbours
 from synth.privacy.terms import terms_of
 from synth.schema import Neighbours, Schema
 
@@ -75,7 +75,7 @@ class PlannedSession:
         units = self._charged(share)
         plan = plan_gaussian(
             terms_of(feature_map),
-            self._between_neighbours,
+            lambda row: between_neighbours(row, self.schema),
             units=units,
             slack=SLACK_ALLOWANCE * units / self._root_units,
         )
@@ -110,8 +110,3 @@ class PlannedSession:
             raise BudgetExceededError(f"A share of {share:.6g} is not left; {self.remaining_share:.6g} is.")
         self._spent_units += units
         return units
-
-    def _between_neighbours(self, row: Bound) -> float:
-        # As in the real session; a test holds the two together by comparing receipts under both relations.
-        m, replace = self.schema.unit.rows_per_unit, self.neighbours is Neighbours.REPLACE
-        return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
