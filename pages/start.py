@@ -7,7 +7,7 @@ import streamlit as st
 from pages.components.demonstration import open_demonstration
 from pages.components.entrance import through_the_application
 from pages.components.session import forget_uploads, go, start_again, uploader_key
-from pages.components.verification import verify_upload
+from pages.components.verification import show_verdict, verify_upload
 
 through_the_application()
 
@@ -51,8 +51,6 @@ if bundle is not None:
     st.rerun()
 
 if "verdict" in st.session_state:
-    from pages.components.verification import show_verdict
-
     show_verdict(st.session_state["verdict"])
 
 st.subheader("What this does not do")

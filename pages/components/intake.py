@@ -178,7 +178,7 @@ def _test_table(account: str) -> None:
     )
     if uploaded is not None:
         try:
-            form = parse_format(held["test_format"] or held["format"])
+            form = _format_of(held["test_format"] or held["format"])
             received = application().receive(
                 uploaded, account=account, name=uploaded.name, table_format=form, kind="test"
             )
@@ -207,7 +207,7 @@ def _receive(uploaded: Any, account: str) -> None:
     try:
         with st.spinner("Encrypting and checking the header"):
             table = application().receive(
-                uploaded, account=account, name=uploaded.name, table_format=parse_format(held["format"])
+                uploaded, account=account, name=uploaded.name, table_format=_format_of(held["format"])
             )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except SynthError as error:
@@ -218,7 +218,7 @@ def _receive(uploaded: Any, account: str) -> None:
     st.rerun()
 
 
-def parse_format(form: dict[str, Any]) -> TableFormat:
+def _format_of(form: dict[str, Any]) -> TableFormat:
     """Read the format the page asked for, with the same checks as a configuration file."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in form.items()}
     return TableFormat(**values)

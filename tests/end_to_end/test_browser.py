@@ -11,51 +11,9 @@ from typing import Any
 
 import pytest
 from serving import ROOT, Server
-from walking import CODEBOOK, Walker, small_table
+from walking import CODEBOOK, Walker, small_table, walk_to_bundle
 
 pytestmark = pytest.mark.browser
-
-
-def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, target: Path) -> Path:
-    """Walk from Start to a downloaded bundle."""
-    page = walker.page
-    walker.open()
-    walker.press("Start with your own table")
-    walker.see("Upload a table")
-    walker.choose("No, new people")
-    walker.fill("A name for these people", account)
-    walker.upload(1, codebook)
-    page.get_by_text("The description has been filled in from the file.").wait_for()
-    walker.upload(0, table)
-    page.get_by_text("Stored, encrypted.").wait_for()
-    walker.press("Continue to 2 Describe")
-    walker.see("Describe the table")
-    walker.press("Continue to 3 Budget")
-    walker.see("Choose a privacy budget")
-    walker.press("Continue to 4 Generate")
-    walker.see("Generate rows")
-    walker.press("Spend 2.00 and generate")
-    page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
-    page.get_by_role("button", name="Continue to 5 Report").wait_for(timeout=180_000)
-    walker.press("Continue to 5 Report")
-    walker.see("Read the report")
-    for tab in ("Columns and pairs", "Accuracy you can expect", "Owner only"):
-        page.get_by_role("tab", name=tab).click()
-        walker.settle()
-    page.get_by_text("These numbers were read directly from the private rows.").first.wait_for()
-    walker.press("Continue to 6 Release")
-    walker.see("Release")
-    for position in range(3):
-        page.get_by_role("checkbox").nth(position).check(force=True)
-        walker.settle()
-    walker.fill("Your name, kept in the records with these statements", "A. Owner")
-    walker.press("Seal release")
-    button = page.get_by_role("button", name="Download the bundle (zip)")
-    button.wait_for()
-    with page.expect_download() as download:
-        button.click()
-    download.value.save_as(target)
-    return target
 
 
 def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from serving import Server
-from test_browser import walk_to_bundle
-from walking import CODEBOOK, Walker, small_table
+from walking import CODEBOOK, Walker, small_table, walk_to_bundle
 
 pytestmark = pytest.mark.browser
 

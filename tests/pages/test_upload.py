@@ -154,6 +154,23 @@ def test_a_codebook_that_cannot_be_used(text: bytes, sentence: str) -> None:
     assert error.startswith(sentence)
 
 
+def test_a_test_table_is_stored_beside_the_table() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "test").upload("test.csv", TABLE.encode() + b"40,north,yes\n", "text/csv")
+    app.run()
+    draft = app.session_state["draft"]
+    assert draft["test_table_id"] not in {None, draft["table_id"]}
+    assert "A test table is stored." in texts(app)
+
+
+def test_a_test_table_that_cannot_be_read_is_refused_in_words() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "test").upload("test.csv", b"age,age\n1,2\n", "text/csv")
+    app.run()
+    (error,) = errors(app)
+    assert error.startswith("Two columns are called 'age'.")
+
+
 def test_a_table_can_be_deleted_now() -> None:
     app = upload_table(open_app(), TABLE.encode())
     app.button(key="delete-table").click().run()
