@@ -19,7 +19,15 @@ from synth.errors import ConfigError
 from synth.schema import PrivacyUnit, Schema
 from synth.schema_file import column_to_mapping, parse_column, parse_number
 
-__all__ = ["config_to_mapping", "config_to_yaml", "load_config", "parse_config", "read_mapping"]
+__all__ = [
+    "config_to_mapping",
+    "config_to_yaml",
+    "format_to_mapping",
+    "load_config",
+    "parse_config",
+    "parse_format",
+    "read_mapping",
+]
 
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "people_at_most", "budget", "holdout",
@@ -135,7 +143,7 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
     unit = config.schema.unit
     body: dict[str, Any] = {
         "table": config.table,
-        "format": _format_to_mapping(config.format),
+        "format": format_to_mapping(config.format),
         "account": config.account,
         "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
         "row_count": config.schema.row_count,
@@ -155,7 +163,7 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         "columns": {column.name: column_to_mapping(column) for column in config.schema},
     }
     if config.test_format is not None:
-        body["test_format"] = _format_to_mapping(config.test_format)
+        body["test_format"] = format_to_mapping(config.test_format)
     if config.domain_source:
         body["domain_source"] = dict(config.domain_source)
     return {key: value for key, value in body.items() if value is not None}
@@ -209,7 +217,13 @@ def _format(document: Mapping[str, Any], key: str) -> TableFormat | None:
     )
 
 
-def _format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
+def parse_format(section: Mapping[str, Any]) -> TableFormat:
+    """Read what :func:`format_to_mapping` wrote."""
+    return _format({"format": section}, "format") or TableFormat()
+
+
+def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
+    """Write how a table's file is written, as the ``format`` section of a configuration."""
     body = {field.name: getattr(table_format, field.name) for field in dataclass_fields(TableFormat)}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in body.items() if value is not None}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
 from synth.config import RunConfig, TableFormat
+from synth.config_file import format_to_mapping, parse_format
 from synth.errors import SynthError, TableError
 from synth.privacy.reader import inspect_header
 from synth.privacy.reader_columns import places_of
@@ -67,7 +69,9 @@ class Intake:
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
         table_id = self._vault.put(stream, account=owner.id, name=shown, kind=TableKind(kind), retention=retention)
         try:
-            if self._inspect(table_id, table_format).n_rows == 0:
+            form = table_format or TableFormat()
+            self._store.tables.note_form(table_id, json.dumps(format_to_mapping(form)))
+            if self._inspect(table_id, form).n_rows == 0:
                 raise TableError("The table has a header but no rows. Send the whole table.")
         except SynthError:
             self._vault.delete(table_id, who=SINGLE_USER)
@@ -97,9 +101,9 @@ class Intake:
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
 
-    def _inspect(self, table_id: str, table_format: TableFormat | None) -> _Seen:
+    def _inspect(self, table_id: str, form: TableFormat) -> _Seen:
         with self._vault.open(table_id) as stream:
-            header = inspect_header(stream, table_format or TableFormat())
+            header = inspect_header(stream, form)
         columns = tuple(
             DraftColumn(name, by_name or by_type)
             for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
@@ -110,9 +114,8 @@ class Intake:
     def _received(self, table: StoredTable) -> ReceivedTable:
         seen = _Seen((), None, None)
         if table.state is TableState.STORED:
-            # After a restart how the file is written is not known here any more; the run's configuration knows.
             with suppress(TableError):
-                seen = self._headers.get(table.id) or self._inspect(table.id, None)
+                seen = self._headers.get(table.id) or self._inspect(table.id, _form_of(table))
         warnings = [seen.warning, self._twin_warning(table)]
         return ReceivedTable(
             table_id=table.id,
@@ -150,3 +153,7 @@ class Intake:
             drop_undeclared=config.undeclared == "drop",
         )
         places_of([column.name for column in seen.columns], request)
+
+
+def _form_of(table: StoredTable) -> TableFormat:
+    return TableFormat() if table.form is None else parse_format(json.loads(table.form))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from synth.config import RunConfig
+from synth.errors import PrivacyError
 from synth.forecast import Forecast, budget_parts, forecast
 from synth.generators import GeneratorTask, make
 from synth.privacy.accounting import epsilon_of
@@ -10,8 +11,9 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.rules import parse_rules
+from synth.schema import PrivacyUnit
 from synth.services.views import BudgetPart, Plan
-from synth.store import Account, Store
+from synth.store import Account, Store, check_same_promise
 
 __all__ = ["check_config", "forecast_lines", "plan_run", "priced_parts"]
 
@@ -39,7 +41,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         before = ledger.spent(account.id).epsilon
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
-        refusal = _refusal(account, ledger, budget)
+        refusal = _refusal(account, ledger, budget, config.schema.unit)
     return Plan(
         parts=priced_parts(config),
         forecast=forecast(config),
@@ -51,13 +53,12 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     )
 
 
-def _refusal(account: Account, ledger: Ledger, budget: PrivacyBudget) -> str | None:
+def _refusal(account: Account, ledger: Ledger, budget: PrivacyBudget, unit: PrivacyUnit) -> str | None:
     """Return the sentence with which the ledger would refuse the budget, or None."""
-    if account.neighbours not in (None, budget.neighbours):
-        return (
-            f"The account '{account.name}' was opened with another answer to whether the number of people is public. "
-            "Give the same answer, or use another account."
-        )
+    try:
+        check_same_promise(account, budget.neighbours, unit)
+    except PrivacyError as error:
+        return str(error)
     before = Cost.of_charges(ledger.current(account.id))
     if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta)):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synth.store.accounts import Account
+from synth.store.accounts import Account, check_same_promise
 from synth.store.charges import Charge, ChargeState
 from synth.store.events import Event, EventKind
 from synth.store.moments import now
@@ -27,6 +27,7 @@ __all__ = [
     "StoredTable",
     "TableKind",
     "TableState",
+    "check_same_promise",
     "display_name",
     "now",
 ]

@@ -18,7 +18,7 @@ from synth.store.engine import Transactions
 from synth.store.moments import now
 from synth.store.names import display_name
 
-__all__ = ["Account", "Accounts"]
+__all__ = ["Account", "Accounts", "check_same_promise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Accounts:
                     update(ACCOUNTS).where(ACCOUNTS.c.id == found.id).values(**_promise(neighbours, unit))
                 )
                 found = self.read(connection, found.id)
-        _check_same_promise(found, neighbours, unit)
+        check_same_promise(found, neighbours, unit)
         return found, undecided
 
     def _insert(self, name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> Account | None:
@@ -177,7 +177,16 @@ class Accounts:
             return self.read(connection, account_id)
 
 
-def _check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUnit) -> None:
+def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUnit) -> None:
+    """Refuse to speak of an account in another promise than the one it was opened with, once it has one.
+
+    Raises
+    ------
+    PrivacyError
+        If the neighbouring relation or the protected unit is another.
+    """
+    if account.neighbours is None:
+        return
     if account.neighbours is not neighbours:
         public = "public" if account.neighbours is Neighbours.REPLACE else "private"
         raise PrivacyError(

@@ -53,6 +53,7 @@ TABLES = Table(
     Column("state", String(10), nullable=False),
     Column("fingerprint", DIGEST, nullable=False, index=True),
     Column("keep_until", Moment),
+    Column("form", Text),
     Column("schema", Text),
     Column("created", Moment, nullable=False),
     Column("deleted", Moment),

@@ -36,7 +36,8 @@ class StoredTable:
     """One private table. ``size`` is in bytes before encryption; ``fingerprint`` is a keyed hash, useless to outsiders.
 
     ``keep_until`` is the moment its rows are deleted, None to keep them until somebody deletes them.
-    ``schema`` is the declared schema as JSON once it is sealed.
+    ``form`` says as JSON how the file is written, once it has been looked at. ``schema`` is the declared schema as JSON
+    once it is sealed.
     """
 
     id: str
@@ -50,6 +51,7 @@ class StoredTable:
     schema: str | None
     created: datetime
     deleted: datetime | None
+    form: str | None = None
 
 
 class Tables:
@@ -104,6 +106,11 @@ class Tables:
         if table.schema != schema:
             raise TableError("The schema of this table is sealed. Upload the table again to describe it differently.")
         return table
+
+    def note_form(self, table_id: str, form: str) -> None:
+        """Remember how a table's file is written (JSON), so that it can be looked at again after a restart."""
+        with self._transactions.writing() as connection:
+            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
 
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:
         """Move the deadline of a table; None keeps it until somebody deletes it."""

@@ -399,7 +399,9 @@ def test_links_in_a_folder_are_not_followed(bundle: Path, tmp_path: Path) -> Non
     assert "not a plain file" in failures(tmp_path)
 
 
-@pytest.mark.parametrize("pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", bytes(range(192, 256))])
+@pytest.mark.parametrize(
+    "pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", bytes(range(192, 256))]
+)
 def test_a_key_that_is_none_is_named(bundle: Path, pem: bytes) -> None:
     assert "public key" in failures(bundle, public_key=pem)
 

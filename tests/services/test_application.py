@@ -150,7 +150,21 @@ def test_a_first_row_of_data_is_pointed_out(application: Application) -> None:
     assert received.warning is not None
     assert "looks like data" in received.warning
     named = TableFormat(header=False, names=("age", "height"))
-    assert application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named).warning is None
+    bare = application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named)
+    assert bare.warning is None
+    with Application(application.settings) as restarted:
+        assert [column.name for column in restarted.table(bare.table_id).columns] == ["age", "height"]
+
+
+def test_another_promise_is_refused_before_anything_is_spent(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    run = application.reserve(config, table_id=table.table_id)
+    application.cancel(run.id)
+    private = replace(config, schema=replace(config.schema, row_count="private"))
+    refusal = application.plan(private).refusal
+    assert refusal is not None
+    assert "row_count: public" in refusal
 
 
 def test_the_demonstration_is_ready_to_run(application: Application) -> None:
