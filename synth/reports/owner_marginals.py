@@ -80,9 +80,9 @@ def owner_marginals(
 
 def _at_most(table: CodeTable, rows: int, random: np.random.Generator) -> CodeTable:
     if len(table[0]) <= rows:
-        return table
+        return [codes.astype(np.int64) for codes in table]
     kept = np.sort(random.choice(len(table[0]), size=rows, replace=False))
-    return [codes[kept] for codes in table]
+    return [codes[kept].astype(np.int64) for codes in table]
 
 
 def _control(private: CodeTable, schema: Schema, noise: float, *, n_rows: int, seed: int) -> CodeTable:

@@ -47,9 +47,10 @@ def build_owner_report(config: RunConfig, run: Run, folder: Path, *, vault: Vaul
 
 
 def _document(config: RunConfig, view: OwnerView, folder: Path, progress: Progress) -> dict[str, Any]:
-    private, synthetic = view.codes("train"), np.asarray(read_table(folder / "synthetic.csv", config.schema))
+    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
     evidence = owner_marginals(
-        list(private.T),
+        # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
+        [view.column(name) for name in config.schema.names],
         list(synthetic.T),
         config.schema,
         control_noise=one_way_noise(config),
