@@ -122,8 +122,8 @@ class DpHp(NeuralGenerator):
     )
     best_for: ClassVar[str] = "Tables of numbers and short category lists, where pairs of columns matter."
     loses_where: ClassVar[str] = (
-        "Long category lists, whose order it treats as a scale, and spikes in numbers; counts of single columns are "
-        "closer with the controls, and on Adult classifiers did slightly worse than with independent-by-class."
+        "Long category lists, whose order it treats as a scale, and spikes in numbers; on Adult both controls are "
+        "closer on marginals of one to four columns, and classifiers did slightly worse than with independent-by-class."
     )
     reference: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML."
     Options: ClassVar[type[DpHpOptions]] = DpHpOptions

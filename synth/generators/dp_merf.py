@@ -96,8 +96,8 @@ class DpMerf(NeuralGenerator):
     )
     best_for: ClassVar[str] = "Numbers and categories with a label to predict; one release, so a small budget goes far."
     loses_where: ClassVar[str] = (
-        "Pairs of categories, which it does not measure, and sharp spikes in numbers; counts of single columns are "
-        "closer with the controls, and on Adult classifiers did no better than with independent-by-class."
+        "Tables of counts: it measures no pairs of categories and blurs spikes, and on Adult both controls are closer "
+        "on marginals of one to four columns; classifiers did no better there than with independent-by-class."
     )
     reference: ClassVar[str] = "Harder, Adamczewski and Park 2021, AISTATS."
     Options: ClassVar[type[DpMerfOptions]] = DpMerfOptions
