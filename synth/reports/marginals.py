@@ -49,7 +49,8 @@ class AlphaWay:
         for row in order:
             columns = " + ".join(self.names[place] for place in self.subsets.chosen[row])
             rows.append((columns, *self.distances[row].tolist()))
-        title = f"The {len(rows)} worst sets of {self.subsets.alpha} columns"
+        sets = "columns" if self.subsets.alpha == 1 else f"sets of {self.subsets.alpha} columns"
+        title = f"The {len(rows)} worst {sets}"
         return Table(title, ("columns", *headings), tuple(rows))
 
 
