@@ -239,8 +239,18 @@ def _print(column: Column, cell: Any) -> str:
     if isinstance(cell, bool):
         return guarded(column.labels[cell]) if isinstance(column, YesNoColumn) else str(cell)
     if isinstance(cell, float) and isinstance(column, NumberColumn):
-        return f"{cell:.{column.decimals}f}" if math.isfinite(cell) else str(cell)
+        return _print_number(column, cell)
     return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
+
+
+def _print_number(column: NumberColumn, cell: float) -> str:
+    """Return the text of the place that reads back as this float; a long step has longer texts than a float holds."""
+    if not math.isfinite(cell):
+        return str(cell)
+    place = round(min(max((cell - column.low) / column.step, 0), column.levels - 1))
+    near = [code for code in (place - 1, place, place + 1) if 0 <= code < column.levels]
+    texts = code_values(column, [*near, *range(column.levels, column.levels + len(column.special))])
+    return next((text for text in texts if float(text) == cell), repr(cell))
 
 
 def _declared_type(column: Column) -> pa.DataType:

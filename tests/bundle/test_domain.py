@@ -30,6 +30,9 @@ COLUMNS: list[ModelledColumn] = [
     NumberColumn("whole", -5, 20, 1, missing=True),
     NumberColumn("tenths", 0.1, 3.7, 0.3, special=(-1.0, 0.4, 99.5)),
     NumberColumn("large", 0, 10_000_000, 1),
+    # Steps that a program worked out: their places have more digits than a float holds.
+    NumberColumn("long", 0.045, 0.467, 0.00042200000000000007, special=(1 / 3,)),
+    NumberColumn("tiny", -1e-7, 1e-7, 3.3e-11, missing=True),
     CategoryColumn("category", ("a", "=1+1", "with, comma", 'with "quote"'), other=True, missing=True),
     YesNoColumn("truth", yes="-yes", no="no"),
     DateColumn("day", datetime.date(2020, 2, 27), datetime.date(2021, 3, 2), missing=True),
@@ -53,6 +56,8 @@ OUTSIDE = {
     "whole": ["-6", "21", "3.0", "+3", "03", " 3", "3 ", "1e1", "nan", "inf", "x", "0x3", "3,0", "--3", "٣", "³"],
     "tenths": ["0.2", "0.10", "0.1000", ".1", "0,1", "4.0", "99.50", "-1"],
     "large": ["", "10000001", "-1"],
+    "long": ["0.0454", "0.5", ""],
+    "tiny": ["0.0", "1e-7", "0.0000002"],
     "category": ["=1+1", "A", "other ", "b", "'a"],
     "truth": ["-yes", "", "yes", "No"],
     "day": ["2020-02-26", "2021-03-03", "2020-2-28", "20200228", "2021-02-29", "2020-02-28T00:00", "28.02.2020"],
