@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,3 +120,18 @@ def test_rows_and_columns_have_to_match() -> None:
     retyped = Schema((IdentifierColumn("id"), NumberColumn("whole", -5, 20, 0.5, missing=True), *COLUMNS[1:]))
     with pytest.raises(VerificationError, match="another type"):
         check_parquet(parquet, retyped, rows=200)
+
+
+def test_files_are_compared_whatever_their_batches() -> None:
+    schema = Schema((IdentifierColumn("id"), NumberColumn("whole", 0, 9, 1)))
+    ids, numbers = pa.array([f"syn-{row:012x}" for row in range(6)]), pa.array(["3", "1", "4", "1", "5", "9"])
+    once, twice = TableCheck("once", schema), TableCheck("twice", schema)
+    once.add([ids, numbers])
+    twice.add([ids[:2], numbers[:2]])
+    twice.add([ids[2:], numbers[2:]])
+    assert once.finish(6).problems == []
+    assert once.differences(twice.finish(6)) == []
+    other = TableCheck("other", schema)
+    other.add([ids[:5], numbers[:5]])
+    other.add([ids[:1], numbers[5:]])
+    assert len(once.differences(other)) == 1
