@@ -20,7 +20,7 @@ from synth.schema import Schema
 
 __all__ = ["owner_marginals"]
 
-_MAXIMUM_ROWS = 200_000
+_MAXIMUM_ROWS = 100_000
 _HEADINGS = ("synthetic", "independent", "floor")
 _UNIT = "total variation"
 

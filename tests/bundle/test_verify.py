@@ -459,3 +459,13 @@ def test_strange_values_are_a_verdict_and_never_an_exception(tiny: Path, tmp_pat
         verdict = verify(tmp_path / "bundle.zip")
         assert verdict.lines, (spot, value)
         assert json.dumps(verdict.json)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 3.0, 10.0, 20.0, 50.0, 90.0])
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_every_budget_verifies(tmp_path: Path, key: Key, epsilon: float, row_count: str) -> None:
+    config = config_of(epsilon=epsilon, row_count=row_count, rows=50, generator="independent-by-class", label="outcome")
+    sealed = seal(config, tmp_path, key)
+    verdict = verify(sealed.path)
+    assert verdict.ok, verdict.json["failures"]
+    assert sealed.certificate.epsilon <= epsilon
