@@ -37,6 +37,7 @@ from synth.privacy.features import Fourier, Lookup, Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, NumberColumn, Schema
+from synth.services.release import peak_memory_bytes
 
 COLUMNS = 15
 LEVELS = 101
@@ -159,8 +160,9 @@ def measure_reading(path: Path, rows: int) -> dict[str, float]:
     read = time.perf_counter()
     private_pass(table, hermite_question())()
     asked = time.perf_counter()
-    # The reader is a process of its own; adding both peaks counts them as if they came at the same moment.
-    own, reader = (resource.getrusage(who).ru_maxrss * 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    # The reader is a process of its own; adding both peaks counts them as if they came at the same moment. What is
+    # known of an ended child counts the memory of its parent at its start too, so the reader's peak is an upper bound.
+    own, reader = peak_memory_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     return {
         "parquet_rows": rows,
         "read_seconds": read - begin,

@@ -161,8 +161,13 @@ def seal_release(
 
 def peak_memory_bytes() -> int:
     """Return the largest resident memory of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)
+    try:
+        # Linux: getrusage would count the memory of the process that started this one as well.
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return int(peak if sys.platform == "darwin" else peak * 1024)
 
 
 def copy_outputs(source: Path, target: Path, names: Sequence[str]) -> None:
