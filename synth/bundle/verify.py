@@ -20,7 +20,7 @@ from synth.bundle.signature import fingerprint_of, signature_problem
 from synth.bundle.texts import CANNOT_SHOW
 from synth.config_file import parse_config, read_mapping
 from synth.errors import SynthError, VerificationError
-from synth.privacy.accounting import epsilon_of_receipts, mu_of_exponential, units_of
+from synth.privacy.accounting import epsilon_of_receipts, units_of_receipt
 from synth.privacy.receipt import Receipt, Release
 from synth.reports.document import owner_document
 from synth.reports.evidence import ChargedEvidence, OwnerOnlyEvidence, evidence_from_dict
@@ -158,20 +158,13 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
             yield f"{name} belongs to another neighbouring relation than the certificate."
         if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
             yield f"{name} protects another unit than the certificate."
-        # Costs are rounded up by a relative 2^-46 or so, which is more than one unit where the budget is large.
-        if abs(_units(receipt) - receipt.mu_squared_units) > 1 + _units(receipt) * 2.0**-40:
+        if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
             yield f"{name} states a cost that does not follow from its sensitivity and noise."
         if receipt.mechanism == "discrete_gaussian" and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
             yield f"{name} leaves out a part of the cost of noise on a grid."
     recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
     if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
-
-
-def _units(receipt: Receipt) -> int:
-    if receipt.mechanism == "exponential":
-        return units_of(mu_of_exponential(receipt.noise_scale) ** 2)
-    return units_of((receipt.sensitivity / receipt.noise_scale) ** 2)
 
 
 def _slack(receipt: Receipt) -> float:

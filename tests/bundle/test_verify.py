@@ -469,3 +469,14 @@ def test_every_budget_verifies(tmp_path: Path, key: Key, epsilon: float, row_cou
     verdict = verify(sealed.path)
     assert verdict.ok, verdict.json["failures"]
     assert sealed.certificate.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("change", [-2, 2])
+def test_a_cost_is_checked_to_the_unit_however_large_the_budget(tmp_path: Path, key: Key, change: int) -> None:
+    sealed = seal(config_of(epsilon=90.0, rows=50), tmp_path, key)
+
+    def misstate(document: dict[str, Any]) -> None:
+        document["receipts"][-1]["mu_squared_units"] += change
+
+    target = altered(sealed.path, tmp_path / "altered.zip", certificate=misstate, sign_with=key)
+    assert "cost" in failures(target)
