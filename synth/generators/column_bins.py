@@ -1,0 +1,198 @@
+"""A column as a joint model sees it: a few bins, what was counted in them, and how codes are drawn inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.generators.one_ways import OneWay
+from synth.generators.places import Places
+from synth.models.answers import Measured
+
+__all__ = ["ColumnBins"]
+
+Vector = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+_LEAST_KEY_BITS = 6
+"""Random bits that must fit into a 16-bit sorting key beside the bin; with fewer, values are shuffled instead."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnBins:
+    """The bins of one column.
+
+    Attributes
+    ----------
+    places : Places
+        The finest cells in which the column was counted.
+    bin_of_place : array of shape (places,), int32
+        Bin of every place; every bin holds at least one.
+    proportions : array of shape (places,), float64
+        Estimated part of the rows in every place; codes inside a bin follow it.
+    table : array of shape (bins,), float64
+        Counts with noise, in rows, of any sign.
+    noise_std : array of shape (bins,), float64
+        Standard deviation of the noise of each count, in rows; positive.
+    """
+
+    places: Places
+    bin_of_place: NDArray[np.int32]
+    proportions: Vector
+    table: Vector
+    noise_std: Vector
+    _order: Whole = field(init=False, repr=False)
+    _inside: Vector = field(init=False, repr=False)
+    _ends: Whole = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        order = np.argsort(self.bin_of_place, kind="stable")
+        ends = np.cumsum(np.bincount(self.bin_of_place, minlength=self.size))
+        object.__setattr__(self, "_order", order)
+        object.__setattr__(self, "_ends", ends)
+        object.__setattr__(self, "_inside", self._shares_inside(order))
+
+    @classmethod
+    def of(cls, one_way: OneWay, bin_of_place: NDArray[np.int32]) -> Self:
+        """Sum a column's counts by bin, and work out the noise of every sum."""
+        size = int(bin_of_place.max()) + 1
+        variances = one_way.variances_of(bin_of_place.astype(np.int64), size)
+        # Where the number of rows is public, all rows together are known exactly: no noise, but a model needs some.
+        least = 1e-3 * one_way.cell_std
+        return cls(
+            places=one_way.places,
+            bin_of_place=bin_of_place,
+            proportions=one_way.proportions,
+            table=_summed(bin_of_place, one_way.counts, size),
+            noise_std=np.maximum(np.sqrt(variances), least),
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return len(self.table)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every code is the bin of the same number."""
+        places = self.places
+        return (
+            self.size == places.size == int(places.width.sum())
+            and bool((self.bin_of_place == np.arange(places.size)).all())
+        )  # fmt: skip
+
+    @property
+    def bins(self) -> NDArray[np.int32] | None:
+        """Bin of every code, shape (column size,), or None where the code is the bin; made when asked for."""
+        return None if self.is_identity else np.repeat(self.bin_of_place, self.places.width)
+
+    def measured(self, position: int) -> Measured:
+        """Return the table as a joint model takes it, with the root mean square of the noise."""
+        return Measured((position,), self.table, float(np.sqrt(np.mean(self.noise_std**2))))
+
+    def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
+        """Draw a code inside every bin.
+
+        Parameters
+        ----------
+        bins : array of shape (n_rows,), whole numbers below ``size``
+        random : Generator
+
+        Returns
+        -------
+        array of shape (n_rows,), int64
+            In each bin, the number of codes from each place is the floor or ceiling of its expectation; which row of
+            the bin gets which of them is random, so codes inside a bin are unrelated to anything else.
+        """
+        if self.is_identity:
+            return bins.astype(np.int64)
+        sorted_codes = self._sorted_codes(np.bincount(bins, minlength=self.size), random)
+        codes = np.empty(len(bins), dtype=np.int64)
+        free_bits = 16 - max(self.size - 1, 1).bit_length()
+        if free_bits < _LEAST_KEY_BITS:
+            for start, end in _segments(np.bincount(bins, minlength=self.size)):
+                random.shuffle(sorted_codes[start:end])
+            codes[np.argsort(bins, kind="stable")] = sorted_codes
+            return codes
+        # Keys of 16 bits are sorted in linear time. Rows with the same key come in their own order and get neighbouring
+        # values, less than 2^-6 of the bin apart, or 2^-11 with 32 bins: too near to carry anything.
+        keys = random.integers(0, 2**16, len(bins), dtype=np.uint16)
+        keys >>= np.uint16(16 - free_bits)
+        keys |= bins.astype(np.uint16) << np.uint16(free_bits)
+        codes[np.argsort(keys, kind="stable")] = sorted_codes
+        return codes
+
+    def state(self) -> dict[str, Tensor]:
+        """Return everything beyond the schema and the options that drawing needs."""
+        return {
+            "bin_of_place": torch.from_numpy(self.bin_of_place.copy()),
+            "proportions": torch.from_numpy(self.proportions.copy()),
+            "table": torch.from_numpy(self.table.copy()),
+            "noise_std": torch.from_numpy(self.noise_std.copy()),
+        }
+
+    @classmethod
+    def from_state(cls, places: Places, state: Mapping[str, Tensor]) -> Self:
+        """Rebuild bins that draw the same bytes; ``places`` as ``one_ways.fine_places`` makes them."""
+        return cls(
+            places=places,
+            bin_of_place=state["bin_of_place"].numpy().astype(np.int32),
+            proportions=state["proportions"].numpy().astype(np.float64),
+            table=state["table"].numpy().astype(np.float64),
+            noise_std=state["noise_std"].numpy().astype(np.float64),
+        )
+
+    def _shares_inside(self, order: Whole) -> Vector:
+        """Return, for places in order of their bins, the part of the bin up to and including each."""
+        bins = self.bin_of_place[order]
+        mass = np.bincount(self.bin_of_place, weights=self.proportions, minlength=self.size)
+        width = np.bincount(self.bin_of_place, weights=self.places.width, minlength=self.size)
+        # A bin in which nothing is estimated to be is filled evenly.
+        empty = (mass <= 0)[bins]
+        share = np.where(empty, self.places.width[order] / width[bins], self.proportions[order])
+        share = np.where(empty, share, share / np.where(mass > 0, mass, 1.0)[bins])
+        summed = np.cumsum(share)
+        starts = np.concatenate([[0.0], summed])[np.concatenate([[0], self._ends[:-1]])]
+        return np.asarray(np.clip(summed - starts[bins], 0.0, 1.0))
+
+    def _sorted_codes(self, rows: Whole, random: np.random.Generator) -> Whole:
+        """Return codes in order of bin and place: ``rows[b]`` of bin b, spread systematically."""
+        order, bins = self._order, self.bin_of_place[self._order]
+        upper = np.floor(self._inside * rows[bins] + random.random(self.size)[bins]).astype(np.int64)
+        upper = np.minimum(upper, rows[bins])
+        upper[self._ends - 1] = rows
+        counts = np.diff(upper, prepend=0)
+        firsts = np.concatenate([[0], self._ends[:-1]])
+        counts[firsts] = upper[firsts]
+        first, width = self.places.first[order], self.places.width[order]
+        codes = np.repeat(first, counts)
+        if (width > 1).any():
+            codes += _spread_inside(counts, width, random)
+        return codes
+
+
+def _spread_inside(counts: Whole, width: Whole, random: np.random.Generator) -> Whole:
+    """Return steps from the first code of each place: as many as ``counts``, evenly spaced from a random start."""
+    kept = np.flatnonzero(counts)
+    counts, width = counts[kept], width[kept]
+    offsets = random.random(len(kept)) - (np.cumsum(counts) - counts)
+    inside = np.arange(int(counts.sum()), dtype=np.float64)
+    inside += np.repeat(offsets, counts)
+    inside *= np.repeat(width / counts, counts)
+    steps = inside.astype(np.int64)
+    return np.minimum(steps, np.repeat(width - 1, counts), out=steps)
+
+
+def _segments(counts: Whole) -> list[tuple[int, int]]:
+    ends = np.cumsum(counts)
+    return list(zip((ends - counts).tolist(), ends.tolist(), strict=True))
+
+
+def _summed(bins: NDArray[np.int32], values: Vector, size: int) -> Vector:
+    return np.bincount(bins, weights=values, minlength=size).astype(np.float64)
