@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,23 +13,40 @@ import torch
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.count_memory import CountMemory
 from synth.privacy.leaves import Lookup, OneHot
 
-__all__ = ["MAXIMUM_ROWS", "Axis", "Rows", "axes_of", "joint_counts", "joint_index", "rows_by_cell"]
+__all__ = [
+    "MAXIMUM_ROWS",
+    "Axis",
+    "Rows",
+    "axes_of",
+    "joint_counts",
+    "joint_index",
+    "rows_by_cell",
+    "tables_of_counts",
+]
 
 MAXIMUM_ROWS = 2**26
 """Most rows of a private table: with features below 2^36 grid steps no sum leaves int64."""
 
 PIECE = 2**20
-"""Rows indexed at a time; bounds the memory, changes nothing else."""
+"""Most rows indexed at a time; bounds the memory, changes nothing else."""
+
+SMALL_PIECE = 2**16
+"""Rows indexed at a time where tables are small: what a cache holds."""
+
+GROUP_CELLS = 2**22
+"""Cells of the tables that are counted together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a sum may read: one column of codes at a time, by name."""
+    """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before."""
 
     column: Callable[[str], NDArray[Any]]
     n_rows: int
+    memory: CountMemory | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.n_rows > MAXIMUM_ROWS:
@@ -65,13 +83,26 @@ def joint_index(rows: Rows, axes: Sequence[Axis], piece: slice = slice(None)) ->
 
 def joint_counts(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
     """Count rows by cell; shape (product of the axes' sizes,), last axis fastest."""
-    n_cells = math.prod(axis.size for axis in axes)
-    if not axes:
-        return np.array([rows.n_rows], dtype=np.int64)
-    counts = np.zeros(n_cells, dtype=np.int64)
-    for start in range(0, rows.n_rows, PIECE):
-        counts += _count(joint_index(rows, axes, slice(start, start + PIECE)), n_cells)
-    return counts
+    return next(tables_of_counts(rows, (tuple(axes),))).astype(np.int64)
+
+
+def tables_of_counts(rows: Rows, tables: Sequence[tuple[Axis, ...]]) -> Iterator[NDArray[np.int32]]:
+    """Yield the joint counts of many tables, in order, each of shape (product of its axes' sizes,), last axis fastest.
+
+    Tables are counted many at a time, so that a column's bins are looked up once for all of them; what ``rows``
+    remember is not counted again.
+    """
+    memory = CountMemory() if rows.memory is None else rows.memory
+    keys = _keys(tables)
+    wanted = frozenset(keys)
+    for group in _groups(tables):
+        found = [memory.recall(key) for key in keys[group]]
+        missing = [place for place, counts in enumerate(found, start=group.start) if counts is None]
+        fresh = iter(_counted(rows, [tables[place] for place in missing], [keys[place] for place in missing]))
+        for key, held in zip(keys[group], found, strict=True):
+            counts = next(fresh) if held is None else held
+            memory.keep(key, counts, wanted=wanted)
+            yield counts
 
 
 def rows_by_cell(rows: Rows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArray[np.int64] | slice]]:
@@ -87,10 +118,76 @@ def rows_by_cell(rows: Rows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArra
         yield cell, order[start:end]
 
 
-def _count(index: NDArray[Any], n_cells: int) -> NDArray[np.int64]:
-    # torch counts bytes three times as fast as numpy; it wants memory of its own and no unsigned type but bytes.
-    whole = index.copy() if index.dtype == np.uint8 else index.astype(np.int64)
-    counts = torch.bincount(torch.from_numpy(whole), minlength=n_cells).numpy()
-    if len(counts) > n_cells:
+def _keys(tables: Sequence[tuple[Axis, ...]]) -> list[tuple[Hashable, ...]]:
+    """Return, axis by axis, what each table counts: column, bins by a digest of their bytes, and number of bins."""
+    digests: dict[int, bytes] = {}  # an array that many tables share is read once
+
+    def digest(bins: NDArray[np.int32]) -> bytes:
+        if id(bins) not in digests:
+            digests[id(bins)] = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
+        return digests[id(bins)]
+
+    return [
+        tuple((axis.column, None if axis.bins is None else digest(axis.bins), axis.size) for axis in axes)
+        for axes in tables
+    ]
+
+
+def _groups(tables: Sequence[tuple[Axis, ...]]) -> Iterator[slice]:
+    """Cut tables into runs with a bounded number of cells."""
+    start, held = 0, 0
+    for place, axes in enumerate(tables):
+        cells = math.prod(axis.size for axis in axes)
+        if place > start and held + cells > GROUP_CELLS:
+            yield slice(start, place)
+            start, held = place, 0
+        held += cells
+    yield slice(start, len(tables))
+
+
+def _counted(
+    rows: Rows, tables: Sequence[tuple[Axis, ...]], keys: Sequence[tuple[Hashable, ...]]
+) -> list[NDArray[np.int32]]:
+    """Count rows by the cells of every table, piece by piece; axes with the same key are looked up once."""
+    sizes = [[axis.size for axis in axes] for axes in tables]
+    totals = [np.zeros(math.prod(one), dtype=np.int32) for one in sizes]
+    axes = {
+        key: axis for table, names in zip(tables, keys, strict=True) for key, axis in zip(names, table, strict=True)
+    }
+    columns = {axis.column: rows.column(axis.column) for axis in axes.values()}
+    lookups = {key: None if axis.bins is None else axis.bins.astype(_kind(axis)) for key, axis in axes.items()}
+    # Every piece of rows adds to every cell of a table: large tables want large pieces.
+    piece = min(max(SMALL_PIECE, *(4 * total.size for total in totals)), PIECE) if totals else PIECE
+    for start in range(0, rows.n_rows, piece):
+        end = min(start + piece, rows.n_rows)
+        bins = {key: _bins_of(axis, lookups[key], columns[axis.column][start:end]) for key, axis in axes.items()}
+        for total, names, one in zip(totals, keys, sizes, strict=True):
+            total += _count([bins[key] for key in names], one) if names else end - start
+    return totals
+
+
+def _kind(axis: Axis) -> type[np.integer[Any]]:
+    """Return the smallest type that holds the bins of an axis and can be counted."""
+    return np.uint8 if axis.size <= 2**8 else np.int16 if axis.size <= 2**15 else np.int32
+
+
+def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> NDArray[Any]:
+    """Return the bin of each row, in memory of its own."""
+    if int(codes.max()) >= (axis.size if lookup is None else len(lookup)):
         raise PrivacyError("A column holds a code that its declaration does not have; the table must be encoded again.")
-    return counts.astype(np.int64)
+    return codes.astype(_kind(axis)) if lookup is None else lookup[codes]
+
+
+def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Count the rows of one piece by cell."""
+    n_cells = math.prod(sizes)
+    index = bins[0]
+    if len(bins) > 1:
+        kind = np.int16 if n_cells <= 2**15 else np.int32
+        index = np.multiply(bins[0], sizes[1], dtype=kind)
+        index += bins[1]
+        for more, size in zip(bins[2:], sizes[2:], strict=True):
+            index *= size
+            index += more
+    # torch counts small types about twice as fast as numpy counts any
+    return np.asarray(torch.bincount(torch.from_numpy(index), minlength=n_cells).numpy())

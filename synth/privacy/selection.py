@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.counting import Rows, axes_of, joint_counts
+from synth.privacy.counting import Axis, Rows, tables_of_counts
 from synth.privacy.features import OneHot
+from synth.privacy.leaves import MAXIMUM_DIMENSION
 from synth.privacy.receipt import Receipt
 
 __all__ = ["SCORE_STEP", "Candidate", "Selection", "scores_of"]
@@ -27,6 +28,9 @@ SCORE_STEP = 2.0 ** -(TABLE_BITS + WEIGHT_BITS)
 
 LARGEST_TABLE = 2.0**36
 """Most rows a public table may speak of; keeps every score below 2^61 steps."""
+
+BLOCK_CELLS = 2**14
+"""Cells whose distances are worked out at a time: what a cache holds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +62,18 @@ class Candidate:
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "bins", tuple(self.bins) or (None,) * len(self.columns))
-        named = ", ".join(self.columns)
+        bins = tuple(_own_bins(one) for one in self.bins) or (None,) * len(self.columns)
+        object.__setattr__(self, "bins", bins)
         if not (math.isfinite(self.weight) and self.weight > 0 and math.isfinite(self.penalty)):
-            raise PrivacyError(f"Candidate {named}: the weight must be positive and finite, the penalty finite.")
-        if not (np.isfinite(table).all() and np.abs(table).sum() <= LARGEST_TABLE):
-            raise PrivacyError(f"Candidate {named}: the table must hold finite numbers of at most 2^36 rows together.")
-        if table.shape != self.one_hot.shape:
+            raise PrivacyError(f"Candidate {self._named}: the weight must be positive and finite, the penalty finite.")
+        if not np.abs(table).sum() <= LARGEST_TABLE:  # nor where it holds a number that is not finite
             raise PrivacyError(
-                f"Candidate {named}: the table has the shape {table.shape}; its bins ask for {self.one_hot.shape}."
+                f"Candidate {self._named}: the table must hold finite numbers of at most 2^36 rows together."
+            )
+        # Thousands of candidates are made in a round: only what is not plainly right is looked at closely.
+        if not self._plainly_fits() and table.shape != (asked := self.one_hot.shape):
+            raise PrivacyError(
+                f"Candidate {self._named}: the table has the shape {table.shape}; its bins ask for {asked}."
             )
 
     @property
@@ -74,6 +81,30 @@ class Candidate:
         """The table of counts that is compared; sizes of columns without bins are those of the table."""
         sizes = tuple(size if one is None else len(one) for size, one in zip(self.table.shape, self.bins, strict=False))
         return OneHot(self.columns, self.bins, sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each column."""
+        return tuple(size if one is None else len(one) for size, one in zip(self.table.shape, self.bins, strict=True))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What is counted, axis by axis of the table."""
+        return tuple(Axis(*axis) for axis in zip(self.columns, self.bins, self.table.shape, strict=True))
+
+    @property
+    def _named(self) -> str:
+        return ", ".join(self.columns)
+
+    def _plainly_fits(self) -> bool:
+        """Whether the table is one of counts of these bins; False where that takes a closer look."""
+        columns, bins, shape = self.columns, self.bins, self.table.shape
+        return (
+            len(bins) == len(columns) == len(shape) == len(set(columns))
+            and 1 <= len(columns) <= 3
+            and 0 < self.table.size <= MAXIMUM_DIMENSION
+            and all(one is None or _highest(one) == size - 1 for one, size in zip(bins, shape, strict=True))
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,14 +122,68 @@ def scores_of(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
     Weights are divided by the largest and rounded down, so that the largest is exactly 1 and one more row moves no
     score by more than 1.
     """
-    largest = max(candidate.weight for candidate in candidates)
-    return np.array([_score(candidate, largest, rows) for candidate in candidates], dtype=np.int64)
+    return _scores(candidates, max(candidate.weight for candidate in candidates), rows)
 
 
-def _score(candidate: Candidate, largest_weight: float, rows: Rows) -> int:
-    weight = math.floor(candidate.weight / largest_weight * 2**WEIGHT_BITS)
-    counts = joint_counts(rows, axes_of(candidate.one_hot)) * 2**TABLE_BITS
-    believed = np.rint(candidate.table.reshape(-1) * 2.0**TABLE_BITS).astype(np.int64)
-    penalty = max(-(2.0**36), min(candidate.penalty / largest_weight, 2.0**36))
-    distance = int(np.abs(counts - believed).sum())
-    return int(weight * distance - math.floor(penalty / SCORE_STEP))
+def _scores(candidates: Sequence[Candidate], largest_weight: float, rows: Rows) -> NDArray[np.int64]:
+    weights = np.array([candidate.weight for candidate in candidates]) / largest_weight
+    whole_weights = np.floor(weights * 2**WEIGHT_BITS).astype(np.int64)
+    with np.errstate(over="ignore"):  # what overflows is cut off as well
+        penalties = np.array([candidate.penalty for candidate in candidates]) / largest_weight
+    whole_penalties = np.floor(np.clip(penalties, -(2.0**36), 2.0**36) / SCORE_STEP).astype(np.int64)
+    return np.asarray(whole_weights * _distances(candidates, rows) - whole_penalties)
+
+
+def _distances(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
+    """Return the L1 distance of every candidate's table to the counts, in steps of 2^-TABLE_BITS rows."""
+    distances: list[NDArray[np.int64]] = []
+    counts: list[NDArray[np.int32]] = []
+    tables: list[NDArray[np.float64]] = []
+    held = 0
+    for candidate, found in zip(candidates, tables_of_counts(rows, [one.axes for one in candidates]), strict=True):
+        counts.append(found)
+        tables.append(candidate.table.reshape(-1))
+        held += found.size
+        if held >= BLOCK_CELLS:
+            distances.append(_distances_of(counts, tables))
+            counts, tables, held = [], [], 0
+    if counts:
+        distances.append(_distances_of(counts, tables))
+    return np.concatenate(distances)
+
+
+def _distances_of(counts: Sequence[NDArray[np.int32]], tables: Sequence[NDArray[np.float64]]) -> NDArray[np.int64]:
+    believed = np.concatenate(tables)
+    believed *= 2.0**TABLE_BITS
+    gaps = np.rint(believed, out=believed).astype(np.int64)
+    found = np.concatenate(counts, dtype=np.int64)
+    found <<= TABLE_BITS
+    gaps -= found
+    np.abs(gaps, out=gaps)
+    return np.asarray(np.add.reduceat(gaps, np.cumsum([0, *(one.size for one in counts[:-1])])))
+
+
+def _own_bins(bins: NDArray[np.int32] | None) -> NDArray[np.int32] | None:
+    """Return bins that nobody changes any more, as they are if nobody can; what are no bins is left to be refused."""
+    if bins is None or (
+        isinstance(bins, np.ndarray)
+        and bins.dtype == np.int32
+        and bins.flags.c_contiguous
+        and bins.flags.owndata
+        and not bins.flags.writeable
+    ):
+        return bins
+    whole = np.asarray(bins)
+    own = whole.astype(np.int32) if whole.dtype.kind in "iu" else np.array(whole)
+    if own.dtype.itemsize < whole.dtype.itemsize and not np.array_equal(own, whole):
+        own = np.array(whole)
+    own.flags.writeable = False
+    return own
+
+
+def _highest(bins: NDArray[np.int32]) -> int:
+    """Return the highest bin; where one is negative, or these are no bins, a number that is no size."""
+    if bins.dtype != np.int32 or bins.ndim != 1 or bins.size == 0:
+        return -1
+    highest = int(bins.view(np.uint32).max())
+    return highest if highest < bins.size else -1

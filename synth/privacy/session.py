@@ -23,6 +23,7 @@ from synth.privacy.bounds import Bound
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import plan_gaussian
 from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
+from synth.privacy.count_memory import CountMemory
 from synth.privacy.counting import Rows
 from synth.privacy.features import Constant, FeatureMap
 from synth.privacy.noise import NoiseSource, SystemNoise
@@ -91,7 +92,17 @@ class PrivateSession:
         If the budget's relation is not the schema's.
     """
 
-    __slots__ = ("_budget", "_device", "_noise", "_record", "_root_units", "_spent_units", "_table", "_units")
+    __slots__ = (
+        "_budget",
+        "_device",
+        "_memory",
+        "_noise",
+        "_record",
+        "_root_units",
+        "_spent_units",
+        "_table",
+        "_units",
+    )
 
     def __init__(
         self, table: PrivateTable, budget: PrivacyBudget, *, noise: NoiseSource | None = None, device: str = "cpu"
@@ -106,6 +117,7 @@ class PrivateSession:
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
         self._device = _resolved(device)
         self._record = _Record()
+        self._memory = CountMemory()
         self._units = self._root_units = math.floor(budget.mu_squared / MU_UNIT)
         self._spent_units = 0
 
@@ -164,7 +176,8 @@ class PrivateSession:
         """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
         view = object.__new__(PrivateSession)
         view._table, view._budget, view._noise, view._device = self._table, self._budget, self._noise, self._device
-        view._record, view._root_units, view._spent_units = self._record, self._root_units, 0
+        view._record, view._memory = self._record, self._memory
+        view._root_units, view._spent_units = self._root_units, 0
         view._units = self._affordable(share)
         self._spent_units += view._units
         return view
@@ -242,8 +255,10 @@ class PrivateSession:
         """
         if not candidates:
             raise PrivacyError("A selection needs at least one candidate.")
+        declared = dict(zip(self.schema.names, self.schema.sizes, strict=True))
         for candidate in candidates:
-            check_fits(candidate.one_hot, self.schema)
+            if tuple(map(declared.get, candidate.columns)) != candidate.sizes:
+                check_fits(candidate.one_hot, self.schema)  # says what does not fit
         units = self._affordable(share)
         parameter = exponential_of_mu(math.sqrt(units * MU_UNIT) * ROUNDED_DOWN)
         # One row changes one count by 1; replacing it changes two.
@@ -294,7 +309,7 @@ class PrivateSession:
         self._spent_units += units
 
     def _rows(self) -> Rows:
-        return Rows(lambda name: self._table._codes((name,))[name], self._table._rows)
+        return Rows(lambda name: self._table._codes((name,))[name], self._table._rows, self._memory)
 
     def _receipt(self, *, slack: float = 0.0, **values: Any) -> Receipt:
         unit = self.schema.unit

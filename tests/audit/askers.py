@@ -56,6 +56,8 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
         questions = {
             "huge": Lookup("age", huge),
             "counts": one_hot("job", "smoker"),
+            "halves": OneHot(("age",), (np.arange(sizes["age"]) * 2 // sizes["age"],)),
+            "other halves": OneHot(("age",), (np.arange(sizes["age"]) % 2,)),
             "by class": Product((Lookup("age", huge), label)),
             "signed product": Product((signed, small[1], label)),
             "wide product": Product((*small, Lookup("job", np.eye(41)[:, :5]), label)),

@@ -11,10 +11,22 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.privacy import accounting, bounds, calibration, leaves, noise, products, selection, session, split, table
+from synth.privacy import (
+    accounting,
+    bounds,
+    calibration,
+    counting,
+    leaves,
+    noise,
+    products,
+    selection,
+    session,
+    split,
+    table,
+)
 from synth.privacy.bounds import Bound
 from synth.privacy.receipt import Release
-from synth.privacy.session import PrivateSession, RowCount
+from synth.privacy.session import PrivateSession, RowCount, Selection
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
 
@@ -237,6 +249,35 @@ def _(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+@fault("counts remembered whatever the bins")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        counting, "_keys", lambda tables: [tuple((axis.column, axis.size) for axis in axes) for axes in tables]
+    )
+
+
+@fault("counts remembered from another table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    one = session.CountMemory()
+    patch.setattr(session, "CountMemory", lambda: one)
+
+
+@fault("remembered counts handed out with a choice")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.noisy_max
+
+    class Told(Selection):
+        pass
+
+    def noisy_max(self: PrivateSession, *arguments: Any, **asked: Any) -> Selection:
+        selection = right(self, *arguments, **asked)
+        told = Told(selection.receipt, selection.index, selection.candidate)
+        object.__setattr__(told, "counts", self._memory)
+        return told
+
+    patch.setattr(PrivateSession, "noisy_max", noisy_max)
+
+
 # Facts taken from rows
 
 
@@ -326,7 +367,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         session,
         "scores_of",
-        lambda candidates, rows: np.array([selection._score(one, 1.0, rows) for one in candidates], dtype=np.int64),
+        lambda candidates, rows: np.concatenate([selection._scores([one], 1.0, rows) for one in candidates]),
     )
 
 

@@ -22,6 +22,7 @@ from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise, split
 from synth.privacy import session as session_module
+from synth.privacy.count_memory import CountMemory
 from synth.privacy.features import OneHot
 from synth.privacy.receipt import Release
 from synth.privacy.recorded_noise import RecordedNoise
@@ -50,9 +51,8 @@ def t0_calibration(name: str, world: World) -> None:
             assert shared.size == 0, "noise is used twice"
     assert_cost_is_the_budget(sums, choices, tapped, world)
     assert_receipts_are_honest(transcript, tapped, world)
-    assert_nothing_private_is_reachable(
-        [made, transcript.answered, session], tapped, table, skip=(tapped, session._table)
-    )
+    assert_nothing_private_is_reachable([made, transcript.answered], tapped, table, skip=(tapped,))
+    assert_nothing_private_is_reachable([session], tapped, table, skip=(tapped, session._table, session._memory))
     assert_budget_is_used_up(session)
 
 
@@ -94,7 +94,7 @@ def assert_receipts_are_honest(transcript: Transcript, tapped: TappedNoise, worl
 def assert_nothing_private_is_reachable(
     roots: list[Any], tapped: TappedNoise, table: PrivateTable, *, skip: tuple[Any, ...]
 ) -> None:
-    """Walk everything that can be reached: no table, no codes, no noise draw, no exact sum."""
+    """Walk everything that can be reached: no table, no codes, no counts, no noise draw, no exact sum."""
     codes = [np.asarray(column) for column in table._codes(table.schema.names).values()]
     private = [draws for draws in tapped.draws if draws.size > 1] + [column for column in codes if column.size > 1]
     seen, waiting = {id(one) for one in skip}, list(roots)
@@ -106,7 +106,7 @@ def assert_nothing_private_is_reachable(
         if isinstance(thing, Answered):  # the audit's own notes hold the exact sums
             waiting += [thing.answer, thing.receipt]
             continue
-        assert not isinstance(thing, PrivateTable), "a table can be reached"
+        assert not isinstance(thing, PrivateTable | CountMemory), "a table or its counts can be reached"
         if isinstance(thing, np.ndarray):
             for one in private:
                 same = thing.size == one.size and np.array_equal(thing.reshape(-1), one)
