@@ -1,0 +1,267 @@
+"""A mixture of products: K kinds of row, within each of which columns are independent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.models.answers import Measured
+from synth.models.mixture_loss import Layout, TableLoss, pooled
+
+__all__ = ["Mixture", "averaged", "fit_mixture"]
+
+# Proportions below this one have no logarithm of use.
+_LEAST = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixture:
+    r"""A joint distribution of binned columns in which K components are products of their columns.
+
+    .. math:: p(x) = \sum_k w_k \prod_j P_{kj}(x_j)
+
+    where w is ``weights`` and P_kj the bins of column j in row k of ``probabilities``.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Bins of each column.
+    weights : array of shape (K,), float64
+        Proportion of each component; not negative, sum 1.
+    probabilities : array of shape (K, sum of sizes), float64
+        Proportions of every column's bins in every component, column by column.
+    """
+
+    sizes: tuple[int, ...]
+    weights: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 1 or self.probabilities.shape != (self.weights.size, sum(self.sizes)):
+            raise ValueError(
+                f"probabilities must have one row a component and one column a bin, {self.weights.size} x "
+                f"{sum(self.sizes)}, got {self.probabilities.shape}."
+            )
+
+    def column(self, position: int) -> NDArray[np.float64]:
+        """Return the proportions of one column's bins in every component, shape (K, bins)."""
+        first = sum(self.sizes[:position])
+        return self.probabilities[:, first : first + self.sizes[position]]
+
+    def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend."""
+        product = self.weights[:, None]
+        for position in columns[:-1]:
+            product = (product[:, :, None] * self.column(position)[:, None, :]).reshape(self.weights.size, -1)
+        last = self.column(columns[-1]) if columns else np.ones((self.weights.size, 1))
+        return np.asarray((product.T @ last).reshape([self.sizes[position] for position in columns]))
+
+    def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return rows of bins, shape (n_rows, number of columns), in random order.
+
+        Rows of a component, and rows of each bin within it, number the floor or the ceiling of what is expected.
+        """
+        per_component = _rounded(self.weights[None, :], np.array([n_rows]), random)[0]
+        smallest = np.min_scalar_type(max(self.sizes, default=1))
+        drawn = np.empty((len(self.sizes), n_rows), dtype=smallest)
+        for position, size in enumerate(self.sizes):
+            bins = np.arange(size, dtype=smallest)
+            counts = _rounded(self.column(position), per_component, random)
+            drawn[position] = np.repeat(np.tile(bins, self.weights.size), counts.ravel())
+        # Each column of a component is put in an order of its own: columns are independent there.
+        first = 0
+        for count in per_component:
+            random.permuted(drawn[:, first : first + count], axis=1, out=drawn[:, first : first + count])
+            first += count
+        return np.ascontiguousarray(drawn[:, random.permutation(n_rows)].T, dtype=np.int64)
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return everything that ``sample`` needs."""
+        return {"weights": self.weights, "probabilities": self.probabilities}
+
+    @classmethod
+    def from_state(cls, sizes: tuple[int, ...], state: dict[str, NDArray[np.float64]]) -> Mixture:
+        """Return the mixture of a state; it samples the same bytes from the same random source."""
+        return cls(sizes, state["weights"], state["probabilities"])
+
+
+def averaged(mixtures: Sequence[Mixture]) -> Mixture:
+    """Return the mean of mixtures of the same columns: a mixture of all their components."""
+    return Mixture(
+        mixtures[0].sizes,
+        np.concatenate([one.weights for one in mixtures]) / len(mixtures),
+        np.concatenate([one.probabilities for one in mixtures]),
+    )
+
+
+def fit_mixture(
+    sizes: tuple[int, ...],
+    measured: Sequence[Measured],
+    total: float,
+    *,
+    components: int = 200,
+    steps: int = 1000,
+    learning_rate: float = 0.2,
+    seed: int = 0,
+    device: str = "cpu",
+    start: Mixture | None = None,
+    spread: float = 0.3,
+    price: float = 2.0,
+    report: Callable[[int, float], None] | None = None,
+) -> Mixture:
+    r"""Fit a mixture of products to noisy tables.
+
+    .. math:: \sum_t \|(N p_t - y_t) / \sigma_t\|^2 + \frac{c}{\bar\sigma} N \sum_j I(z; x_j)
+
+    is minimised by Adam, where p_t are the mixture's exact marginals, y_t and sigma_t the tables and their noise, N
+    ``total``, c ``price`` and I the mutual information, in nats, between component and column. Tables alone leave open
+    what was not measured and a mixture of many components fills it with whatever fits the noise; the second term takes
+    the rows' columns to be as independent as the answers allow. A residual of sigma counts shifts the first term by
+    about 1 / sigma for each row moved, hence the price of a nat falls with the noise.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Bins of each column, at least 1.
+    measured : sequence of Measured
+        Answers to one question are pooled.
+    total : float
+        Rows in the table; positive.
+    components : int
+        Ignored where ``start`` is given.
+    steps : int
+    learning_rate : float
+        Of logits; it falls to nothing over the second half of the steps.
+    seed : int
+        Of the first components.
+    device : str
+        What torch calls it; float32 everywhere, on one thread of a CPU.
+    start : Mixture, optional
+        An earlier fit to go on from.
+    spread : float
+        Standard deviation of the first components' logits around the columns' own.
+    price : float
+        What one nat of dependence costs a row, in units of 1 / noise; 0 for none.
+    report : callable, optional
+        Told the step and the chi-square per cell (about 1 where only noise is left) now and then.
+
+    Returns
+    -------
+    Mixture
+    """
+    _check(sizes, measured, total, components, start)
+    measured = pooled(measured)
+    layout = Layout(sizes)
+    first = _logits(layout, measured, components, spread, seed) if start is None else _logits_of(layout, start)
+    where = torch.device(device)
+    with _single_thread():
+        logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
+        loss = TableLoss(layout, measured, total, device=where, dtype=torch.float32)
+        per_cell = 1.0 / max(loss.n_cells, 1)
+        nat = price * total * _inverse_noise(measured)
+        optimiser = torch.optim.Adam([logits], lr=learning_rate, betas=(0.95, 0.99), fused=True)
+        for step in range(steps):
+            # A few steps of rising length, since the first ones know neither slope nor curvature.
+            rise, fall = (step + 1) / 20, 2.0 * (1.0 - step / steps)
+            optimiser.param_groups[0]["lr"] = learning_rate * min(1.0, rise, fall)
+            optimiser.zero_grad()
+            weights = logits[-1].softmax(dim=0)
+            log_probabilities = layout.log_probabilities(logits[:-1])
+            probabilities = log_probabilities.exp()
+            chi_square = loss(weights, probabilities)
+            objective = chi_square + nat * _information(weights, probabilities, log_probabilities)
+            (per_cell * objective).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if report is not None and (step % 20 == 19 or step == steps - 1):
+                report(step, per_cell * float(chi_square.detach()))
+        # Rounding of float32 sums is taken out by normalising once more.
+        final = logits.detach().cpu().double()
+        weights = final[-1].softmax(dim=0)
+        probabilities = layout.log_probabilities(final[:-1]).exp()
+    return Mixture(sizes, weights.numpy(), np.ascontiguousarray(probabilities.numpy()[layout.original_order].T))
+
+
+def _check(
+    sizes: tuple[int, ...], measured: Sequence[Measured], total: float, components: int, start: Mixture | None
+) -> None:
+    """Refuse what cannot be fitted."""
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"Every column needs at least one bin, got {sizes}.")
+    if not (math.isfinite(total) and total > 0):
+        raise ValueError(f"total must be positive and finite, got {total}.")
+    if components < 1:
+        raise ValueError(f"components must be at least 1, got {components}.")
+    if start is not None and start.sizes != sizes:
+        raise ValueError(f"start has columns of {start.sizes} bins, not {sizes}.")
+    for one in measured:
+        if not one.columns or one.table.shape != tuple(sizes[column] for column in one.columns):
+            raise ValueError(f"The table of columns {one.columns} has shape {one.table.shape}.")
+
+
+def _logits(
+    layout: Layout, measured: Sequence[Measured], components: int, spread: float, seed: int
+) -> NDArray[np.float64]:
+    """Return logits of components scattered around the product of the columns, shape (sum of sizes + 1, K)."""
+    logits = np.zeros((sum(layout.sizes) + 1, components))
+    for column, size in enumerate(layout.sizes):
+        tables = [one for one in measured if column in one.columns]
+        if tables:
+            # The answer with the least noise in the sum over all other columns.
+            noise = [one.noise_std * math.sqrt(one.table.size / size) for one in tables]
+            best = tables[int(np.argmin(noise))]
+            others = tuple(axis for axis, other in enumerate(best.columns) if other != column)
+            counts = np.maximum(best.table.sum(axis=others), 0.5 * min(noise))
+            first = layout.first_row[column]
+            logits[first : first + size] = np.log(counts / counts.sum())[:, None]
+    random = np.random.Generator(np.random.PCG64(seed))
+    logits[:-1] += spread * random.standard_normal((sum(layout.sizes), components))
+    return logits
+
+
+def _logits_of(layout: Layout, start: Mixture) -> NDArray[np.float64]:
+    """Return the logits of a mixture, shape (sum of sizes + 1, K)."""
+    logits = np.empty((sum(layout.sizes) + 1, start.weights.size))
+    logits[layout.original_order] = np.log(np.maximum(start.probabilities, _LEAST)).T
+    logits[-1] = np.log(np.maximum(start.weights, _LEAST))
+    return logits
+
+
+def _inverse_noise(measured: Sequence[Measured]) -> float:
+    """Return one over the noise of a cell, geometric mean over tables of several columns; 1 where there are none."""
+    joint = [one for one in measured if len(one.columns) > 1]
+    return math.exp(-float(np.mean([math.log(one.noise_std) for one in joint]))) if joint else 1.0
+
+
+def _information(weights: Tensor, probabilities: Tensor, log_probabilities: Tensor) -> Tensor:
+    """Return the mutual information between component and column, in nats, summed over columns."""
+    marginal = probabilities @ weights
+    within = ((probabilities * log_probabilities) @ weights).sum()
+    return within - (marginal * marginal.clamp_min(_LEAST).log()).sum()
+
+
+def _rounded(
+    probabilities: NDArray[np.float64], totals: NDArray[np.int64], random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Round expected counts to whole ones that add up to the total of each row (systematic rounding)."""
+    upper = np.cumsum(probabilities, axis=1) * totals[:, None]
+    edges = np.floor(upper + random.random((len(totals), 1))).astype(np.int64)
+    edges[:, -1] = totals
+    return np.diff(np.minimum(edges, totals[:, None]), prepend=0, axis=1)
+
+
+@contextmanager
+def _single_thread() -> Iterator[None]:
+    """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

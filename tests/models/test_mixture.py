@@ -1,0 +1,259 @@
+"""The mixture of products: exact marginals against enumeration, a fit that finds what made the tables, exact counts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from synth.models.answers import Measured
+from synth.models.mixture import Mixture, averaged, fit_mixture
+from synth.models.mixture_loss import Layout, TableLoss
+
+SIZES = (3, 1, 4, 2, 3)
+# Several columns of a size, a table of one column, tables of two and three, the column of one bin, and one asked twice.
+COLUMNS = [(0,), (3,), (0, 2), (0, 4), (1, 3), (2, 3), (0, 2), (0, 2, 4), (1, 2, 3), (0, 2, 3, 4)]
+
+
+def known(components: int = 3, sizes: tuple[int, ...] = SIZES, seed: int = 7, peak: float = 1.5) -> Mixture:
+    """Return a mixture with components far apart."""
+    random = np.random.default_rng(seed)
+    weights = np.exp(0.5 * random.standard_normal(components))
+    columns = [np.exp(peak * random.standard_normal((components, size))) for size in sizes]
+    return Mixture(
+        sizes,
+        weights / weights.sum(),
+        np.concatenate([column / column.sum(axis=1, keepdims=True) for column in columns], axis=1),
+    )
+
+
+def joint(mixture: Mixture) -> np.ndarray:
+    """Return the whole table of proportions, cell by cell from the definition."""
+    first = np.cumsum([0, *mixture.sizes])
+    table = np.zeros(mixture.sizes)
+    for cell in itertools.product(*map(range, mixture.sizes)):
+        for component, weight in enumerate(mixture.weights):
+            product = weight
+            for column, value in enumerate(cell):
+                product *= mixture.probabilities[component, first[column] + value]
+            table[cell] += product
+    return table
+
+
+def summed(table: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
+    return table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in columns))
+
+
+def tables(mixture: Mixture, total: float, std: float, columns=tuple(COLUMNS), seed: int = 1) -> list[Measured]:
+    random = np.random.default_rng(seed)
+    exact = joint(mixture)
+    return [
+        Measured(one, total * summed(exact, one) + std * random.standard_normal(summed(exact, one).shape), std)
+        for one in columns
+    ]
+
+
+def counted(rows: np.ndarray, sizes: tuple[int, ...], columns: tuple[int, ...]) -> np.ndarray:
+    shape = [sizes[column] for column in columns]
+    flat = np.ravel_multi_index([rows[:, column] for column in columns], shape)
+    return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (2,), (0, 2), (0, 1, 4), (0, 2, 3, 4), (0, 1, 2, 3, 4)], ids=str)
+def test_marginals_equal_enumeration(columns):
+    mixture = known()
+    np.testing.assert_allclose(mixture.marginal(columns), summed(joint(mixture), columns), rtol=1e-12)
+
+
+def parameters(mixture: Mixture, layout: Layout) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return weights and probabilities in the order of the layout."""
+    probabilities = np.empty_like(mixture.probabilities.T)
+    probabilities[layout.original_order] = mixture.probabilities.T
+    return torch.tensor(mixture.weights), torch.tensor(probabilities)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["batches", "one product"])
+def test_loss_is_the_chi_square_of_exact_marginals(dense):
+    mixture, total = known(), 500.0
+    measured = [
+        Measured(one.columns, one.table, 3.0 + position)
+        for position, one in enumerate(tables(known(seed=8), total, 5.0))
+    ]
+    # The pair that was asked twice counts as one answer, the mean weighted by inverse variance.
+    first, second = (one for one in measured if one.columns == (0, 2))
+    precision = first.noise_std**-2 + second.noise_std**-2
+    mean = (first.table * first.noise_std**-2 + second.table * second.noise_std**-2) / precision
+    once = [one for one in measured if one.columns != (0, 2)] + [Measured((0, 2), mean, precision**-0.5)]
+    expected = sum(
+        (((total * summed(joint(mixture), one.columns) - one.table) / one.noise_std) ** 2).sum() for one in once
+    )
+
+    layout = Layout(SIZES)
+    loss = TableLoss(layout, measured, total, device=torch.device("cpu"), dtype=torch.float64, dense=dense)
+    assert float(loss(*parameters(mixture, layout))) == pytest.approx(expected, rel=1e-12)
+    assert loss.n_cells == sum(one.table.size for one in once)
+
+
+@pytest.mark.parametrize("dense", [False, True], ids=["batches", "one product"])
+def test_gradient_of_the_loss_agrees_with_differences(dense):
+    layout = Layout(SIZES)
+    loss = TableLoss(
+        layout, tables(known(seed=8), 50.0, 5.0), 50.0, device=torch.device("cpu"), dtype=torch.float64, dense=dense
+    )
+    logits = torch.randn(
+        sum(SIZES) + 1, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True
+    )
+
+    def of_logits(values: torch.Tensor) -> torch.Tensor:
+        return loss(values[-1].softmax(dim=0), layout.log_probabilities(values[:-1]).exp())
+
+    assert torch.autograd.gradcheck(of_logits, (logits,))
+
+
+def test_fit_finds_the_mixture_that_made_the_tables():
+    truth, total, std = known(), 10_000.0, 5.0
+    told: list[tuple[int, float]] = []
+    fitted = fit_mixture(
+        SIZES, tables(truth, total, std), total, components=12, report=lambda step, chi: told.append((step, chi))
+    )
+    # The triples bind all columns but the one of one bin, so that unmeasured tables follow as well.
+    far = 0.5 * np.abs(joint(fitted) - joint(truth)).sum()
+    independent = np.einsum("i,j,k,l,m->ijklm", *(truth.marginal((column,)) for column in range(5)))
+    assert 0.5 * np.abs(independent - joint(truth)).sum() > 0.2
+    assert far < 0.02
+    assert told[-1][0] == 999
+    assert 0.5 < told[-1][1] < 1.5
+
+
+def test_the_price_of_dependence_keeps_noise_out():
+    independent, total, std = known(1), 1000.0, 30.0
+    measured = tables(independent, total, std, list(itertools.combinations(range(5), 2)))
+
+    def dependence(price: float) -> float:
+        fitted = fit_mixture(SIZES, measured, total, components=20, price=price)
+        return np.abs(joint(fitted) - joint(independent)).sum()
+
+    assert dependence(2.0) < 0.5 * dependence(0.0)
+
+
+def test_the_same_seed_fits_the_same_bytes_and_another_does_not():
+    measured = tables(known(), 1000.0, 5.0)
+    fits = [fit_mixture(SIZES, measured, 1000.0, components=5, steps=40, seed=seed) for seed in (3, 3, 4)]
+    assert fits[0].probabilities.tobytes() == fits[1].probabilities.tobytes()
+    assert fits[0].probabilities.tobytes() != fits[2].probabilities.tobytes()
+
+
+def test_a_fit_goes_on_from_an_earlier_one():
+    measured = tables(known(), 1000.0, 5.0)
+    earlier = fit_mixture(SIZES, measured, 1000.0, components=6, steps=300)
+    unmoved = fit_mixture(SIZES, measured, 1000.0, steps=0, start=earlier)
+    np.testing.assert_allclose(unmoved.probabilities, earlier.probabilities, atol=1e-6)
+    np.testing.assert_allclose(unmoved.weights, earlier.weights, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "columns", "total"),
+    [
+        ((1,), [(0,)], 10.0),
+        ((4,), [(0,)], 10.0),
+        ((1, 1, 1), [(0, 1), (0, 1, 2)], 3.0),
+        ((2, 3), [], 10.0),
+        ((2, 300), [(0, 1)], 5.0),
+        ((2, 3), [(0,), (0, 1)], 1e-3),
+    ],
+    ids=["one bin", "one column", "bins of one", "nothing measured", "far apart in size", "hardly a row"],
+)
+def test_degenerate_tables_fit_and_sample(sizes, columns, total):
+    random = np.random.default_rng(0)
+    measured = [Measured(one, random.normal(0, 5, [sizes[column] for column in one]), 5.0) for one in columns]
+    fitted = fit_mixture(sizes, measured, total, components=3, steps=30)
+    assert np.isfinite(fitted.probabilities).all()
+    everything = tuple(range(len(sizes)))
+    assert fitted.marginal(everything).sum() == pytest.approx(1.0, abs=1e-12)
+    for n_rows in (1, 2, 50):
+        rows = fitted.sample(n_rows, np.random.default_rng(1))
+        assert rows.shape == (n_rows, len(sizes))
+        assert rows.dtype == np.int64
+        assert (rows >= 0).all()
+        assert (rows < np.array(sizes)).all()
+
+
+def test_sampled_tables_follow_the_model_also_where_nothing_was_measured():
+    mixture, n_rows = known(4), 200_000
+    rows = mixture.sample(n_rows, np.random.default_rng(0))
+    for size in (1, 2, 3):
+        for columns in itertools.combinations(range(5), size):
+            expected = mixture.marginal(columns)
+            error = counted(rows, SIZES, columns) / n_rows - expected
+            # Six standard deviations of rows drawn one by one; sorting two columns alike is off by hundreds.
+            assert (np.abs(error) <= 6 * np.sqrt(expected * (1 - expected) / n_rows) + 1e-9).all(), columns
+
+
+def test_rows_of_a_bin_within_a_component_number_the_floor_or_the_ceiling():
+    # The first column names the component, so that the counts within it can be seen.
+    mixture = known(3, (3, 4, 5))
+    probabilities = mixture.probabilities.copy()
+    probabilities[:, :3] = np.eye(3)
+    mixture = Mixture(mixture.sizes, mixture.weights, probabilities)
+    for seed, n_rows in enumerate((1, 7, 100, 12_345)):
+        rows = mixture.sample(n_rows, np.random.default_rng(seed))
+        per_component = counted(rows, mixture.sizes, (0,))
+        assert (np.abs(per_component - n_rows * mixture.weights) < 1).all()
+        for column in (1, 2):
+            within = counted(rows, mixture.sizes, (0, column))
+            assert (np.abs(within - per_component[:, None] * mixture.column(column)) < 1).all()
+
+
+def test_rows_come_in_no_order():
+    mixture = known(3, (3, 4))
+    rows = mixture.sample(10_000, np.random.default_rng(0))
+    halves = [counted(half, mixture.sizes, (0, 1)) / 5_000 for half in (rows[:5_000], rows[5_000:])]
+    np.testing.assert_allclose(*halves, atol=0.04)
+
+
+def test_a_state_samples_the_same_bytes():
+    mixture = fit_mixture(SIZES, tables(known(), 1000.0, 5.0), 1000.0, components=5, steps=20)
+    again = Mixture.from_state(SIZES, {name: array.copy() for name, array in mixture.state().items()})
+    drawn = [one.sample(1_000, np.random.default_rng(5)).tobytes() for one in (mixture, again)]
+    assert drawn[0] == drawn[1]
+
+
+def test_the_average_of_mixtures_has_the_average_tables():
+    mixtures = [known(2), known(5, seed=8)]
+    np.testing.assert_allclose(joint(averaged(mixtures)), (joint(mixtures[0]) + joint(mixtures[1])) / 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sizes": ()}, "at least one bin"),
+        ({"sizes": (3, 0)}, "at least one bin"),
+        ({"total": 0.0}, "total must be positive"),
+        ({"total": float("nan")}, "total must be positive"),
+        ({"components": 0}, "components must be at least 1"),
+        ({"measured": [Measured((0, 1), np.zeros((2, 2)), 1.0)]}, "has shape"),
+        ({"start": known(2)}, "start has columns"),
+    ],
+    ids=["no column", "no bin", "no row", "not a number", "no component", "another shape", "another start"],
+)
+def test_what_cannot_be_fitted_is_refused(changed, message):
+    settings = {"sizes": (3, 2), "measured": [], "total": 10.0, "steps": 1} | changed
+    with pytest.raises(ValueError, match=message):
+        fit_mixture(**settings)
+
+
+def test_a_mixture_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="one row a component"):
+        Mixture((2, 2), np.ones(1), np.ones((1, 3)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_cuda_fits_like_the_cpu_and_like_itself():
+    measured = tables(known(), 10_000.0, 5.0)
+    on_cpu, on_cuda, again = (
+        fit_mixture(SIZES, measured, 10_000.0, components=12, device=device) for device in ("cpu", "cuda", "cuda")
+    )
+    assert on_cuda.probabilities.tobytes() == again.probabilities.tobytes()
+    assert 0.5 * np.abs(joint(on_cuda) - joint(on_cpu)).sum() < 0.01
