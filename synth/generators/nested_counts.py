@@ -7,6 +7,7 @@ the same; all of it is post-processing of those counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,9 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-__all__ = ["NestedCounts", "bottom_depth", "node_starts", "split_evenly"]
+from synth.generators.faint_counts import UNITS, divide_faint
+
+__all__ = ["NestedCounts", "bottom_depth", "nearest_masses", "node_starts", "split_evenly"]
 
 Vector = NDArray[np.float64]
+
+_TOGETHER = 5
+"""Depth whose nodes are divided together where counts are not clear."""
+
+_UNIT_OF_NOISE = 4 / 3
+"""Widest unit of mass, in standard deviations of the noise, that divides cells together without loss."""
 
 _SMOOTH = (0.0, 0.03, 0.12)
 """Prior spreads of a node's left share around the even one; 0 is exactly even."""
@@ -116,12 +125,13 @@ class NestedCounts:
             slope = share[:, None] * left + (1.0 - share)[:, None] * right
         return slope[0], variance[0]
 
-    def possible(self, total: float, widths: NDArray[np.int64]) -> Vector:
+    def possible(self, total: float, widths: NDArray[np.int64], near: int = 0) -> Vector:
         """Return counts of the places that add up to ``total``, none negative.
 
         From the root down, the share of a node's mass that goes left is the mean of its posterior under a prior that
         mixes: nothing, everything, evenly by width, nearly evenly, anything. How often each happens is learned from the
         nodes of the depth. So a difference that noise explains leaves a node flat, and what noise cannot explain stays.
+        Where even the widest cells are not clear, they are divided together.
 
         Parameters
         ----------
@@ -129,12 +139,14 @@ class NestedCounts:
             Mass to divide, in rows, not negative.
         widths : array of shape (places,)
             Number of codes in each place.
+        near : int
+            The place nearest to zero.
         """
         kept = np.flatnonzero(self.variances[-1] > 0)
         leaf_widths = np.zeros(len(self.variances[-1]))
         leaf_widths[kept] = widths
-        counts = np.array([total])
-        for depth in range(1, len(self.values)):
+        top, counts = self._divided_at_the_top(total, leaf_widths, near)
+        for depth in range(top + 1, len(self.values)):
             by_node = leaf_widths.reshape(2**depth, -1).sum(axis=1)
             even = by_node[::2] / np.maximum(by_node[::2] + by_node[1::2], 1.0)
             left, _, error = self._split(depth, counts)
@@ -145,6 +157,16 @@ class NestedCounts:
             )
             counts = _interleave(posterior, counts - posterior)
         return self._leaves(counts)
+
+    def _divided_at_the_top(self, total: float, leaf_widths: Vector, near: int) -> tuple[int, Vector]:
+        """Return a depth and its masses: the root, or a few nodes divided together where counts are not clear."""
+        top = min(_TOGETHER, len(self.values) - 1)
+        noise = math.sqrt(float(self.variances[top].max()))
+        if total <= 0 or total > _UNIT_OF_NOISE * UNITS * noise:
+            return 0, np.array([total])
+        leaf = int(np.flatnonzero(self.variances[-1] > 0)[near]) >> (len(self.values) - 1 - top)
+        widths = leaf_widths.reshape(2**top, -1).sum(axis=1)
+        return top, divide_faint(self.values[top], self.variances[top], widths, total=total, near=leaf)
 
     def _shares(self, depth: int) -> tuple[Vector, Vector]:
         """Return, for the parents of a depth, the part of a correction that goes left, and the error of the split."""
@@ -161,6 +183,16 @@ class NestedCounts:
 
     def _leaves(self, counts: Vector) -> Vector:
         return counts[self.variances[-1] > 0]
+
+
+def nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
+    """Return the masses of sum ``total``, none negative, nearest to counts in units of their variances."""
+    # The solution is max(counts - t * variances, 0): sort by where each count reaches zero.
+    order = np.argsort(-counts / variances)
+    excess = (np.cumsum(counts[order]) - total) / np.cumsum(variances[order])
+    kept = max(int(np.count_nonzero(counts[order] / variances[order] > excess)), 1)
+    masses = np.maximum(counts - excess[kept - 1] * variances, 0.0)
+    return np.asarray(masses * (total / masses.sum())) if total > 0 else np.zeros_like(counts)
 
 
 def split_evenly(mass: Vector, left: Vector, std: Vector, even: Vector) -> Vector:

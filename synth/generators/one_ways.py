@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.nested_counts import NestedCounts, bottom_depth, node_starts
+from synth.generators.nested_counts import NestedCounts, bottom_depth, nearest_masses, node_starts
 from synth.generators.options import check_between
 from synth.generators.places import Places, column_weights, places_of
 from synth.privacy.features import OneHot, Stack
@@ -37,10 +37,10 @@ class OneWayOptions:
     categories: int = 4096
     """Most places of a category; longer lists share places between neighbouring codes."""
 
-    coarse_part: float = 0.4
+    coarse_part: float = 0.7
     """Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
 
-    middle_part: float = 0.3
+    middle_part: float = 0.2
     """Part of a number's squared norm for the cells in between, where there are any."""
 
     def __post_init__(self) -> None:
@@ -164,10 +164,7 @@ def fine_places(column: ModelledColumn, options: OneWayOptions) -> Places:
     equal = places_of(column, grid=options.grid, atoms=options.categories)
     if column.levels <= options.grid:
         return equal
-    anchor = 0
-    if isinstance(column, NumberColumn):
-        anchor = round(min(max(-column.low / column.step, 0.0), column.levels - 1.0))
-    starts = _grid_starts(column.levels, options.grid, anchor)
+    starts = _grid_starts(column.levels, options.grid, _code_near_zero(column))
     first = np.concatenate([starts, equal.first[equal.levels :]])
     return Places(
         levels=len(starts),
@@ -175,6 +172,13 @@ def fine_places(column: ModelledColumn, options: OneWayOptions) -> Places:
         first=first,
         width=np.diff(np.append(first, column.size)).astype(np.int64),
     )
+
+
+def _code_near_zero(column: ModelledColumn) -> int:
+    """Return the code of zero, of the end nearest to it, or of a date's first day."""
+    if not isinstance(column, NumberColumn):
+        return 0
+    return round(min(max(-column.low / column.step, 0.0), column.levels - 1.0))
 
 
 def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
@@ -252,10 +256,11 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
         values, variances = np.append(root, values), np.append(root_variance, variances)
     missing = rows - values.sum()
     counts = values + variances * missing / (variances.sum() + rows_variance)
-    masses = _nearest_masses(counts, variances, rows)
+    masses = nearest_masses(counts, variances, rows)
     if nested is not None:
+        near = int(np.searchsorted(places.first[: places.levels], _code_near_zero(layout.column), side="right")) - 1
         counts = np.concatenate([nested.estimate(counts[0]), counts[1:]])
-        masses = np.concatenate([nested.possible(masses[0], places.width[: places.levels]), masses[1:]])
+        masses = np.concatenate([nested.possible(masses[0], places.width[: places.levels], near), masses[1:]])
     return OneWay(
         column=layout.column,
         places=places,
@@ -266,13 +271,3 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
         _variances=variances,
         _slack=rows_variance,
     )
-
-
-def _nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
-    """Return the masses of sum ``total``, none negative, nearest to counts in units of their variances."""
-    # The solution is max(counts - t * variances, 0): sort by where each count reaches zero.
-    order = np.argsort(-counts / variances)
-    excess = (np.cumsum(counts[order]) - total) / np.cumsum(variances[order])
-    kept = max(int(np.count_nonzero(counts[order] / variances[order] > excess)), 1)
-    masses = np.maximum(counts - excess[kept - 1] * variances, 0.0)
-    return np.asarray(masses * (total / masses.sum()))
