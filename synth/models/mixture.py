@@ -218,8 +218,7 @@ def _logits(
             best = tables[int(np.argmin(noise))]
             others = tuple(axis for axis, other in enumerate(best.columns) if other != column)
             counts = np.maximum(best.table.sum(axis=others), 0.5 * min(noise))
-            first = layout.first_row[column]
-            logits[first : first + size] = np.log(counts / counts.sum())[:, None]
+            logits[layout.rows(column)] = np.log(counts / counts.sum())[:, None]
     random = np.random.Generator(np.random.PCG64(seed))
     logits[:-1] += spread * random.standard_normal((sum(layout.sizes), components))
     return logits

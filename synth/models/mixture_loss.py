@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,8 +37,6 @@ class Layout:
 
     Attributes
     ----------
-    first_row : array of shape (d,), int64
-        Row of the first bin of each column.
     original_order : array of shape (sum of sizes,), int64
         Row of every bin when bins are listed column by column.
     """
@@ -45,13 +44,18 @@ class Layout:
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.sizes = sizes
         by_size = sorted(range(len(sizes)), key=lambda column: (sizes[column], column))
-        self.first_row = np.zeros(len(sizes), dtype=np.int64)
-        self.first_row[by_size] = np.cumsum([0, *(sizes[column] for column in by_size)], dtype=np.int64)[:-1]
+        self._first_row = np.zeros(len(sizes), dtype=np.int64)
+        self._first_row[by_size] = np.cumsum([0, *(sizes[column] for column in by_size)], dtype=np.int64)[:-1]
         self.original_order = np.concatenate(
-            [self.first_row[column] + np.arange(size) for column, size in enumerate(sizes)]
+            [self._first_row[column] + np.arange(size) for column, size in enumerate(sizes)]
         )
         distinct, counts = np.unique(np.array(sizes), return_counts=True)
         self._blocks = [(int(count), int(size)) for count, size in zip(counts, distinct, strict=True)]
+
+    def rows(self, column: int) -> slice:
+        """Return where the bins of a column lie."""
+        first = int(self._first_row[column])
+        return slice(first, first + self.sizes[column])
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Return the log-softmax of every column's bins in every component; both of shape (sum of sizes, K)."""
@@ -65,22 +69,23 @@ class Layout:
 
 
 class TableLoss:
-    """Chi-square between the marginals of a mixture and noisy tables.
+    """Chi-square between the exact marginals of a mixture and noisy tables.
 
-    Tables of one and two columns may be read off one product of all bins with all bins (a row of ones gives the one-way
-    tables); where that would compute far more cells than were measured, and for tables of more columns, tables of about
-    equal shape are computed in one batch.
+    Tables of two columns are read off one product of all bins with all bins, or, where that would compute far more
+    cells than were measured, off one product a column with the bins of its partners. Tables of more columns are
+    computed in batches of about equal shape.
 
     Parameters
     ----------
     layout : Layout
     measured : sequence of Measured
+        Answers to one question are pooled.
     total : float
         Rows that proportions are multiplied by.
     device : torch.device
     dtype : torch.dtype
     dense : bool, optional
-        Whether tables of one and two columns are read off the product of everything; by default the cheaper way.
+        Whether pairs are read off the product of everything; by default what is faster.
 
     Attributes
     ----------
@@ -100,18 +105,27 @@ class TableLoss:
     ) -> None:
         measured = pooled(measured)
         self.n_cells = sum(one.table.size for one in measured)
-        small = [one for one in measured if len(one.columns) <= 2]
-        shapes = [_batch_shape(layout, one) for one in small]
+        pairs = [one for one in measured if len(one.columns) == 2]
         if dense is None:
-            # A batch gathers its factors and scatters their gradients, which costs as much as three products.
-            everything = (sum(layout.sizes) + 1) ** 2
-            dense = everything <= (16 if device.type == "cuda" else 4) * sum(int(np.prod(shape)) for shape in shapes)
-        self._gram = _Gram(layout, small, total, device, dtype) if dense and small else None
+            # On a CPU a product of everything takes two per cell, one a column four per measured cell in smaller parts;
+            # on CUDA it is one launch for all columns, as long as it fits into memory.
+            everything = sum(layout.sizes) ** 2
+            cells = sum(one.table.size for one in pairs)
+            dense = everything <= (2**27 if device.type == "cuda" else max(4 * cells, 2**16))
+        self._parts: list[Callable[[Tensor, Tensor], Tensor]] = []
+        ones = [one for one in measured if len(one.columns) == 1]
+        if ones:
+            self._parts.append(_OneWays(layout, ones, total, device, dtype))
+        if pairs:
+            self._parts.append((_Everything if dense else _Partners)(layout, pairs, total, device, dtype))
         batches: dict[tuple[int, ...], list[Measured]] = {}
         for one in measured:
-            if not dense or len(one.columns) > 2:
-                batches.setdefault(_batch_shape(layout, one), []).append(one)
-        self._batches = [_Batch(layout, tables, shape, total, device, dtype) for shape, tables in batches.items()]
+            if len(one.columns) > 2:
+                # Powers of two, so that few batches hold many tables.
+                shape = tuple(1 << (size - 1).bit_length() for size in one.table.shape)
+                batches.setdefault(shape, []).append(one)
+        for shape, tables in batches.items():
+            self._parts.append(_Batch(layout, tables, shape, total, device, dtype))
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
         """Return the chi-square.
@@ -126,44 +140,114 @@ class TableLoss:
         Tensor of shape ()
         """
         chi_square = weights.new_zeros(())
-        if self._gram is not None:
-            chi_square = chi_square + self._gram(weights, probabilities)
-        for batch in self._batches:
-            chi_square = chi_square + batch(weights, probabilities)
+        for part in self._parts:
+            chi_square = chi_square + part(weights, probabilities)
         return chi_square
 
 
-def _batch_shape(layout: Layout, one: Measured) -> tuple[int, ...]:
-    """Return the shape that a table is padded to: powers of two, so that few batches hold many tables."""
-    return tuple(1 << (layout.sizes[column] - 1).bit_length() for column in one.columns)
-
-
-class _Gram:
-    """Tables of one and two columns, out of the product of all bins with all bins."""
+class _OneWays:
+    """Tables of one column: one product of the bins with the weights."""
 
     def __init__(
         self, layout: Layout, measured: Sequence[Measured], total: float, device: torch.device, dtype: torch.dtype
     ) -> None:
-        n_rows = sum(layout.sizes)
-        target = np.zeros((n_rows + 1, n_rows + 1))
+        target = np.zeros(sum(layout.sizes))
         scale = np.zeros_like(target)
         for one in measured:
-            spans = [slice(int(layout.first_row[j]), int(layout.first_row[j]) + layout.sizes[j]) for j in one.columns]
-            place = (spans[0], spans[1] if len(spans) == 2 else slice(n_rows, n_rows + 1))
-            target[place] = one.table.reshape(target[place].shape) / one.noise_std
+            place = layout.rows(one.columns[0])
+            target[place] = one.table / one.noise_std
             scale[place] = total / one.noise_std
         self._target = torch.tensor(target, dtype=dtype, device=device)
         self._scale = torch.tensor(scale, dtype=dtype, device=device)
-        self._one = torch.ones(1, 1, dtype=dtype, device=device)
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
-        rows = torch.cat([probabilities, self._one.expand(1, probabilities.shape[1])])
-        residual = torch.addcmul(-self._target, self._scale, (rows * weights) @ rows.T)
-        return residual.square().sum()
+        return (self._scale * (probabilities @ weights) - self._target).square().sum()
+
+
+class _Everything:
+    """Tables of two columns, out of the product of all bins with all bins."""
+
+    def __init__(
+        self, layout: Layout, measured: Sequence[Measured], total: float, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        target = np.zeros((sum(layout.sizes), sum(layout.sizes)))
+        scale = np.zeros_like(target)
+        for one in measured:
+            place = (layout.rows(one.columns[0]), layout.rows(one.columns[1]))
+            target[place] = one.table / one.noise_std
+            scale[place] = total / one.noise_std
+        self._target = torch.tensor(target, dtype=dtype, device=device)
+        self._scale = torch.tensor(scale, dtype=dtype, device=device)
+
+    def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
+        model = (probabilities * weights) @ probabilities.T
+        return (self._scale * model - self._target).square().sum()
+
+
+class _Partners:
+    """Tables of two columns, each column against the bins of all its partners: every table is computed from both sides.
+
+    With both sides at hand the gradient of a column's bins is one more product, and nothing has to be scattered.
+    """
+
+    def __init__(
+        self, layout: Layout, measured: Sequence[Measured], total: float, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        sides: dict[int, list[tuple[int, Measured]]] = {}
+        for one in measured:
+            sides.setdefault(one.columns[0], []).append((one.columns[1], one))
+            sides.setdefault(one.columns[1], []).append((one.columns[0], one))
+        self._sides: list[tuple[slice, Tensor, Tensor, Tensor]] = []
+        for column, partners in sides.items():
+            rows = np.concatenate([np.r_[layout.rows(partner)] for partner, _ in partners])
+            facing = [one.table if one.columns[0] == column else one.table.T for _, one in partners]
+            # Each side is half of the chi-square.
+            stds = [one.noise_std * 2**0.5 for _, one in partners]
+            target = np.concatenate([table / std for table, std in zip(facing, stds, strict=True)], axis=1)
+            scale = np.concatenate([np.full(t.shape, total / std) for t, std in zip(facing, stds, strict=True)], axis=1)
+            self._sides.append(
+                (
+                    layout.rows(column),
+                    torch.tensor(rows, device=device),
+                    torch.tensor(scale, dtype=dtype, device=device),
+                    torch.tensor(target, dtype=dtype, device=device),
+                )
+            )
+
+    def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
+        result: Tensor = _PartnersFunction.apply(weights, probabilities, self._sides)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _PartnersFunction(torch.autograd.Function):
+    """The chi-square of ``_Partners``, with its gradient computed on the way."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weights: Tensor, probabilities: Tensor, sides: list[tuple[slice, Tensor, Tensor, Tensor]]
+    ) -> Tensor:
+        """Return the chi-square, shape ()."""
+        weighted = probabilities * weights
+        chi_square = weights.new_zeros(())
+        slope = torch.zeros_like(probabilities)
+        for place, rows, scale, target in sides:
+            partners = probabilities.index_select(0, rows)
+            residual = (weighted[place] @ partners.T).mul_(scale).sub_(target)
+            chi_square += residual.square().sum()
+            torch.mm(residual.mul_(scale), partners, out=slope[place])
+        # Twice from the square; twice again for bins, which stand on both sides.
+        ctx.save_for_backward(2.0 * (slope * probabilities).sum(dim=0), slope.mul_(4.0 * weights))
+        return chi_square
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, Tensor, None]:
+        """Return the gradients of the weights and of the probabilities."""
+        of_weights, of_probabilities = ctx.saved_tensors
+        return outer[0] * of_weights, outer[0] * of_probabilities, None
 
 
 class _Batch:
-    """Tables of about equal shape, each the product of its columns' bins summed over components."""
+    """Tables of three or more columns and about equal shape: products of their bins, summed over components."""
 
     def __init__(
         self,
@@ -184,21 +268,19 @@ class _Batch:
             scale[cells] = total / one.noise_std
             for axis, column in enumerate(one.columns):
                 size = layout.sizes[column]
-                rows[axis][index, :size] = layout.first_row[column] + np.arange(size)
-        flat = (len(measured), -1, shape[-1]) if len(shape) > 1 else target.shape
+                rows[axis][index, :size] = np.r_[layout.rows(column)]
+        flat = (len(measured), -1, shape[-1])
         self._target = torch.tensor(target.reshape(flat), dtype=dtype, device=device)
         self._scale = torch.tensor(scale.reshape(flat), dtype=dtype, device=device)
         self._rows = [torch.tensor(axis, device=device) for axis in rows]
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
         left = _gathered(probabilities, self._rows[0])
-        if len(self._rows) == 1:
-            return torch.addcmul(-self._target, self._scale, left @ weights).square().sum()
         for rows in self._rows[1:-1]:
             left = (left.unsqueeze(2) * _gathered(probabilities, rows).unsqueeze(1)).flatten(1, 2)
         right = _gathered(probabilities, self._rows[-1])
         model = (left * weights) @ right.transpose(1, 2)
-        return torch.addcmul(-self._target, self._scale, model).square().sum()
+        return (self._scale * model - self._target).square().sum()
 
 
 def _gathered(probabilities: Tensor, rows: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ def parameters(mixture: Mixture, layout: Layout) -> tuple[torch.Tensor, torch.Te
     return torch.tensor(mixture.weights), torch.tensor(probabilities)
 
 
-@pytest.mark.parametrize("dense", [False, True], ids=["batches", "one product"])
+@pytest.mark.parametrize("dense", [False, True], ids=["by column", "one product"])
 def test_loss_is_the_chi_square_of_exact_marginals(dense):
     mixture, total = known(), 500.0
     measured = [
@@ -96,7 +96,7 @@ def test_loss_is_the_chi_square_of_exact_marginals(dense):
     assert loss.n_cells == sum(one.table.size for one in once)
 
 
-@pytest.mark.parametrize("dense", [False, True], ids=["batches", "one product"])
+@pytest.mark.parametrize("dense", [False, True], ids=["by column", "one product"])
 def test_gradient_of_the_loss_agrees_with_differences(dense):
     layout = Layout(SIZES)
     loss = TableLoss(
