@@ -6,7 +6,6 @@ It is about noise only: what a generator's model misses comes on top, what its s
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -18,7 +17,9 @@ from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.costs import MU_UNIT
 from synth.privacy.features import Constant, OneHot
+from synth.privacy.receipt import Release
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.expected import Basis, BudgetShare, CellForecast, Forecast, Promise, promise_of
@@ -65,7 +66,8 @@ def forecast(config: RunConfig) -> Forecast:
     """
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     session = PlannedSession(config.schema, budget, rows=float(config.people_at_most))
-    shares = {part.name: part.share for part in budget_parts(config)}
+    parts = budget_parts(config)
+    shares = {part.name: part.share for part in parts}
     row_count_std = 0.0
     if "row count" in shares:
         count = session.noisy_sum(Constant(), share=shares["row count"], query="number of rows", source="forecast")
@@ -75,9 +77,12 @@ def forecast(config: RunConfig) -> Forecast:
         session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
     if GENERATORS[config.generator].measures_one_ways:
         task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
-        # Questions up to the first private choice are known beforehand; later ones depend on the rows.
-        with contextlib.suppress(UnplannedError):
+        before = len(session.releases)
+        try:
             make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+        except UnplannedError:
+            # Questions up to the first private choice are known beforehand; later ones depend on the rows.
+            parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
     tables = measured_tables(session.releases)
     return Forecast(
         epsilon=config.epsilon,
@@ -87,7 +92,25 @@ def forecast(config: RunConfig) -> Forecast:
         columns=_columns(config, tables),
         pairs=_pairs(config, budget, tables),
         row_count_std=row_count_std,
+        parts=parts,
     )
+
+
+def _around_the_choices(
+    generator: BudgetShare, first: Sequence[Release], budget: PrivacyBudget
+) -> tuple[BudgetShare, ...]:
+    """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
+    known = [
+        BudgetShare(
+            release.receipt.query,
+            "What is known before anything is chosen",
+            release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
+        )
+        for release in first
+    ]
+    left = generator.share - sum(part.share for part in known)
+    chosen = BudgetShare("private choices", "Which columns belong together most, and how do they go together?", left)
+    return (*known, chosen)
 
 
 def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "pairs"] = "columns") -> float:

@@ -17,6 +17,7 @@ __all__ = ["expected_accuracy", "group_accuracy"]
 _TRUSTED = 0.1
 _DOUBTFUL = 0.2
 _MOST_GROUPS = 200
+_MOST_TABLES = 100
 
 
 def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
@@ -25,23 +26,22 @@ def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, 
     Parameters
     ----------
     compared : sequence of ComparedTable
-        Measured tables; those of one column are used.
+        Measured tables.
 
     Returns
     -------
     tuple of SafeEvidence
-        ``accuracy.trust`` and ``accuracy.columns``; empty when no column was measured.
+        ``accuracy.trust`` and ``accuracy.columns`` where a column was measured, and ``accuracy.joint`` where several
+        were measured together.
     """
     singles = [one for one in compared if len(one.columns) == 1]
-    if not singles:
-        return ()
+    joint = [one for one in compared if len(one.columns) > 1]
+    return (*(_of_columns(singles) if singles else ()), *(_of_joint(joint) if joint else ()))
+
+
+def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
     noise = max(float(one.noise_std.max()) for one in singles)
     least, nothing = noise / _TRUSTED, BAR * noise
-    rows: list[tuple[Cell, ...]] = []
-    for one in singles:
-        worst = float(one.noise_std.max())
-        rows.append((one.columns[0], one.measured.size, worst, BAR * worst, worst / _TRUSTED))
-    header = ("column", "counts", "standard error", "range (95 %)", "trust above")
     return (
         SafeEvidence(
             id="accuracy.trust",
@@ -57,9 +57,36 @@ def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, 
             value=noise,
             unit="rows",
             sentence="The largest over all columns; each column is listed below.",
-            figures=(Table("Error of a measured count, by column (rows)", header, tuple(rows)),),
+            figures=(_errors("Error of a measured count, by column (rows)", "column", singles),),
         ),
     )
+
+
+def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    best = sorted(joint, key=lambda one: float(one.noise_std.max()))
+    least = float(best[len(best) // 2].noise_std.max()) / _TRUSTED
+    shown = best[:_MOST_TABLES]
+    title = "Error of a measured joint count (rows)"
+    title += "" if len(shown) == len(best) else f", the {len(shown)} best known of {len(best)} tables"
+    return (
+        SafeEvidence(
+            id="accuracy.joint",
+            title="Smallest joint count to trust",
+            value=least,
+            unit="rows",
+            sentence=f"In a typical measured table of several columns, trust counts above about {least:,.0f} rows; "
+            f"below {BAR * _TRUSTED * least:,.0f}, treat them as noise. What was not measured is the model's guess.",
+            figures=(_errors(title, "columns", shown),),
+        ),
+    )
+
+
+def _errors(title: str, heading: str, compared: Sequence[ComparedTable]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one in compared:
+        worst = float(one.noise_std.max())
+        rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
+    return Table(title, (heading, "counts", "standard error", "range (95 %)", "trust above"), tuple(rows))
 
 
 def group_accuracy(

@@ -7,6 +7,7 @@ distance to the private rows themselves lies within it (triangle inequality and 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ BAR = 1.959964
 """Half the width of a range that covers 95 % of a normal error, in standard deviations."""
 
 _ONE_SIDED = 1.644854
+_WIDEST = 3
 _MEAN_OF_FOLDED = math.sqrt(2 / math.pi)
 
 
@@ -90,7 +92,10 @@ def compare_measured(
     coarse: bool = False,
     seed: int = 0,
 ) -> tuple[ComparedTable, ...]:
-    """Put every measured table of one or two columns beside synthetic rows; the best measured of each set of columns.
+    """Put every measured table of one to three columns beside synthetic rows; the best measured of each set of columns.
+
+    A table that was asked of just these columns comes before sums of a larger one, unless those have the same bins and
+    less noise.
 
     Parameters
     ----------
@@ -107,13 +112,11 @@ def compare_measured(
     seed : int
         Draws the control; public.
     """
-    tables = _best(measured_tables(releases))
-    control = _control(tables, schema, len(synthetic[0]), seed)
     place = {name: index for index, name in enumerate(schema.names)}
+    tables = _best([_in_order(table, place) for table in measured_tables(releases) if len(table.columns) <= _WIDEST])
+    control = _control(tables, schema, len(synthetic[0]), seed)
     compared = []
     for columns, table in tables.items():
-        if len(columns) > 2:
-            continue
         coarser = _coarsened(table, schema) if coarse else table
         shape = coarser.counts.shape
         deviations = np.full(table.counts.shape, table.noise_std) ** 2
@@ -131,26 +134,37 @@ def compare_measured(
     return tuple(sorted(compared, key=lambda one: (len(one.columns), [place[name] for name in one.columns])))
 
 
+def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
+    """Return the table with its columns as the schema orders them."""
+    axes = sorted(range(len(table.columns)), key=lambda axis: place[table.columns[axis]])
+    columns, bins = tuple(table.columns[axis] for axis in axes), tuple(table.bins[axis] for axis in axes)
+    return MeasuredTable(columns, bins, table.counts.transpose(axes), table.noise_std, table.query)
+
+
 def _best(tables: Sequence[MeasuredTable]) -> dict[tuple[str, ...], MeasuredTable]:
     best: dict[tuple[str, ...], MeasuredTable] = {}
-    margins = [margin for joint in tables for margin in _margins(joint)]
-    for table in (*tables, *margins):
-        known = best.get(table.columns)
-        if known is None or table.noise_std < known.noise_std:
-            best[table.columns] = table
+    for table in sorted(tables, key=_noise):
+        best.setdefault(table.columns, table)
+    for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=_noise):
+        known = best.setdefault(margin.columns, margin)
+        if margin.noise_std < known.noise_std and all(map(np.array_equal, margin.bins, known.bins)):
+            best[margin.columns] = margin
     return best
 
 
+def _noise(table: MeasuredTable) -> float:
+    return table.noise_std
+
+
 def _margins(table: MeasuredTable) -> list[MeasuredTable]:
-    """Add up a joint table over all columns but one; each sum adds the variances of its cells."""
-    if len(table.columns) == 1:
-        return []
+    """Add up a joint table over some of its columns, in every way; each sum adds the variances of its cells."""
     found = []
-    for axis, column in enumerate(table.columns):
-        others = tuple(other for other in range(len(table.columns)) if other != axis)
-        cells = math.prod(table.counts.shape[other] for other in others)
-        noise = table.noise_std * math.sqrt(cells)
-        found.append(MeasuredTable((column,), (table.bins[axis],), table.counts.sum(axis=others), noise, table.query))
+    axes = range(len(table.columns))
+    for kept in (kept for size in axes[1:] for kept in itertools.combinations(axes, size)):
+        others = tuple(axis for axis in axes if axis not in kept)
+        noise = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
+        columns, bins = tuple(table.columns[axis] for axis in kept), tuple(table.bins[axis] for axis in kept)
+        found.append(MeasuredTable(columns, bins, table.counts.sum(axis=others), noise, table.query))
     return found
 
 

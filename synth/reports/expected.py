@@ -94,7 +94,8 @@ class Forecast:
     """What a run will give, from declared facts alone.
 
     ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
-    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns.
+    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where
+    the budget goes; they add up to 1.
     """
 
     epsilon: float
@@ -104,6 +105,7 @@ class Forecast:
     columns: tuple[CellForecast, ...]
     pairs: tuple[CellForecast, ...]
     row_count_std: float
+    parts: tuple[BudgetShare, ...]
 
     @property
     def column_range(self) -> float | None:

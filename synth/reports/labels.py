@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,16 +14,24 @@ __all__ = ["bin_labels"]
 
 
 def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ...]:
-    """Name every bin by the codes in it: one value, or the first and the last.
+    """Name every bin by the codes in it: one value, the first and the last, or the first and how many others.
 
     Parameters
     ----------
     column : ModelledColumn
     bins : array of shape (column.size,)
-        Bin of every code, ascending over the codes.
+        Bin of every code.
     """
-    edges = np.searchsorted(bins, np.arange(int(bins.max()) + 2))
+    order = np.argsort(bins, kind="stable")
+    ends = np.searchsorted(bins[order], np.arange(int(bins.max()) + 2)).tolist()
     labels = []
-    for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        labels.append(" to ".join(code_values(column, sorted({first, end - 1}), missing="missing")))
+    for start, end in itertools.pairwise(ends):
+        codes = order[start:end]
+        if start == end:
+            labels.append("nothing")
+        elif int(codes[-1]) - int(codes[0]) == len(codes) - 1:
+            labels.append(" to ".join(code_values(column, sorted({int(codes[0]), int(codes[-1])}), missing="missing")))
+        else:
+            (first,) = code_values(column, [int(codes[0])], missing="missing")
+            labels.append(f"{first} and {len(codes) - 1} more")
     return tuple(labels)

@@ -13,6 +13,7 @@ from synth.reports.compared import BAR, ComparedTable
 from synth.reports.evidence import SafeEvidence
 from synth.reports.labels import bin_labels
 from synth.reports.marginals import ALPHAS
+from synth.reports.measured_pairs import pair_map
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["published_marginals"]
@@ -40,7 +41,7 @@ def published_marginals(
     tuple of SafeEvidence
         For each alpha ``marginals.<alpha>.mean``, ``.evaluated`` and ``.of``; where something was measured also
         ``.independent``, ``.noise`` and ``.worst``, and ``.coarse_mean`` and so on where public bins are coarser than
-        the measured ones; ``columns.<name>.distance`` with its picture.
+        the measured ones; ``marginals.2.map`` where pairs were measured; ``columns.<name>.distance`` with its picture.
     """
     found: list[SafeEvidence] = []
     for alpha in ALPHAS:
@@ -48,12 +49,13 @@ def published_marginals(
         mine = [one for one in fine if len(one.columns) == alpha]
         found += _coverage(alpha, len(mine), of)
         if mine:
-            found += _summary(alpha, mine, "")
+            found += _summary(alpha, mine, "", of)
         merged = [one for one in coarse if len(one.columns) == alpha]
         if any(one.measured.size < other.measured.size for one, other in zip(merged, mine, strict=True)):
-            found += _summary(alpha, merged, "coarse_")
+            found += _summary(alpha, merged, "coarse_", of)
     singles = [one for one in coarse if len(one.columns) == 1]
     drawn = sorted(singles, key=lambda one: -one.distance)[:_PICTURES]
+    found += pair_map(coarse)
     return (*found, *(_column(one, schema.modelled_column(one.columns[0]), picture=one in drawn) for one in singles))
 
 
@@ -75,7 +77,7 @@ def _sets(alpha: int) -> str:
     return "columns" if alpha == 1 else f"sets of {alpha} columns"
 
 
-def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str) -> list[SafeEvidence]:
+def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int) -> list[SafeEvidence]:
     sets = _sets(alpha)
     bins = "At most 32 public bins for numbers and dates." if prefix else "One bin for every measured count."
     worst = sorted(compared, key=lambda one: -one.distance)[:_WORST]
@@ -96,8 +98,9 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str) -> list
         _mean([getattr(one, name) for one in compared]) for name in ("distance", "error", "control_distance")
     )
     noise = _mean([min(one.expected_noise, 1.0) for one in compared])
+    some = "" if len(compared) == of else f" Over the {len(compared):,} of {of:,} {sets} that were measured."
     return [
-        number("mean", f"Mean distance over {sets}", mean, f"{_AGAINST} {bins}", error),
+        number("mean", f"Mean distance over {sets}", mean, f"{_AGAINST} {bins}{some}", error),
         number("independent", "For the independent control", control, "Unrelated columns from the same noisy counts."),
         number("noise", "What noise alone makes", noise, "A distance near this one cannot be told from zero."),
         number("worst", f"Worst {sets}", worst[0].distance, f"{_AGAINST} {bins}", worst[0].error),

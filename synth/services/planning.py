@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from synth.config import RunConfig
 from synth.errors import PrivacyError
-from synth.forecast import Forecast, budget_parts, forecast
+from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
 from synth.privacy.accounting import epsilon_of
 from synth.privacy.budget import PrivacyBudget
@@ -42,9 +42,10 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
         refusal = _refusal(account, ledger, budget, config.schema.unit)
+    expected = forecast(config)
     return Plan(
-        parts=priced_parts(config),
-        forecast=forecast(config),
+        parts=priced_parts(config, expected),
+        forecast=expected,
         epsilon_spent_before=before,
         epsilon_after=after,
         simple_sum_after=total,
@@ -65,7 +66,7 @@ def _refusal(account: Account, ledger: Ledger, budget: PrivacyBudget, unit: Priv
     return str(over_cap_error(account, before, budget))
 
 
-def priced_parts(config: RunConfig) -> tuple[BudgetPart, ...]:
+def priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:
     """Return the lines of "where the budget goes": shares of mu^2 that add to 1, each with its epsilon alone."""
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     return tuple(
@@ -75,18 +76,20 @@ def priced_parts(config: RunConfig) -> tuple[BudgetPart, ...]:
             share=part.share,
             epsilon_alone=epsilon_of(budget.mu_squared * part.share, config.delta),
         )
-        for part in budget_parts(config)
+        for part in expected.parts
     )
 
 
 def forecast_lines(config: RunConfig) -> list[str]:
     """Return the forecast of a configuration as lines of text."""
     check_config(config)
+    expected = forecast(config)
     lines = [f"epsilon {config.epsilon:g}, delta {config.delta:g}. {config.schema.unit.sentence}. No row is read."]
     lines += [
-        f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)" for part in priced_parts(config)
+        f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
+        for part in priced_parts(config, expected)
     ]
-    return lines + _forecast_table(forecast(config))
+    return lines + _forecast_table(expected)
 
 
 def _forecast_table(found: Forecast) -> list[str]:

@@ -95,6 +95,42 @@ def test_margins_of_a_pair_carry_the_noise_of_all_their_cells() -> None:
     assert found["y",].measured.tolist() == [5, 7, 9]
 
 
+def test_a_table_in_other_bins_comes_before_sums_of_a_larger_one() -> None:
+    # The margin of the pair has less noise for each count, but tells a and b apart no longer.
+    schema = Schema((CategoryColumn("x", ("a", "b", "c")), CategoryColumn("y", ("d", "e"))))
+    merged = np.array([0, 0, 1], dtype=np.int32)
+    rows = RowCount(21.0, 0.0, public=True)
+    answers = [
+        release(OneHot(("x",), (None,), (3,)), [5, 7, 9], noise=4),
+        release(OneHot(("y", "x"), (None, merged), (2, 3)), [1, 2, 3, 4], noise=1, query="pair", sequence=1),
+    ]
+    found = {one.columns: one for one in compare_measured([np.array([2]), np.array([0])], schema, answers, rows)}
+    assert found["x",].measured.tolist() == [5, 7, 9]
+    assert found["y",].noise_std.tolist() == pytest.approx([math.sqrt(2)] * 2)
+    assert found["x", "y"].measured.tolist() == [[1, 3], [2, 4]]  # columns as the schema orders them
+    assert found["x", "y"].synthetic.tolist() == [[0, 0], [21, 0]]
+
+
+def test_all_sums_of_three_columns_are_compared() -> None:
+    schema = Schema(tuple(CategoryColumn(name, ("0", "1")) for name in "xyz"))
+    counts = np.arange(8.0).reshape(2, 2, 2)
+    answer = release(OneHot(("x", "y", "z"), (None,) * 3, (2,) * 3), counts.reshape(-1).tolist(), noise=3)
+    rows = RowCount(28.0, 0.0, public=True)
+    found = {one.columns: one for one in compare_measured([np.array([0])] * 3, schema, [answer], rows)}
+    assert list(found) == [("x",), ("y",), ("z",), ("x", "y"), ("x", "z"), ("y", "z"), ("x", "y", "z")]
+    for columns, one in found.items():
+        others = tuple(axis for axis, name in enumerate("xyz") if name not in columns)
+        assert one.measured.tolist() == counts.sum(axis=others).tolist()
+        assert one.noise_std.reshape(-1).tolist() == pytest.approx(
+            [3 * math.sqrt(2 ** len(others))] * one.measured.size
+        )
+
+
+def test_bins_of_codes_far_apart_are_named_by_the_first() -> None:
+    column = CategoryColumn("x", ("a", "b", "c", "d", "e"))
+    assert bin_labels(column, np.array([1, 0, 1, 1, 3])) == ("b", "a and 2 more", "nothing", "e")
+
+
 def test_coarse_bins_merge_measured_ones_and_their_variances() -> None:
     schema = Schema((NumberColumn("age", 0, 63, 1, missing=True),))
     question = OneHot(("age",), (None,), (65,))
