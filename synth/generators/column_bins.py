@@ -79,6 +79,14 @@ class ColumnBins:
         return len(self.table)
 
     @property
+    def expected(self) -> Vector:
+        """Estimated part of the rows in every bin, shape (bins,): not negative, sum 1, nearer the truth than ``table``.
+
+        The table is unbiased and says how noisy it is; this is shrunk, where noise is large by much.
+        """
+        return _summed(self.bin_of_place, self.proportions, self.size)
+
+    @property
     def is_identity(self) -> bool:
         """Whether every code is the bin of the same number."""
         places = self.places
@@ -93,8 +101,13 @@ class ColumnBins:
         return None if self.is_identity else np.repeat(self.bin_of_place, self.places.width)
 
     def measured(self, position: int) -> Measured:
-        """Return the table as a joint model takes it, with the root mean square of the noise."""
-        return Measured((position,), self.table, float(np.sqrt(np.mean(self.noise_std**2))))
+        """Return the expected counts as a joint model takes them, with the root mean square of the noise of ``table``.
+
+        Expected rather than noisy counts, as they halve the error of the model's columns; the noise they are given is
+        therefore rather too large than too small.
+        """
+        rows = max(float(self.table.sum()), 1.0)
+        return Measured((position,), self.expected * rows, float(np.sqrt(np.mean(self.noise_std**2))))
 
     def codes(self, bins: NDArray[np.integer], random: np.random.Generator) -> Whole:
         """Draw a code inside every bin.

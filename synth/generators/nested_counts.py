@@ -59,7 +59,7 @@ class NestedCounts:
         Number of leaves that hold a place.
     values, variances : tuple of arrays, one per depth from the root, shape (2^depth,)
         Best estimate of a node's count from its own subtree, and its variance, in rows; 0 and 0 for a node that holds
-        no place.
+        nothing.
     """
 
     places: int
@@ -67,14 +67,14 @@ class NestedCounts:
     variances: tuple[Vector, ...]
 
     @classmethod
-    def combine(cls, places: int, answers: Mapping[int, tuple[Vector, float]]) -> NestedCounts:
+    def combine(cls, places: int, answers: Mapping[int, tuple[Vector, Vector]]) -> NestedCounts:
         """Average a node's own count with the sum of its children, from the leaves up, by inverse variance.
 
         Parameters
         ----------
         places : int
-        answers : mapping of depth to (noisy counts of its nodes that hold a place, variance of one)
-            The bottom depth must be among them.
+        answers : mapping of depth to (noisy counts of its nodes that hold a place, their variances)
+            The bottom depth must be among them. A place of variance 0 holds nothing.
         """
         bottom = bottom_depth(places)
         values, variances = _spread(places, bottom, *answers[bottom])
@@ -83,11 +83,17 @@ class NestedCounts:
             values, variances = values.reshape(-1, 2).sum(axis=1), variances.reshape(-1, 2).sum(axis=1)
             if depth in answers:
                 own, variance = _spread(places, depth, *answers[depth])
-                weight = np.divide(variances, variances + variance, out=np.zeros_like(variances), where=variances > 0)
+                both = variances + variance
+                weight = np.divide(variances, both, out=np.zeros_like(variances), where=variances > 0)
                 values, variances = values + weight * (own - values), variances * (1.0 - weight)
             levels.append((values, variances))
         levels.reverse()
         return cls(places, tuple(value for value, _ in levels), tuple(variance for _, variance in levels))
+
+    @property
+    def leaves(self) -> NDArray[np.int64]:
+        """The leaf of every place."""
+        return np.flatnonzero(np.diff(node_starts(self.places, len(self.values) - 1)))
 
     @property
     def total(self) -> tuple[float, float]:
@@ -99,7 +105,7 @@ class NestedCounts:
         counts = np.array([total])
         for depth in range(1, len(self.values)):
             counts = _interleave(*self._split(depth, counts)[:2])
-        return self._leaves(counts)
+        return counts[self.leaves]
 
     def spread_of(self, groups: NDArray[np.int64], size: int) -> tuple[Vector, Vector]:
         """Return how the estimates of groups of places vary: with the total, and by themselves.
@@ -114,9 +120,8 @@ class NestedCounts:
         slope, variance : arrays of shape (size,)
             A group's estimate is ``slope`` times the total plus an independent error of that ``variance``.
         """
-        kept = np.flatnonzero(self.variances[-1] > 0)
         slope = np.zeros((len(self.variances[-1]), size))
-        slope[kept, groups] = 1.0
+        slope[self.leaves, groups] = 1.0
         variance = np.zeros_like(slope)
         for depth in range(len(self.values) - 1, 0, -1):
             share, error = self._shares(depth)
@@ -138,13 +143,12 @@ class NestedCounts:
         total : float
             Mass to divide, in rows, not negative.
         widths : array of shape (places,)
-            Number of codes in each place.
+            Number of codes in each place, 0 where it holds nothing.
         near : int
             The place nearest to zero.
         """
-        kept = np.flatnonzero(self.variances[-1] > 0)
         leaf_widths = np.zeros(len(self.variances[-1]))
-        leaf_widths[kept] = widths
+        leaf_widths[self.leaves] = widths
         top, counts = self._divided_at_the_top(total, leaf_widths, near)
         for depth in range(top + 1, len(self.values)):
             by_node = leaf_widths.reshape(2**depth, -1).sum(axis=1)
@@ -156,7 +160,7 @@ class NestedCounts:
                 counts[divisible], left[divisible], np.sqrt(error[divisible]), even[divisible]
             )
             counts = _interleave(posterior, counts - posterior)
-        return self._leaves(counts)
+        return counts[self.leaves]
 
     def _divided_at_the_top(self, total: float, leaf_widths: Vector, near: int) -> tuple[int, Vector]:
         """Return a depth and its masses: the root, or a few nodes divided together where counts are not clear."""
@@ -164,7 +168,7 @@ class NestedCounts:
         noise = math.sqrt(float(self.variances[top].max()))
         if total <= 0 or total > _UNIT_OF_NOISE * UNITS * noise:
             return 0, np.array([total])
-        leaf = int(np.flatnonzero(self.variances[-1] > 0)[near]) >> (len(self.values) - 1 - top)
+        leaf = int(self.leaves[near]) >> (len(self.values) - 1 - top)
         widths = leaf_widths.reshape(2**top, -1).sum(axis=1)
         return top, divide_faint(self.values[top], self.variances[top], widths, total=total, near=leaf)
 
@@ -180,9 +184,6 @@ class NestedCounts:
         left, right = self.values[depth][::2], self.values[depth][1::2]
         corrected = left + share * (parents - left - right)
         return corrected, parents - corrected, error
-
-    def _leaves(self, counts: Vector) -> Vector:
-        return counts[self.variances[-1] > 0]
 
 
 def nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
@@ -251,7 +252,7 @@ def _interleave(left: Vector, right: Vector) -> Vector:
     return np.stack([left, right], axis=1).reshape(-1)
 
 
-def _spread(places: int, depth: int, counts: Vector, variance: float) -> tuple[Vector, Vector]:
+def _spread(places: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:
     """Lay out counts over all nodes of a depth, those without a place included."""
     kept = np.diff(node_starts(places, depth)) > 0
     values, variances = np.zeros(2**depth), np.zeros(2**depth)

@@ -26,6 +26,12 @@ Vector = NDArray[np.float64]
 _ONE_LEVEL = 64
 """Grids of at most this many places are counted once, place by place."""
 
+_CLEAR = 3.0
+"""Standard deviations from which on a place where a spike was likely is taken for one."""
+
+_LONG = 32
+"""Codes from which on a column is a long one."""
+
 
 @dataclass(frozen=True, slots=True)
 class OneWayOptions:
@@ -47,7 +53,7 @@ class OneWayOptions:
         check_between("grid", self.grid, 16, 2**16)
         check_between("categories", self.categories, 1, 2**16)
         check_between("coarse_part", self.coarse_part, 0.01, 0.9)
-        check_between("middle_part", self.middle_part, 0.01, 0.9)
+        check_between("middle_part", self.middle_part, 0.01, 0.99 - self.coarse_part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +78,7 @@ class OneWay:
     counts: Vector
     proportions: Vector
     cell_std: float
-    _nested: NestedCounts | None
-    _variances: Vector
+    _cells: _Cells
     _slack: float
 
     def variances_of(self, groups: NDArray[np.int64], size: int) -> Vector:
@@ -88,16 +93,17 @@ class OneWay:
         -------
         array of shape (size,), in squared rows
         """
-        levels = self.places.levels
+        cells = self._cells
+        variances = cells.variances
         variance = np.zeros(size)
-        np.add.at(variance, groups[levels:], self._variances[self._nested is not None :])
+        np.add.at(variance, groups[cells.alone], variances[len(variances) - len(cells.alone) :])
         slope = variance.copy()
-        if self._nested is not None:
-            share, own = self._nested.spread_of(groups[:levels], size)
-            variance += own + share**2 * self._variances[0]
-            slope += share * self._variances[0]
+        if cells.nested is not None:
+            share, own = cells.nested.spread_of(groups[: self.places.levels], size)
+            variance += own + share**2 * variances[0]
+            slope += share * variances[0]
         # The total ties all counts together, and so takes some of their noise away.
-        return np.asarray(np.maximum(variance - slope**2 / (self._variances.sum() + self._slack), 0.0))
+        return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self._slack), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +140,7 @@ def measure_one_ways(
     options : OneWayOptions
     """
     layouts = [_layout(column, options) for column in columns]
-    question = _question(columns, layouts)
+    question = _question(columns, layouts, label)
     release = session.noisy_sum(question, share=share, query="one-way tables", source=source)
     pieces = np.split(
         np.asarray(release.value, dtype=np.float64).reshape(-1),
@@ -195,79 +201,139 @@ def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
-    """Where one column's counts stand: depths of its tree with their parts of the squared norm, the finest first."""
+    """Where one column's counts stand.
+
+    ``depths`` are the counted depths of its tree with their parts of the squared norm, the finest first. ``alone`` are
+    the places with a cell of their own at every depth: those where spikes are likeliest, then the unordered ones.
+    """
 
     column: ModelledColumn
     places: Places
     depths: tuple[tuple[int, float], ...]
+    alone: NDArray[np.int64]
 
     def part(self, depth: int) -> OneHot:
-        """Count the nodes of one depth, and beside them every unordered place."""
+        """Count the nodes of one depth without the places that stand alone, and beside them each of those."""
         places = self.places
         bins = places.bins
-        if places.levels and depth < bottom_depth(places.levels):
-            starts = node_starts(places.levels, depth)
-            node = np.repeat(np.arange(2**depth), np.diff(starts))
-            place = np.concatenate([node, 2**depth + np.arange(places.atoms)]).astype(np.int32)
+        if depth < bottom_depth(places.levels):
+            place = np.empty(places.size, dtype=np.int32)
+            place[: places.levels] = self.nodes(depth)
+            place[self.alone] = 2**depth + np.arange(len(self.alone))
             bins = np.repeat(place, places.width)
         return OneHot(columns=(self.column.name,), bins=(bins,), sizes=(self.column.size,))
+
+    def nodes(self, depth: int) -> NDArray[np.int64]:
+        """Return the node of every ordered place at a depth above the finest."""
+        return np.repeat(np.arange(2**depth), np.diff(node_starts(self.places.levels, depth)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """The counts of one column: a tree of ordered places, and places ``alone`` beside it.
+
+    ``values`` and ``variances`` are of the tree as a whole, where there is one, and of each place alone.
+    """
+
+    nested: NestedCounts | None
+    alone: NDArray[np.int64]
+    values: Vector
+    variances: Vector
 
 
 def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
     places = fine_places(column, options)
     bottom = bottom_depth(places.levels)
     coarse = bottom_depth(_ONE_LEVEL) - 1
+    unordered = np.arange(places.levels, places.size)
     if places.levels <= _ONE_LEVEL:
-        return _Layout(column, places, ((bottom, 1.0),))
+        return _Layout(column, places, ((bottom, 1.0),), unordered)
     depths = [(coarse, options.coarse_part)]
     if bottom - coarse >= 4:
         depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
     finest = (bottom, 1.0 - sum(part for _, part in depths))
-    return _Layout(column, places, (finest, *depths))
+    likely = np.unique([0, _place_near_zero(column, places), places.levels - 1])
+    return _Layout(column, places, (finest, *depths), np.concatenate([likely, unordered]))
 
 
-def _question(columns: tuple[ModelledColumn, ...], layouts: list[_Layout]) -> Stack:
+def _question(columns: tuple[ModelledColumn, ...], layouts: list[_Layout], label: str | None) -> Stack:
     parts, weights = [], []
-    for layout, weight in zip(layouts, column_weights(columns), strict=True):
+    for layout, weight in zip(layouts, _weights(columns, label), strict=True):
         for depth, part in layout.depths:
             parts.append(layout.part(depth))
             weights.append(weight * math.sqrt(part))
     return Stack(parts=tuple(parts), weights=tuple(weights))
 
 
+def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[float]:
+    """Share the squared norm by declared importance, and so that long columns are not drowned by short ones.
+
+    The summed error of a table grows with its cells, so more of the norm for a long one makes the sum over columns
+    smaller; the cube root leaves the short ones nearly as they were. The label counts as a long one.
+    """
+    lengths = [_LONG if column.name == label else min(column.size, _LONG) for column in columns]
+    parts = [weight**2 * length ** (1 / 3) for weight, length in zip(column_weights(columns), lengths, strict=True)]
+    return [math.sqrt(part / sum(parts)) for part in parts]
+
+
 def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float) -> OneWay:
     places = layout.places
-    precision = sum(1.0 / variance for _, variance in tables)
-    atoms = np.zeros(places.atoms)
-    nested: NestedCounts | None = None
-    if places.atoms:
-        atoms = sum((table[-places.atoms :] / variance for table, variance in tables), atoms) / precision
-    variances = np.full(places.atoms, 1.0 / precision)
-    values = atoms
-    if places.levels:
-        nested = NestedCounts.combine(
-            places.levels,
-            {
-                depth: (table[: len(table) - places.atoms], variance)
-                for (depth, _), (table, variance) in zip(layout.depths, tables, strict=True)
-            },
+    cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
+    own = _tied(cells, rows, rows_variance)
+    counts = np.zeros(places.size)
+    if cells.nested is not None:
+        counts[: places.levels] = cells.nested.estimate(float(own[0]))
+    counts[cells.alone] = own[len(own) - len(cells.alone) :]
+
+    # A place in which a spike was likely but is not clear counts like any other.
+    cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
+    ordered = cells.alone[cells.alone < places.levels]
+    possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
+    masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
+    made = np.zeros(places.size)
+    if possible.nested is not None:
+        widths = places.width[: places.levels].copy()
+        widths[possible.alone[possible.alone < places.levels]] = 0
+        made[: places.levels] = possible.nested.possible(
+            float(masses[0]), widths, _place_near_zero(layout.column, places)
         )
-        root, root_variance = nested.total
-        values, variances = np.append(root, values), np.append(root_variance, variances)
-    missing = rows - values.sum()
-    counts = values + variances * missing / (variances.sum() + rows_variance)
-    masses = nearest_masses(counts, variances, rows)
-    if nested is not None:
-        near = int(np.searchsorted(places.first[: places.levels], _code_near_zero(layout.column), side="right")) - 1
-        counts = np.concatenate([nested.estimate(counts[0]), counts[1:]])
-        masses = np.concatenate([nested.possible(masses[0], places.width[: places.levels], near), masses[1:]])
-    return OneWay(
-        column=layout.column,
-        places=places,
-        counts=counts,
-        proportions=masses / masses.sum(),
-        cell_std=1.0 / math.sqrt(precision),
-        _nested=nested,
-        _variances=variances,
-        _slack=rows_variance,
-    )
+    made[possible.alone] = masses[len(masses) - len(possible.alone) :]
+    return OneWay(layout.column, places, counts, made / made.sum(), cell_std, cells, rows_variance)
+
+
+def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _Cells:
+    """Put the tables of a column together; ``faint`` places go back into the tree."""
+    levels = layout.places.levels
+    kept = ~np.isin(layout.alone, faint)
+    alone = layout.alone[kept]
+    estimate, precision = np.zeros(len(alone)), 0.0
+    answers = {}
+    for (depth, _), (table, variance) in zip(layout.depths, tables, strict=True):
+        if depth == bottom_depth(levels):
+            own, nodes = table[layout.alone], table[:levels].copy()
+            variances = np.full(levels, variance)
+            nodes[alone[alone < levels]] = variances[alone[alone < levels]] = 0.0
+        else:
+            own, nodes = table[2**depth :], table[: 2**depth].copy()
+            variances = np.full(2**depth, variance)
+            np.add.at(nodes, layout.nodes(depth)[layout.alone[~kept]], own[~kept])
+            np.add.at(variances, layout.nodes(depth)[layout.alone[~kept]], variance)
+        answers[depth] = (nodes, variances)
+        estimate += own[kept] / variance
+        precision += 1.0 / variance
+    values, spread = estimate / precision, np.full(len(alone), 1.0 / precision)
+    if not levels:
+        return _Cells(None, alone, values, spread)
+    nested = NestedCounts.combine(levels, answers)
+    root, root_variance = nested.total
+    return _Cells(nested, alone, np.append(root, values), np.append(root_variance, spread))
+
+
+def _tied(cells: _Cells, rows: float, rows_variance: float) -> Vector:
+    """Return the least squares counts of a column, given the number of rows."""
+    missing = rows - float(cells.values.sum())
+    return np.asarray(cells.values + cells.variances * missing / (cells.variances.sum() + rows_variance))
+
+
+def _place_near_zero(column: ModelledColumn, places: Places) -> int:
+    return int(np.searchsorted(places.first[: places.levels], _code_near_zero(column), side="right")) - 1

@@ -1,0 +1,255 @@
+"""One-way tables of all columns: one question, consistent counts, spikes kept, and columns with nothing to learn."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated import dependent_codes, schema, session
+
+from synth.config_file import load_config
+from synth.errors import ConfigError
+from synth.generators.independent import Independent, IndependentOptions
+from synth.generators.one_ways import OneWayOptions, OneWays, fine_places, measure_one_ways
+from synth.generators.protocol import GeneratorTask
+from synth.privacy.features import Stack
+from synth.privacy.reader import read_codes
+from synth.privacy.session import PrivateSession
+from synth.progress import NullProgress
+from synth.schema import CategoryColumn, DateColumn, ModelledColumn, NumberColumn, Schema, Weight, YesNoColumn
+
+DATA = os.environ.get("HERMITAGE_DATA")
+ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"
+
+LONG = NumberColumn("long", 0, 99_999, 1)
+SIGNED = NumberColumn("signed", -60, 60, 0.01, missing=True)
+
+
+def measured(opened: PrivateSession, label: str | None = None, **options: float) -> OneWays:
+    return measure_one_ways(
+        opened, opened.schema.modelled, label=label, share=1.0, source="test", options=OneWayOptions(**options)
+    )
+
+
+def alone(column: ModelledColumn, codes: np.ndarray, **options: float) -> np.ndarray:
+    """Estimated proportions of a table of one column."""
+    return measured(session(Schema((column,)), {column.name: codes}, **options)).columns[0].proportions
+
+
+def by_place(column: ModelledColumn, codes: np.ndarray) -> np.ndarray:
+    places = fine_places(column, OneWayOptions())
+    return np.add.reduceat(np.bincount(codes, minlength=column.size), places.first).astype(float)
+
+
+def test_everything_comes_from_one_answer() -> None:
+    opened = session(schema(), dependent_codes(500))
+    measured(opened, "outcome")
+    assert [(one.query, one.source) for one in opened.receipts] == [("one-way tables", "test")]
+    assert opened.remaining_share == 0
+
+
+def test_weights_follow_importance_and_length() -> None:
+    columns = (
+        NumberColumn("wide", 0, 5000, 1, weight=Weight.HIGH),
+        NumberColumn("plain", 0, 5000, 1),
+        YesNoColumn("short"),
+        YesNoColumn("label"),
+    )
+    declared = Schema(columns)
+    opened = session(declared, {column.name: np.zeros(5, dtype=int) for column in columns})
+    one_ways = measured(opened, "label")
+    question = opened.releases[0].feature_map
+    assert isinstance(question, Stack)
+    squares = {name: 0.0 for name in declared.names}
+    for part, weight in zip(question.parts, question.weights, strict=True):
+        squares[part.columns[0]] += weight**2
+    assert sum(squares.values()) == pytest.approx(1.0, abs=1e-6)
+    assert squares["wide"] == pytest.approx(2 * squares["plain"], rel=1e-5)
+    assert squares["plain"] == pytest.approx(16 ** (1 / 3) * squares["short"], rel=1e-5)
+    assert squares["label"] == pytest.approx(squares["plain"], rel=1e-5)
+    assert one_ways.label == 3
+    stds = [one.cell_std for one in one_ways.columns]
+    noise = opened.releases[0].noise_std
+    np.testing.assert_allclose(stds, [noise / math.sqrt(squares[name]) for name in declared.names], rtol=1e-6)
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_counts_without_noise_are_the_counts(row_count: str) -> None:
+    declared, codes = schema(row_count=row_count), dependent_codes(500)
+    one_ways = measured_rest(session(declared, codes, noise_key=None))
+    for column, one in zip(declared.modelled, one_ways.columns, strict=True):
+        np.testing.assert_allclose(one.counts, by_place(column, codes[column.name]), atol=1e-6)
+
+
+def measured_rest(opened: PrivateSession) -> OneWays:
+    """Ask with what counting the rows has left."""
+    return measure_one_ways(
+        opened,
+        opened.schema.modelled,
+        label=None,
+        share=opened.remaining_share,
+        source="test",
+        options=OneWayOptions(),
+    )
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_counts_are_unbiased_and_as_noisy_as_they_say(row_count: str) -> None:
+    declared = schema("income", "score", "outcome", row_count=row_count)
+    codes = {name: one for name, one in dependent_codes(300).items() if name in declared.names}
+    errors: dict[str, list[np.ndarray]] = {name: [] for name in declared.names}
+    for key in range(60):
+        one_ways = measured_rest(session(declared, codes, noise_key=key))
+        for column, one in zip(declared.modelled, one_ways.columns, strict=True):
+            groups = np.arange(one.places.size) * min(5, one.places.size) // one.places.size
+            exact = np.bincount(groups, weights=by_place(column, codes[column.name]))
+            std = np.sqrt(one.variances_of(groups, len(exact)))
+            if row_count == "public":
+                assert one.counts.sum() == pytest.approx(300)
+            errors[column.name].append((np.bincount(groups, weights=one.counts) - exact) / std)
+    for name, found in errors.items():
+        scores = np.array(found)
+        # Means of 60 are within 5 standard errors, variances (chi squared, 60 degrees) within 1e-6 tails.
+        assert np.abs(scores.mean(axis=0)).max() < 5 / math.sqrt(60), name
+        assert (scores.var(axis=0) > 0.35).all(), name
+        assert (scores.var(axis=0) < 2.2).all(), name
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
+def test_proportions_are_possible(epsilon: float) -> None:
+    one_ways = measured(session(schema(), dependent_codes(300), epsilon=epsilon))
+    for one in one_ways.columns:
+        assert (one.proportions >= 0).all()
+        assert one.proportions.sum() == pytest.approx(1.0)
+        assert one.proportions.shape == one.counts.shape == one.places.first.shape
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        LONG,
+        SIGNED,
+        NumberColumn("below", -9000, -1000, 1, special=(0.0, 5.0)),
+        NumberColumn("huge", 0, 2**24 - 1, 1),
+        NumberColumn("short", 0, 99, 1),
+        DateColumn("day", datetime.date(1900, 1, 1), datetime.date(2025, 1, 1)),
+        CategoryColumn("category", tuple(map(str, range(9000))), other=True),
+    ],
+    ids=lambda column: column.name,
+)
+def test_places_hold_every_code_once(column: ModelledColumn) -> None:
+    places = fine_places(column, OneWayOptions())
+    assert (places.width > 0).all()
+    assert places.first[0] == 0
+    np.testing.assert_array_equal(places.first[1:], np.cumsum(places.width)[:-1])
+    assert places.width.sum() == column.size
+    assert places.levels <= 2048
+    assert places.width[: places.levels].sum() == column.levels
+
+
+@pytest.mark.parametrize(
+    ("column", "zero"),
+    [(LONG, 0), (SIGNED, 6000), (NumberColumn("below", -9000, -1000, 1), 8000)],
+    ids=lambda one: None,
+)
+def test_zero_and_the_ends_stand_alone(column: NumberColumn, zero: int) -> None:
+    places = fine_places(column, OneWayOptions())
+    width_of_code = np.repeat(places.width, places.width)
+    assert width_of_code[[0, zero, column.levels - 1]].tolist() == [1, 1, 1]
+    # Near zero places are narrow, and nowhere wider than twice an equal share.
+    assert width_of_code[max(zero - 20, 0) : zero + 20].max() == 1
+    assert places.width.max() <= 2 * math.ceil(column.levels / 1024)
+
+
+@pytest.mark.parametrize("spike", [0, 99_999])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_spikes_survive(spike: int, epsilon: float) -> None:
+    random = np.random.default_rng(1)
+    codes = np.where(random.random(20_000) < 0.7, spike, random.integers(100_000, size=20_000))
+    proportions = alone(LONG, codes, epsilon=epsilon)
+    assert proportions[0 if spike == 0 else -1] == pytest.approx(0.7, abs=0.05)
+
+
+def test_a_smooth_column_stays_smooth() -> None:
+    codes = np.clip(np.random.default_rng(2).normal(40_000, 8_000, 20_000), 0, 99_999).astype(int)
+    places = fine_places(LONG, OneWayOptions())
+    made = np.cumsum(np.repeat(alone(LONG, codes, epsilon=0.3) / places.width, places.width))
+    real = np.cumsum(np.bincount(codes, minlength=LONG.size)) / len(codes)
+    assert np.abs(made - real).max() < 0.03
+
+
+def test_missing_and_special_values_are_cells_of_their_own() -> None:
+    column = NumberColumn("gain", 0, 99_999, 1, special=(0.0,), missing=True)
+    codes = np.repeat([500, column.levels, column.levels + 1], [1000, 6000, 3000])
+    proportions = alone(column, codes)
+    np.testing.assert_allclose(proportions[-2:], [0.6, 0.3], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("columns", "codes"),
+    [
+        ((CategoryColumn("one", ("only",)),), {"one": np.zeros(5, dtype=int)}),
+        ((LONG,), {"long": np.array([77])}),
+        ((SIGNED,), {"signed": np.full(50, SIGNED.size - 1)}),
+        ((NumberColumn("tiny", 0, 1, 1), LONG), {"tiny": np.zeros(9, dtype=int), "long": np.full(9, 123)}),
+        ((CategoryColumn("many", tuple(map(str, range(9000)))),), {"many": np.arange(40)}),
+        ((NumberColumn("single", 0, 1, 5, missing=True),), {"single": np.ones(3, dtype=int)}),
+    ],
+    ids=["one code", "one row", "all missing", "constant", "many categories", "one level"],
+)
+@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize("epsilon", [0.001, 1.0])
+def test_nothing_to_learn(columns, codes, row_count: str, epsilon: float) -> None:
+    opened = session(Schema(columns, row_count=row_count), codes, epsilon=epsilon)
+    for one in measured_rest(opened).columns:
+        assert np.isfinite(one.counts).all()
+        assert (one.proportions >= 0).all()
+        assert one.proportions.sum() == pytest.approx(1.0)
+
+
+def test_a_measured_number_of_rows_may_be_below_zero() -> None:
+    declared = Schema((LONG,), row_count="private")
+    seen = []
+    for key in range(6):
+        opened = session(declared, {"long": np.array([5])}, epsilon=0.01, noise_key=key)
+        seen.append(float(opened.releases[0].value[0]))
+        assert measured_rest(opened).columns[0].proportions.sum() == pytest.approx(1.0)
+    assert min(seen) < 0
+
+
+def test_options_out_of_range_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        OneWayOptions(coarse_part=0.9, middle_part=0.2)
+
+
+@pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")
+def test_adult_capital_gain() -> None:
+    """Zero and the top code are not declared special here, as an owner might forget."""
+    config = load_config(ADULT)
+    read = read_codes(lambda: (Path(DATA or "") / "adult" / "adult.data.gz").open("rb"), config.format, config.schema)
+    codes = {name: read.codes[name].astype(np.int64) for name in config.schema.names}
+    columns = []
+    for column in config.schema.modelled:
+        if column.name.startswith("capital"):
+            codes[column.name][codes[column.name] == column.levels] = 0
+            column = NumberColumn(column.name, column.low, column.high, column.step)
+        columns.append(column)
+    declared, gain = Schema(tuple(columns)), config.schema.names.index("capital-gain")
+    real = np.bincount(codes["capital-gain"], minlength=100_000) / read.n_rows
+    opened = session(declared, codes)
+    one = measured(opened, "income").columns[gain]
+    assert one.proportions[0] == pytest.approx(real[0], abs=0.01)
+    assert one.proportions[-1] == pytest.approx(real[-1], abs=0.003)
+    made = np.repeat(one.proportions / one.places.width, one.places.width)
+    assert np.abs(np.cumsum(made) - np.cumsum(real)).max() < 0.03
+    # The control spreads the zeros over a 32nd of the range.
+    control = Independent(GeneratorTask(schema=declared), IndependentOptions()).fit(
+        session(declared, codes), NullProgress()
+    )
+    state = control.state()[f"table.{gain}"].numpy()[0]
+    spread = np.repeat(state / 3125, 3125)
+    assert np.abs(np.cumsum(spread) - np.cumsum(real)).max() > 0.5
