@@ -96,7 +96,7 @@ def test_unordered_codes_of_numbers_follow_the_rule() -> None:
     assert of_code[column.levels] == np.argmax(bins.expected)
 
     codes[4000:4300], codes[4300:4600] = column.levels + 1, column.levels + 2
-    shared = binned(column, codes, clear_code=25.0)
+    shared = binned(column, codes, clear_code=60.0)
     of_code = bin_of_code(shared)
     held = np.flatnonzero(of_code == of_code[column.levels + 1])
     np.testing.assert_array_equal(held, column.levels + np.array([1, 2, 3]))
