@@ -5,7 +5,7 @@ Nothing here is ever read from rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -39,7 +39,20 @@ __all__ = [
     "Schema",
     "Weight",
     "YesNoColumn",
+    "domain_problem",
 ]
+
+LARGEST_PAIR = 2**24
+"""Cells of a table of two columns: what is counted at once."""
+
+LARGEST_WIDTH = 2**18
+"""Values of all columns together: what a joint model holds for each of its parts."""
+
+LARGEST_GRIDS = 2**27
+"""Places of all declared grids together: each has an entry in every table that puts places into bins."""
+
+COARSE_PLACES = 32
+"""Places that a number or date counts for in tables of several columns, because every generator groups them."""
 
 
 class Neighbours(StrEnum):
@@ -98,6 +111,9 @@ class Schema:
                 raise SchemaError(f"unit: id_column '{self.unit.id_column}' is not a declared column.")
             if not isinstance(self[self.unit.id_column], IdentifierColumn):
                 raise SchemaError(f"unit: id_column '{self.unit.id_column}' must be declared 'type: identifier'.")
+        problem = domain_problem(self.modelled)
+        if problem is not None:
+            raise SchemaError(problem)
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -148,3 +164,42 @@ class Schema:
     def rows_are_public(self) -> bool:
         """Whether the number of rows may be used as it is: only with one row per unit and a public number of units."""
         return self.row_count == "public" and self.unit.rows_per_unit == 1
+
+
+def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
+    """Say which columns declare more than any generator can carry, and how to mend it; None where all is well.
+
+    It follows from declared sizes alone.
+    """
+    widths = {column.name: min(column.levels, COARSE_PLACES) + column.size - column.levels for column in columns}
+    grids = {column.name: column.levels for column in columns}
+    widest = sorted(widths.values(), reverse=True)
+    if len(widest) > 1 and widest[0] * widest[1] > LARGEST_PAIR:
+        # The widest column is too wide for the second; each other one is to blame if it is too wide for the widest.
+        blamed = {name: width for name, width in widths.items() if width * widest[0] > LARGEST_PAIR}
+        return (
+            f"{_listed(blamed, 'values')} are too wide to be counted together: a table of two of them has up to "
+            f"{widest[0] * widest[1]:,} cells, and at most {LARGEST_PAIR:,} are possible. Declare fewer categories "
+            "(group them, for example by first digit), or leave columns out."
+        )
+    if sum(widest) > LARGEST_WIDTH:
+        return (
+            f"The columns have {sum(widest):,} values altogether, and a model holds at most {LARGEST_WIDTH:,}; the "
+            f"widest are {_listed(widths, 'values')}. Declare fewer categories, or leave columns out."
+        )
+    if sum(grids.values()) > LARGEST_GRIDS:
+        return (
+            f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {LARGEST_GRIDS:,} are "
+            f"possible; the finest are {_listed(grids, 'places')}. Choose a larger step or narrower bounds, or leave "
+            "columns out."
+        )
+    return None
+
+
+def _listed(sizes: Mapping[str, int], what: str, most: int = 5) -> str:
+    """Name columns with their sizes, the largest first."""
+    ordered = sorted(sizes.items(), key=lambda entry: -entry[1])
+    named = [f"'{name}' ({size:,} {what})" for name, size in ordered[:most]]
+    if len(ordered) > most:
+        return f"{', '.join(named)} and {len(ordered) - most:,} more"
+    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -13,7 +14,7 @@ from pages.components.notes import note
 from pages.components.session import draft, editor_key, renew_editor
 from pages.components.words import plain
 from synth.errors import SynthError
-from synth.schema import CategoryColumn, DateColumn, NumberColumn, YesNoColumn
+from synth.schema import ModelledColumn, domain_problem
 from synth.schema_file import parse_column
 
 __all__ = ["column_editor", "domain_meter", "preset_form"]
@@ -74,9 +75,10 @@ def column_editor() -> None:
 
 def domain_meter() -> None:
     """Say how many cells the largest tables of one, two and three columns have, from the declarations alone."""
-    sizes = _declared_sizes(draft()["columns"])
-    if not sizes:
+    columns = _declared(draft()["columns"])
+    if not columns:
         return
+    sizes = [(column.name, min(column.size, _PLACES) if column.levels else column.size) for column in columns]
     ordered = sorted(sizes, key=lambda entry: -entry[1])
     for width, place in zip((1, 2, 3), st.columns(3), strict=True):
         if len(ordered) >= width:
@@ -84,7 +86,10 @@ def domain_meter() -> None:
             card.metric(f"Cells of the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
             note(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top), card)
     note(f"Numbers and dates count as at most {_PLACES} places each: generators group them.")
-    if len(ordered) > 1 and ordered[0][1] * ordered[1][1] > MAXIMUM_PAIR_CELLS:
+    problem = domain_problem(columns)
+    if problem is not None:
+        st.error(plain(problem))
+    elif len(ordered) > 1 and ordered[0][1] * ordered[1][1] > MAXIMUM_PAIR_CELLS:
         (name, size), (_, other) = ordered[:2]
         st.warning(
             f"{plain(name)} has {size:,} categories. Group it (for example by first digit), or leave it out. Keeping "
@@ -96,18 +101,15 @@ def _about(cells: int) -> str:
     return f"{cells / 1e6:,.1f} million" if cells < 1e9 else f"{cells / 1e9:,.1f} billion"
 
 
-def _declared_sizes(rows: list[Row]) -> list[tuple[str, int]]:
-    sizes = []
+def _declared(rows: list[Row]) -> list[ModelledColumn]:
+    """Return the modelled columns whose declaration is complete."""
+    columns = []
     for row in rows:
-        try:
+        with contextlib.suppress(SynthError):
             column = parse_column(row["name"], mapping_of_row(row))
-        except SynthError:
-            continue
-        if isinstance(column, NumberColumn | DateColumn):
-            sizes.append((column.name, min(column.size, _PLACES)))
-        elif isinstance(column, CategoryColumn | YesNoColumn):
-            sizes.append((column.name, column.size))
-    return sizes
+            if isinstance(column, ModelledColumn):
+                columns.append(column)
+    return columns
 
 
 def _editor_input(rows: list[Row]) -> list[list[Any]]:

@@ -162,3 +162,23 @@ def test_the_codebook_does_not_bring_its_own_account() -> None:
     uploader(app, "codebook").upload("c.yaml", other.encode(), "application/yaml")
     app.run()
     assert app.session_state["draft"]["account"] == "survey"
+
+
+def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
+    app = answer(with_columns("street,job,smoker"))
+    values = ", ".join(f"v{place}" for place in range(5000))
+    edit(
+        app,
+        street={"role": "category", "categories": values},
+        job={"role": "category", "categories": values},
+        smoker={"role": "yes/no", "categories": "yes, no"},
+    )
+    # It is said at once, beside the meter; going on is refused with the same sentence.
+    (found,) = errors(app)
+    assert found.startswith("'street' (5,000 values) and 'job' (5,000 values) are too wide to be counted together")
+    assert "group them" in found
+    app.button(key="continue-budget").click().run()
+    assert errors(app) == [found, f"Before you go on:\n- {found}"]
+    assert not app.session_state["draft"]["described"]
+    edit(app, street={"role": "leave out"}, job={"role": "category", "categories": values}, smoker={"role": "yes/no"})
+    assert errors(app) == []
