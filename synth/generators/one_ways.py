@@ -38,7 +38,7 @@ class OneWayOptions:
     """How finely columns are counted."""
 
     grid: int = 2048
-    """Most places of a number or date, of equal width."""
+    """Most places of a number or date."""
 
     categories: int = 4096
     """Most places of a category; longer lists share places between neighbouring codes."""
@@ -132,7 +132,7 @@ def measure_one_ways(
     session : AnswerSource
     columns : tuple of ModelledColumn
     label : str, optional
-        Name of the column that is never coarsened.
+        Name of the column that counts as a long one, and whose categories are never put together.
     share : float
         Part of the session's budget to spend, in mu^2.
     source : str
