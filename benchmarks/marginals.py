@@ -1,0 +1,240 @@
+"""Distances of synthetic tables from real ones over all sets of one to four columns, for our generators and AIM.
+
+    HERMITAGE_DATA=FOLDER python benchmarks/marginals.py --tables simple --generators aim dp-hp-adaptive \
+        --epsilons 0.1 0.3 1 --seeds 5 --neighbours add_remove --json build/marginals.json [--resume]
+
+Mean total variation over sets of columns, mean and standard deviation over seeds; CPU seconds (one thread, start-up
+included) and peak memory of a process that reads codes and writes codes. Beside them the control ``independent`` and
+the floor: rows of the real table drawn with replacement.
+
+The discretised Adult tables (``simple``, ``bounded``) are compared with one bin for each code over all sets; raw tables
+with numbers in at most 32 equal parts of their declared range, which is also what AIM is given, over all sets or a
+fixed choice of ``--subsets`` of them. A generator of ours is given the declared schema and a private session with real
+noise, so a seed repeats its training and not its noise; AIM's noise follows its seed. Under add_remove the number of
+rows is private, and ours spend 2 % of their budget on it; under replace_one it is public. Our generators have no part
+of the budget taken for the report of a whole run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from cell import write_folder
+from metrics import mean_total_variation
+from shapes import shape_distances
+from tables import TABLES, Table, load
+
+from synth.generators import GENERATORS
+
+HERE = Path(__file__).resolve().parent
+CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
+ALPHAS = (1, 2, 3, 4)
+SHAPES = ("ks", "wasserstein", "correlation")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured once."""
+
+    table: str
+    generator: str
+    options: str
+    epsilon: float
+    delta: float
+    neighbours: str
+    seed: int
+    rows: int
+    categories_only: bool
+    subsets: int
+
+
+class Results:
+    """Finished cells, written after each one so that a stopped run loses nothing."""
+
+    def __init__(self, path: Path | None, *, resume: bool) -> None:
+        self._path = path
+        self._done: dict[Cell, dict[str, object]] = {}
+        if path is not None and path.exists():
+            if not resume:
+                sys.exit(f"{path} exists. Add --resume to keep its cells, or name another file.")
+            for record in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+                self._done[Cell(**record["cell"])] = record["result"]
+
+    def get(self, cell: Cell) -> dict[str, object] | None:
+        return self._done.get(cell)
+
+    def put(self, cell: Cell, result: dict[str, object]) -> None:
+        self._done[cell] = result
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            cells = [{"cell": asdict(each), "result": found} for each, found in self._done.items()]
+            partial = self._path.with_suffix(".partial")
+            partial.write_text(json.dumps({"finished": time.time(), "cells": cells}, indent=1), encoding="utf-8")
+            partial.replace(self._path)
+
+
+def source_of(generator: str) -> str:
+    """Return a digest of the code that a cell was made by."""
+    folder = HERE / "peers" / "aim" if generator == AIM else HERE.parent / "synth"
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Path) -> list[str]:
+    common = ["--epsilon", str(cell.epsilon), "--delta", str(cell.delta), "--seed", str(cell.seed)]
+    common += ["--rows", str(cell.rows), "--out", str(out)]
+    if cell.generator != AIM:
+        options = ["--generator", cell.generator, "--options", cell.options]
+        return [sys.executable, str(HERE / "cell.py"), str(folder), *options, *common]
+    words = [str(HERE / "peers" / "aim" / "aim.py"), "--input", str(folder / "bins.npy")]
+    words += ["--domain", str(folder / "domain.json"), "--neighbours", cell.neighbours]
+    words += ["--rows-per-unit", str(table.schema.unit.rows_per_unit)]
+    for name, value in json.loads(cell.options).items():
+        words += [f"--{name}", str(value)]
+    return [str(aim_python), *words, *common]
+
+
+def distances(table: Table, cell: Cell, real: np.ndarray, bins: np.ndarray) -> dict[str, object]:
+    at_most = None if table.every_code else cell.subsets
+    return {
+        f"tv{alpha}": mean_total_variation(real, bins, table.sizes, alpha, at_most=at_most)
+        for alpha in ALPHAS
+        if alpha <= len(table.sizes)
+    }
+
+
+def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
+    """Make one synthetic table and compare it."""
+    real = table.binned(table.codes)
+    if cell.generator == FLOOR:
+        drawn = np.random.default_rng(cell.seed).integers(len(table.codes), size=cell.rows)
+        codes = table.codes[drawn]
+        return distances(table, cell, real, real[drawn]) | shape_distances(table, table.codes, codes)
+    out = folder / "synthetic.npy"
+    out.unlink(missing_ok=True)
+    command = command_of(cell, table, folder, out, asked.aim_python)
+    run = subprocess.run(
+        [sys.executable, "-S", str(HERE / "measured.py"), str(asked.limit), *command],
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=HERE.parent,
+    )
+    used = json.loads(run.stdout)
+    result: dict[str, object] = {"source": source_of(cell.generator), **used}
+    if used["code"] or not out.exists():
+        return result
+    rows = np.load(out)
+    if asked.keep is not None:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+        name = f"{cell.table}-{cell.generator}-{cell.epsilon:g}-{cell.neighbours}-{cell.seed}.npy"
+        np.save(asked.keep / name, rows)
+    bins = rows.astype(np.int64) if cell.generator == AIM else table.binned(rows)
+    codes = table.unbinned(rows, cell.seed) if cell.generator == AIM else rows
+    return result | distances(table, cell, real, bins) | shape_distances(table, table.codes, codes)
+
+
+def spread(values: list[float], decimals: int) -> str:
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):.{decimals}f} ± {deviation:.{decimals}f}"
+
+
+def line(name: str, results: list[dict[str, object]], columns: tuple[str, ...]) -> str:
+    finished = [result for result in results if "tv1" in result]
+    cells = []
+    for key in columns:
+        values = [float(result[key]) for result in finished if key in result]  # type: ignore[arg-type]
+        cells.append(spread(values, 4) if values else "-")
+    for key, unit, decimals in (("cpu_seconds", 1.0, 1), ("peak_bytes", 2.0**20, 0)):
+        values = [float(result[key]) / unit for result in finished if key in result]  # type: ignore[arg-type]
+        cells.append(spread(values, decimals) if values else "-")
+    failed = len(results) - len(finished)
+    note = f"  {failed} of {len(results)} gave no table" if failed else ""
+    return f"{name:>24} " + " ".join(f"{each:>15}" for each in cells) + note
+
+
+def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Path) -> None:
+    table = load(name, neighbours=asked.neighbours, categories_only=asked.categories_only)
+    folder = scratch / name
+    write_folder(folder, table.schema, table.label, table.codes, table.units)
+    np.save(folder / "bins.npy", table.binned(table.codes))
+    (folder / "domain.json").write_text(json.dumps(table.sizes), encoding="utf-8")
+    print(f"\n{name}: {table.codes.shape[0]:,} rows x {table.codes.shape[1]} columns, {asked.neighbours}, ", end="")
+    print(f"delta {asked.delta:g}, {table.schema.unit.sentence.lower()}, {asked.seeds} seeds")
+    shown = tuple(f"tv{alpha}" for alpha in ALPHAS) + (() if table.every_code else SHAPES)
+    print(f"{'':>24} " + " ".join(f"{head:>15}" for head in (*shown, "CPU s", "peak MiB")), flush=True)
+    generators = [each for each in (CONTROL, *asked.generators) if each != FLOOR]
+    for epsilon in (None, *asked.epsilons):
+        for generator in [FLOOR] if epsilon is None else list(dict.fromkeys(generators)):
+            options = asked.aim_options if generator == AIM else asked.options.get(generator, {})
+            found = []
+            for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
+                cell = Cell(
+                    table=name,
+                    generator=generator,
+                    options=json.dumps(options, sort_keys=True),
+                    epsilon=epsilon or 0.0,
+                    delta=asked.delta,
+                    neighbours=asked.neighbours,
+                    seed=seed,
+                    rows=asked.rows or len(table.codes),
+                    categories_only=asked.categories_only,
+                    subsets=asked.subsets,
+                )
+                result = results.get(cell)
+                if result is None:
+                    result = measure(cell, table, folder, asked)
+                    results.put(cell, result)
+                elif result.get("source", source_of(generator)) != source_of(generator):
+                    print(f"{'':>24} (kept: {generator}, seed {seed}, made by other code)")
+                found.append(result)
+            title = generator if epsilon is None else f"{generator} {epsilon:g}"
+            print(line(title, found, shown), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=["simple"])
+    parser.add_argument("--generators", nargs="+", choices=[AIM, *GENERATORS], default=[AIM, "independent"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[0.1, 0.3, 1.0])
+    parser.add_argument("--delta", type=float, default=1e-5)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--neighbours", choices=("add_remove", "replace_one"), default="add_remove")
+    parser.add_argument("--rows", type=int, help="rows to make; default: as many as the real table has")
+    parser.add_argument("--subsets", type=int, default=500, help="sets compared at most, on raw tables")
+    parser.add_argument("--categories-only", action="store_true", help="declare no numbers in the discretised tables")
+    parser.add_argument("--options", type=json.loads, default={}, help='JSON: {"generator": {"option": value}}')
+    parser.add_argument("--aim-options", type=json.loads, default={}, help='JSON: {"rounds": 240}')
+    parser.add_argument("--aim-python", type=Path, default=HERE.parent / "build" / "peers" / "aim" / "bin" / "python")
+    parser.add_argument("--limit", type=float, default=1800, help="CPU seconds of one cell")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--keep", type=Path, help="folder for the synthetic tables, as codes")
+    asked = parser.parse_args()
+    if "HERMITAGE_DATA" not in os.environ:
+        sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
+    if AIM in asked.generators and not asked.aim_python.exists():
+        sys.exit("AIM has an environment of its own: run benchmarks/peers/aim/setup first.")
+    results = Results(asked.json, resume=asked.resume)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in asked.tables:
+            compare(name, asked, results, Path(scratch))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""The tables that generators are compared on: rows as codes, the public schema, and the coding that is compared."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import declared
+import numpy as np
+import pandas as pd
+from declared_network import ORDER, network
+from numpy.typing import NDArray
+
+import synth
+from synth.columns import CategoryColumn, Column, ModelledColumn, NumberColumn
+from synth.config import TableFormat
+from synth.privacy.reader import read_codes
+from synth.privacy.split import kept_rows
+from synth.schema import PrivacyUnit, Schema
+
+ROOT = Path(__file__).resolve().parents[1]
+AIM_BINS = 32
+"""Equal parts of a number's declared range, the usual coding of numbers for AIM; places of a shorter grid are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    codes : array of shape (rows, columns)
+        In the order of ``schema.names``; at most ``rows_per_unit`` rows of each unit.
+    units : array of shape (rows,), or None
+        Whose row it is, where the schema has an id column.
+    every_code : bool
+        Compare with one bin for each code and over all sets of columns, not with numbers in at most 32 bins.
+    """
+
+    name: str
+    schema: Schema
+    label: str | None
+    codes: NDArray[np.int64]
+    units: NDArray[np.int64] | None = None
+    every_code: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of bins of every column, as compared."""
+        return self.schema.sizes if self.every_code else tuple(_binned_size(c) for c in self.schema.modelled)
+
+    def binned(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Turn codes into the bins that are compared, and that AIM is given."""
+        if self.every_code:
+            return np.asarray(codes, dtype=np.int64)
+        columns = [_binned(column, codes[:, d]) for d, column in enumerate(self.schema.modelled)]
+        return np.stack(columns, axis=1)
+
+    def unbinned(self, bins: NDArray[np.integer], seed: int) -> NDArray[np.int64]:
+        """Turn bins back into codes, evenly inside each bin; the seed is public."""
+        if self.every_code:
+            return np.asarray(bins, dtype=np.int64)
+        random = np.random.default_rng(seed)
+        columns = [_unbinned(column, bins[:, d], random) for d, column in enumerate(self.schema.modelled)]
+        return np.stack(columns, axis=1)
+
+
+def _is_binned(column: ModelledColumn) -> bool:
+    return column.levels > AIM_BINS
+
+
+def _binned_size(column: ModelledColumn) -> int:
+    return AIM_BINS + column.size - column.levels if _is_binned(column) else column.size
+
+
+def _binned(column: ModelledColumn, codes: NDArray[np.integer]) -> NDArray[np.int64]:
+    whole = codes.astype(np.int64)
+    if not _is_binned(column):
+        return whole
+    return np.where(whole < column.levels, whole * AIM_BINS // column.levels, whole - column.levels + AIM_BINS)
+
+
+def _unbinned(column: ModelledColumn, bins: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.int64]:
+    whole = bins.astype(np.int64)
+    if not _is_binned(column):
+        return whole
+    # Bin b holds the codes with b <= code * bins / levels < b + 1.
+    first, end = -(-whole * column.levels // AIM_BINS), -(-(whole + 1) * column.levels // AIM_BINS)
+    inside = first + np.floor(random.random(len(whole)) * (end - first)).astype(np.int64)
+    return np.where(whole < AIM_BINS, inside, whole - AIM_BINS + column.levels)
+
+
+NUMBERS_OF_ADULT = (0, 4, 10, 11, 12)
+"""Age, years of education, capital gain and loss, and hours; the other columns of the discretised table are codes."""
+
+
+def discretised(data: Path, name: str, *, categories_only: bool) -> Table:
+    with gzip.open(data / "adult_discretised" / f"sdgym_{name}_adult.npy.gz") as stream:
+        values = np.load(stream).astype(np.int64)
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    columns: list[Column] = []
+    for d, (low, high) in enumerate(zip(lowest.tolist(), highest.tolist(), strict=True)):
+        if d in NUMBERS_OF_ADULT and not categories_only:
+            columns.append(NumberColumn(f"c{d}", low, high, 1))
+        else:
+            columns.append(CategoryColumn(f"c{d}", tuple(map(str, range(low, high + 1)))))
+    return Table(name, Schema(tuple(columns)), "c14", values - lowest, every_code=True)
+
+
+def _read(
+    name: str,
+    columns: list[Column],
+    label: str,
+    source: Path | pd.DataFrame,
+    form: TableFormat | None = None,
+    unit: PrivacyUnit | None = None,
+) -> Table:
+    """Encode a table by the product's own reader."""
+    if isinstance(source, pd.DataFrame):
+        written = source.to_csv(index=False).encode()
+        by_name = {column.name: column for column in columns}
+        columns = [by_name[each] for each in source.columns]
+    else:
+        written = source.read_bytes()
+    schema = Schema(tuple(columns), unit or PrivacyUnit())
+    encoded = read_codes(lambda: io.BytesIO(written), form or TableFormat(), schema)
+    codes = np.stack([encoded.codes[each].astype(np.int64) for each in schema.names], axis=1)
+    units = None
+    if encoded.unit_hashes is not None:
+        kept = kept_rows(encoded.unit_hashes, rows_per_unit=schema.unit.rows_per_unit, account_key=b"")
+        units = np.unique(encoded.unit_hashes, axis=0, return_inverse=True)[1].reshape(-1)[kept]
+        codes = codes[kept]
+    return Table(name, schema, label, codes, units)
+
+
+def _adult(data: Path) -> Table:
+    config = synth.load_config(ROOT / "examples" / "adult.yaml")
+    columns = list(config.schema.columns)
+    return _read("adult", columns, "income", data / "adult" / "adult.data.gz", config.format)
+
+
+def _text(path: Path, **options: object) -> pd.DataFrame:
+    return pd.read_csv(path, dtype=str, keep_default_na=False, **options)
+
+
+def _cervical(data: Path) -> Table:
+    rows = _text(data / "cervical" / "risk_factors_cervical_cancer.csv").replace("?", "")
+    return _read("cervical", declared.cervical(), "Biopsy", rows)
+
+
+def _titanic(data: Path) -> Table:
+    return _read("titanic", declared.titanic(), "Survived", _text(data / "titanic" / "titanic.csv"))
+
+
+def _wine(data: Path, colour: str, first: int | None = None) -> Table:
+    rows = _text(data / "wine_quality" / f"winequality-{colour}.csv", sep=";").iloc[:first]
+    return _read(f"wine_{first or colour}", declared.wine(), "quality", rows)
+
+
+def _insurance(data: Path) -> Table:
+    return _read("insurance", declared.insurance(), "smoker", _text(data / "insurance" / "insurance.csv"))
+
+
+def _creditcard(data: Path) -> Table:
+    rows = _text(data / "creditcard_fraud_sample" / "creditcard_sample.csv.gz")
+    return _read("creditcard", declared.creditcard(), "Class", rows)
+
+
+def _covtype(data: Path) -> Table:
+    rows = _text(data / "covtype_sample" / "covtype_train.csv.gz")
+    return _read("covtype", declared.covtype(), "Cover_Type", rows)
+
+
+def _census(data: Path) -> Table:
+    folder = data / "census_income_kdd"
+    columns = declared.census(folder / "census-income.names")
+    form = TableFormat(header=False, names=tuple(column.name for column in columns), missing=("?",))
+    return _read("census", columns, "income", folder / "census-income.test.gz", form)
+
+
+def _network(data: Path) -> Table:
+    rows = _text(data / "kddcup99_10pct" / "kddcup.data_10_percent.gz", header=None, names=list(ORDER))
+    return _read("kddcup99", network(), "kind", rows.iloc[::8].iloc[:60_000])
+
+
+def _diabetes(data: Path, rows_per_unit: int) -> Table:
+    rows = _text(data / "diabetes130" / "diabetic_data.csv.gz").replace("?", "")
+    unit = PrivacyUnit(protects="patient", rows_per_unit=rows_per_unit, id_column="patient_nbr")
+    name = "diabetes130" if rows_per_unit > 1 else "diabetes130_one_stay"
+    return _read(name, declared.diabetes(), "readmitted", rows, unit=unit)
+
+
+def _isolet(data: Path) -> Table:
+    from scipy.io import loadmat
+
+    file = loadmat(data / "isolet" / "Isolet.mat")
+    features = file["X"][:, ::10][:, :59]
+    rows = pd.DataFrame({f"f{k}": [f"{value:.2f}" for value in features[:, k]] for k in range(features.shape[1])})
+    rows["letter"] = file["Y"].ravel().astype(int).astype(str)
+    columns = declared.numbers("\n".join(f"f{k}: -1 1 0.01" for k in range(features.shape[1])))
+    return _read("isolet", [*columns, declared.category("letter", declared.counted(1, 26))], "letter", rows)
+
+
+RAW: dict[str, Callable[[Path], Table]] = {
+    "adult": _adult,
+    "census": _census,
+    "cervical": _cervical,
+    "covtype": _covtype,
+    "creditcard": _creditcard,
+    "diabetes130": lambda data: _diabetes(data, 3),
+    "diabetes130_one_stay": lambda data: _diabetes(data, 1),
+    "insurance": _insurance,
+    "isolet": _isolet,
+    "kddcup99": _network,
+    "titanic": _titanic,
+    "wine_150": lambda data: _wine(data, "red", 150),
+    "wine_red": lambda data: _wine(data, "red"),
+    "wine_white": lambda data: _wine(data, "white"),
+}
+"""Raw tables by name, each with the function that reads it."""
+
+TABLES = ("simple", "bounded", *RAW)
+
+
+def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
+    """Read one table from the folder that ``HERMITAGE_DATA`` names, under one neighbouring relation."""
+    data = Path(os.environ["HERMITAGE_DATA"])
+    table = RAW[name](data) if name in RAW else discretised(data, name, categories_only=categories_only)
+    row_count = "private" if neighbours == "add_remove" else "public"
+    return replace(table, schema=replace(table.schema, row_count=row_count))
