@@ -40,6 +40,7 @@ class Settings:
     epsilon: float
     delta: float
     replace_one: bool = False
+    rows_per_unit: int = 1
     rounds: int | None = None
     degree: int = 2
     iterations: int = 100
@@ -109,7 +110,9 @@ def fit(
     rho = zcdp_of(settings.epsilon, settings.delta)
     # One row added or removed changes one count by 1 and every score by its weight; one replaced changes two counts by
     # 1 each (L2 distance sqrt 2) and a score by twice its weight.
-    squared_sensitivity, score_factor = (2.0, 2.0) if settings.replace_one else (1.0, 1.0)
+    rows = settings.rows_per_unit  # A unit of several rows changes everything by so many times as much.
+    squared_sensitivity = rows**2 * (2.0 if settings.replace_one else 1.0)
+    score_factor = rows * (2.0 if settings.replace_one else 1.0)
     sizes = settings.sizes
     rounds = settings.rounds or 4 * len(sizes)
     sigma = math.sqrt(rounds * squared_sensitivity / (2 * MEASURING * rho))
@@ -120,7 +123,7 @@ def fit(
 
     weights = candidates_of(settings)
     answers = {r: counts_of(codes, sizes, r) for r in weights}
-    model = GraphicalModel(sizes, total=float(len(codes)) if settings.replace_one else None)
+    model = GraphicalModel(sizes, total=float(len(codes)) if settings.replace_one and rows == 1 else None)
 
     spent: list[Round] = []
 
@@ -177,6 +180,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--rows-per-unit", type=int, default=1)
     parser.add_argument("--rounds", type=int, help="default: four for each column")
     parser.add_argument("--degree", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=100)
@@ -187,6 +191,7 @@ def main() -> None:
         epsilon=asked.epsilon,
         delta=asked.delta,
         replace_one=asked.neighbours == "replace_one",
+        rows_per_unit=asked.rows_per_unit,
         rounds=asked.rounds,
         degree=asked.degree,
         iterations=asked.iterations,

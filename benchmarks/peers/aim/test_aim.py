@@ -49,7 +49,7 @@ def test_every_marginal_is_that_of_the_joint() -> None:
 
 
 def test_marginals_surviveparameters_that_exponentials_do_not() -> None:
-    model = noisy_model(700.0)
+    model = noisy_model(3000.0)
     assert max(np.ptp(table) for table in model.parameters.values()) > SAFE_RANGE
     check_marginals(model)
 
