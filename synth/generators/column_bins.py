@@ -152,7 +152,7 @@ class ColumnBins:
 
     @classmethod
     def from_state(cls, places: Places, state: Mapping[str, Tensor]) -> Self:
-        """Rebuild bins that draw the same bytes; ``places`` as ``one_ways.fine_places`` makes them."""
+        """Rebuild bins that draw the same bytes; ``places`` as ``fine_places.fine_places`` makes them."""
         return cls(
             places=places,
             bin_of_place=state["bin_of_place"].numpy().astype(np.int32),

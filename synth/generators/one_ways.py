@@ -1,7 +1,8 @@
 """One-way tables of all columns in one question: what a joint model knows of each column by itself.
 
 A category is counted code by code. A number or date is counted at several resolutions, so that both its shape (coarse
-cells, little noise each) and its spikes (fine places) survive. Everything after the one release is post-processing.
+cells, little noise each) and its spikes (fine places) survive; zero and both ends, where spikes are likeliest, have a
+cell of their own at each. Everything after the one release is post-processing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.fine_places import OneWayOptions, fine_places, place_near_zero
 from synth.generators.nested_counts import NestedCounts, bottom_depth, nearest_masses, node_starts
-from synth.generators.options import check_between
-from synth.generators.places import Places, column_weights, places_of
+from synth.generators.places import Places, column_weights
 from synth.privacy.features import OneHot, Stack
 from synth.privacy.session import AnswerSource
-from synth.schema import ModelledColumn, NumberColumn
+from synth.schema import ModelledColumn
 
 __all__ = ["OneWay", "OneWayOptions", "OneWays", "fine_places", "measure_one_ways"]
 
@@ -31,29 +32,6 @@ _CLEAR = 3.0
 
 _LONG = 32
 """Codes from which on a column is a long one."""
-
-
-@dataclass(frozen=True, slots=True)
-class OneWayOptions:
-    """How finely columns are counted."""
-
-    grid: int = 2048
-    """Most places of a number or date."""
-
-    categories: int = 4096
-    """Most places of a category; longer lists share places between neighbouring codes."""
-
-    coarse_part: float = 0.7
-    """Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
-
-    middle_part: float = 0.2
-    """Part of a number's squared norm for the cells in between, where there are any."""
-
-    def __post_init__(self) -> None:
-        check_between("grid", self.grid, 16, 2**16)
-        check_between("categories", self.categories, 1, 2**16)
-        check_between("coarse_part", self.coarse_part, 0.01, 0.9)
-        check_between("middle_part", self.middle_part, 0.01, 0.99 - self.coarse_part)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,45 +138,6 @@ def measure_one_ways(
     return OneWays(tuple(learned), None if label is None else names.index(label), total)
 
 
-def fine_places(column: ModelledColumn, options: OneWayOptions) -> Places:
-    """Return the cells in which a column is counted; decided by the schema and the options alone.
-
-    A grid of more codes than ``options.grid`` has places of two kinds put together: half of equal width, and half that
-    widen in proportion to their distance from zero (from the end nearest to zero, where zero is not on the grid), since
-    many columns have most of their rows there. Zero and both ends, to which cells from outside move, stand alone.
-    """
-    equal = places_of(column, grid=options.grid, atoms=options.categories)
-    if column.levels <= options.grid:
-        return equal
-    starts = _grid_starts(column.levels, options.grid, _code_near_zero(column))
-    first = np.concatenate([starts, equal.first[equal.levels :]])
-    return Places(
-        levels=len(starts),
-        atoms=equal.atoms,
-        first=first,
-        width=np.diff(np.append(first, column.size)).astype(np.int64),
-    )
-
-
-def _code_near_zero(column: ModelledColumn) -> int:
-    """Return the code of zero, of the end nearest to it, or of a date's first day."""
-    if not isinstance(column, NumberColumn):
-        return 0
-    return round(min(max(-column.low / column.step, 0.0), column.levels - 1.0))
-
-
-def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
-    even = (np.arange(most // 2, dtype=np.int64) * codes) // (most // 2)
-    above, below = math.log(codes - anchor), math.log(anchor + 1)
-    left = max(most - most // 2 - 4, 0)
-    widening = [
-        np.expm1(np.linspace(0.0, length, int(left * length / (above + below)))).astype(np.int64)
-        for length in (above, below)
-    ]
-    starts = np.concatenate([[0, 1, anchor, codes - 1], even, anchor + 1 + widening[0], anchor - widening[1]])
-    return np.unique(np.clip(starts, 0, codes - 1))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Layout:
     """Where one column's counts stand.
@@ -214,14 +153,24 @@ class _Layout:
 
     def part(self, depth: int) -> OneHot:
         """Count the nodes of one depth without the places that stand alone, and beside them each of those."""
-        places = self.places
-        bins = places.bins
-        if depth < bottom_depth(places.levels):
-            place = np.empty(places.size, dtype=np.int32)
-            place[: places.levels] = self.nodes(depth)
-            place[self.alone] = 2**depth + np.arange(len(self.alone))
-            bins = np.repeat(place, places.width)
+        bins = self.places.bins
+        if depth < bottom_depth(self.places.levels):
+            cells, present = self.cells(depth)
+            rank = np.empty(2**depth + len(self.alone), dtype=np.int32)
+            rank[present] = np.arange(len(present))
+            bins = np.repeat(rank[cells], self.places.width)
         return OneHot(columns=(self.column.name,), bins=(bins,), sizes=(self.column.size,))
+
+    def cells(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the cell of every place at a depth above the finest, and the cells in order of their first place.
+
+        Cells are the nodes of the depth, then the places that stand alone; a node may be left without any place.
+        """
+        cells = np.empty(self.places.size, dtype=np.int64)
+        cells[: self.places.levels] = self.nodes(depth)
+        cells[self.alone] = 2**depth + np.arange(len(self.alone))
+        present, first = np.unique(cells, return_index=True)
+        return cells, present[np.argsort(first)]
 
     def nodes(self, depth: int) -> NDArray[np.int64]:
         """Return the node of every ordered place at a depth above the finest."""
@@ -252,7 +201,7 @@ def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
     if bottom - coarse >= 4:
         depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
     finest = (bottom, 1.0 - sum(part for _, part in depths))
-    likely = np.unique([0, _place_near_zero(column, places), places.levels - 1])
+    likely = np.unique([0, place_near_zero(column, places), places.levels - 1])
     return _Layout(column, places, (finest, *depths), np.concatenate([likely, unordered]))
 
 
@@ -295,7 +244,7 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
         widths = places.width[: places.levels].copy()
         widths[possible.alone[possible.alone < places.levels]] = 0
         made[: places.levels] = possible.nested.possible(
-            float(masses[0]), widths, _place_near_zero(layout.column, places)
+            float(masses[0]), widths, place_near_zero(layout.column, places)
         )
     made[possible.alone] = masses[len(masses) - len(possible.alone) :]
     return OneWay(layout.column, places, counts, made / made.sum(), cell_std, cells, rows_variance)
@@ -314,26 +263,24 @@ def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArra
             variances = np.full(levels, variance)
             nodes[alone[alone < levels]] = variances[alone[alone < levels]] = 0.0
         else:
-            own, nodes = table[2**depth :], table[: 2**depth].copy()
-            variances = np.full(2**depth, variance)
+            _, present = layout.cells(depth)
+            cells, spread = np.zeros((2, 2**depth + len(layout.alone)))
+            cells[present], spread[present] = table, variance
+            nodes, own, variances = cells[: 2**depth], cells[2**depth :], spread[: 2**depth]
             np.add.at(nodes, layout.nodes(depth)[layout.alone[~kept]], own[~kept])
             np.add.at(variances, layout.nodes(depth)[layout.alone[~kept]], variance)
         answers[depth] = (nodes, variances)
         estimate += own[kept] / variance
         precision += 1.0 / variance
-    values, spread = estimate / precision, np.full(len(alone), 1.0 / precision)
+    values, noise = estimate / precision, np.full(len(alone), 1.0 / precision)
     if not levels:
-        return _Cells(None, alone, values, spread)
+        return _Cells(None, alone, values, noise)
     nested = NestedCounts.combine(levels, answers)
     root, root_variance = nested.total
-    return _Cells(nested, alone, np.append(root, values), np.append(root_variance, spread))
+    return _Cells(nested, alone, np.append(root, values), np.append(root_variance, noise))
 
 
 def _tied(cells: _Cells, rows: float, rows_variance: float) -> Vector:
     """Return the least squares counts of a column, given the number of rows."""
     missing = rows - float(cells.values.sum())
     return np.asarray(cells.values + cells.variances * missing / (cells.variances.sum() + rows_variance))
-
-
-def _place_near_zero(column: ModelledColumn, places: Places) -> int:
-    return int(np.searchsorted(places.first[: places.levels], _code_near_zero(column), side="right")) - 1

@@ -77,6 +77,20 @@ def test_weights_follow_importance_and_length() -> None:
     np.testing.assert_allclose(stds, [noise / math.sqrt(squares[name]) for name in declared.names], rtol=1e-6)
 
 
+@pytest.mark.parametrize("column", [LONG, SIGNED], ids=lambda column: column.name)
+def test_cells_of_every_resolution_come_in_the_order_of_their_codes(column: NumberColumn) -> None:
+    """So that a report on the coarse counts reads from low to high."""
+    opened = session(Schema((column,)), {column.name: np.zeros(5, dtype=int)})
+    measured(opened)
+    question = opened.releases[0].feature_map
+    assert isinstance(question, Stack)
+    assert len(question.parts) == 3
+    for part in question.parts:
+        found, first = np.unique(part.bins[0], return_index=True)
+        assert len(found) == part.dimension
+        assert (np.diff(first) > 0).all()
+
+
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_counts_without_noise_are_the_counts(row_count: str) -> None:
     declared, codes = schema(row_count=row_count), dependent_codes(500)
