@@ -89,7 +89,8 @@ class Mixture:
     @classmethod
     def from_state(cls, sizes: tuple[int, ...], state: dict[str, NDArray[np.float64]]) -> Mixture:
         """Return the mixture of a state; it samples the same bytes from the same random source."""
-        return cls(sizes, state["weights"], state["probabilities"])
+        # Sums depend on the order of memory in their last bits.
+        return cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
 
 
 def averaged(mixtures: Sequence[Mixture]) -> Mixture:
@@ -243,9 +244,10 @@ def _dependence(weights: Tensor, probabilities: Tensor, log_probabilities: Tenso
 
     .. math:: KL(p \| \textstyle\prod_j p_j) = \sum_j I(z; x_j) - I(z; x)
 
-    where z is the component. The first term is exact. The second has no closed form; its estimate from the distances
-    of components two by two (Kolchinsky 2017, eq. 10) is never too small, so that all of it would pay for components
-    that overlap: half of it is taken.
+    where z is the component. The first term is exact. The second has no closed form. Putting the distances of
+    components two by two in the place of rows gives an estimate that is never too small (Jensen's inequality), exact
+    for components that are equal or have no row in common; all of it would pay for components that overlap, so half of
+    it is taken.
     """
     marginal = probabilities @ weights
     within = (probabilities * log_probabilities).sum(dim=0)
@@ -283,7 +285,7 @@ def _levelled(
         high, low = int(total.argmax()), int(total.argmin())
         chances = np.maximum(excess[:, high], 0.0) * np.maximum(-excess[:, low], 0.0)
         wanted = max(1, int(min(total[high], -total[low])))
-        # The earliest of exponential times at these rates are a draw without replacement (Efraimidis 2006).
+        # The earliest of exponential times at these rates are a draw without replacement, in proportion.
         order = np.argsort(random.exponential(size=chances.size) / np.maximum(chances, _LEAST))
         chosen = order[: min(wanted, np.count_nonzero(chances > _LEAST))]
         for place, change in ((high, -1), (low, 1)):
