@@ -48,7 +48,24 @@ class _Layout:
         self.home = {m: next(k for k in smallest if set(m) <= set(cliques[k])) for m in self.maximal}
         self.living = [[m for m in self.maximal if self.home[m] == k] for k in range(len(cliques))]
         self.shapes = [tuple(sizes[c] for c in clique) for clique in cliques]
+        self.neighbours: list[list[int]] = [[] for _ in cliques]
+        for k, parent in enumerate(self.tree.parents[1:], start=1):
+            self.neighbours[k].append(parent)
+            self.neighbours[parent].append(k)
         self.buffers = [np.zeros(shape) for shape in self.shapes]
+
+        self._behind: dict[tuple[int, int], frozenset[int]] = {}
+
+    def separator(self, k: int, other: int) -> Columns:
+        """Return what two neighbouring cliques share."""
+        return self.tree.separators[k if self.tree.parents[k] == other else other]
+
+    def behind(self, k: int, towards: int) -> frozenset[int]:
+        """Return the columns of the part of the tree that hangs on clique k, seen from its neighbour ``towards``."""
+        if (k, towards) not in self._behind:
+            parts = [self.behind(other, k) for other in self.neighbours[k] if other != towards]
+            self._behind[k, towards] = frozenset(self.tree.cliques[k]).union(*parts)
+        return self._behind[k, towards]
 
     def shape_in(self, columns: Columns, within: Columns) -> tuple[int, ...]:
         """Return the shape that spreads a table of ``columns`` over the axes of ``within``."""
@@ -241,17 +258,17 @@ class GraphicalModel:
 
     def _collect(self, k: int, towards: int, wanted: frozenset[int]) -> tuple[Columns, Table]:
         """Return what the subtree behind clique k says: wanted columns given the separator, or jointly at the root."""
-        tree = self._laid_out().tree
-        clique = set(tree.cliques[k])
-        separator = set() if towards < 0 else set(self._separator(k, towards))
+        layout = self._laid_out()
+        clique = set(layout.tree.cliques[k])
+        separator = set() if towards < 0 else set(layout.separator(k, towards))
         below = []
-        for other in self._neighbours(k):
+        for other in layout.neighbours[k]:
             if other != towards:
-                reached = (self._behind(other, k) & wanted) - clique
+                reached = (layout.behind(other, k) & wanted) - clique
                 if reached:
                     below.append((other, reached))
         here = separator | (wanted & clique)
-        labels = tuple(sorted(here.union(*(self._separator(k, other) for other, _ in below))))
+        labels = tuple(sorted(here.union(*(layout.separator(k, other) for other, _ in below))))
         table = self._projection(k, labels)
         if separator:
             kept = tuple(sorted(separator))
@@ -259,7 +276,7 @@ class GraphicalModel:
             table = table / np.maximum(self._projection(k, kept).reshape(shape), 1e-300)
         for position, (other, reached) in enumerate(below):
             other_labels, factor = self._collect(other, k, frozenset(reached))
-            later = set().union(*(self._separator(k, each) for each, _ in below[position + 1 :]))
+            later = set().union(*(layout.separator(k, each) for each, _ in below[position + 1 :]))
             out = tuple(sorted(here | later | (set(labels) | set(other_labels)) & wanted))
             names = {column: place for place, column in enumerate(sorted(set(labels) | set(other_labels)))}
             table = np.einsum(
@@ -267,21 +284,6 @@ class GraphicalModel:
             )
             labels = out
         return labels, table
-
-    def _neighbours(self, k: int) -> list[int]:
-        parents = self._laid_out().tree.parents
-        return [other for other, parent in enumerate(parents) if parent == k] + ([parents[k]] if k else [])
-
-    def _separator(self, k: int, other: int) -> Columns:
-        tree = self._laid_out().tree
-        return tree.separators[k if tree.parents[k] == other else other]
-
-    def _behind(self, k: int, towards: int) -> set[int]:
-        found = set(self._laid_out().tree.cliques[k])
-        for other in self._neighbours(k):
-            if other != towards:
-                found |= self._behind(other, k)
-        return found
 
 
 def _drawn(table: Table, group: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
