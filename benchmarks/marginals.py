@@ -21,6 +21,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -42,6 +43,7 @@ from synth.generators import GENERATORS
 HERE = Path(__file__).resolve().parent
 CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
 ALPHAS = (1, 2, 3, 4)
+OVER_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 SHAPES = ("ks", "wasserstein", "correlation")
 
 
@@ -162,8 +164,10 @@ def line(name: str, results: list[dict[str, object]], columns: tuple[str, ...]) 
     for key, unit, decimals in (("cpu_seconds", 1.0, 1), ("peak_bytes", 2.0**20, 0)):
         values = [float(result[key]) / unit for result in finished if key in result]  # type: ignore[arg-type]
         cells.append(spread(values, decimals) if values else "-")
-    failed = len(results) - len(finished)
-    note = f"  {failed} of {len(results)} gave no table" if failed else ""
+    failed = [result for result in results if "tv1" not in result]
+    late = sum(result["code"] in OVER_TIME for result in failed)
+    note = f"  {late} of {len(results)} stopped after {failed[0]['limit']} CPU s" if late else ""
+    note += f"  {len(failed) - late} of {len(results)} failed" if len(failed) > late else ""
     return f"{name:>24} " + " ".join(f"{each:>15}" for each in cells) + note
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import synth
 from synth.columns import CategoryColumn, Column, ModelledColumn, NumberColumn
 from synth.config import TableFormat
+from synth.generators.places import Places, places_of
 from synth.privacy.reader import read_codes
 from synth.privacy.split import kept_rows
 from synth.schema import PrivacyUnit, Schema
@@ -51,47 +52,31 @@ class Table:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of bins of every column, as compared."""
-        return self.schema.sizes if self.every_code else tuple(_binned_size(c) for c in self.schema.modelled)
+        return self.schema.sizes if self.every_code else tuple(_places(c).size for c in self.schema.modelled)
 
     def binned(self, codes: NDArray[np.integer]) -> NDArray[np.int64]:
         """Turn codes into the bins that are compared, and that AIM is given."""
         if self.every_code:
             return np.asarray(codes, dtype=np.int64)
-        columns = [_binned(column, codes[:, d]) for d, column in enumerate(self.schema.modelled)]
-        return np.stack(columns, axis=1)
+        rows = np.array(codes, dtype=np.int64)
+        for d, column in enumerate(self.schema.modelled):
+            bins = _places(column).bins
+            rows[:, d] = rows[:, d] if bins is None else bins[rows[:, d]]
+        return rows
 
     def unbinned(self, bins: NDArray[np.integer], seed: int) -> NDArray[np.int64]:
         """Turn bins back into codes, evenly inside each bin; the seed is public."""
-        if self.every_code:
-            return np.asarray(bins, dtype=np.int64)
-        random = np.random.default_rng(seed)
-        columns = [_unbinned(column, bins[:, d], random) for d, column in enumerate(self.schema.modelled)]
-        return np.stack(columns, axis=1)
+        rows = np.array(bins, dtype=np.int64)
+        if not self.every_code:
+            random = np.random.default_rng(seed)
+            for d, column in enumerate(self.schema.modelled):
+                rows[:, d] = _places(column).codes(rows[:, d], random.random(len(rows)))
+        return rows
 
 
-def _is_binned(column: ModelledColumn) -> bool:
-    return column.levels > AIM_BINS
-
-
-def _binned_size(column: ModelledColumn) -> int:
-    return AIM_BINS + column.size - column.levels if _is_binned(column) else column.size
-
-
-def _binned(column: ModelledColumn, codes: NDArray[np.integer]) -> NDArray[np.int64]:
-    whole = codes.astype(np.int64)
-    if not _is_binned(column):
-        return whole
-    return np.where(whole < column.levels, whole * AIM_BINS // column.levels, whole - column.levels + AIM_BINS)
-
-
-def _unbinned(column: ModelledColumn, bins: NDArray[np.integer], random: np.random.Generator) -> NDArray[np.int64]:
-    whole = bins.astype(np.int64)
-    if not _is_binned(column):
-        return whole
-    # Bin b holds the codes with b <= code * bins / levels < b + 1.
-    first, end = -(-whole * column.levels // AIM_BINS), -(-(whole + 1) * column.levels // AIM_BINS)
-    inside = first + np.floor(random.random(len(whole)) * (end - first)).astype(np.int64)
-    return np.where(whole < AIM_BINS, inside, whole - AIM_BINS + column.levels)
+def _places(column: ModelledColumn) -> Places:
+    """Return the product's own equal parts, so that nobody loses by where the edges are."""
+    return places_of(column, grid=AIM_BINS, atoms=column.size)
 
 
 NUMBERS_OF_ADULT = (0, 4, 10, 11, 12)
