@@ -8,6 +8,7 @@ from torch import Tensor
 
 from synth.errors import ConfigError
 from synth.generators.dp_hp import DpHp
+from synth.generators.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.dp_merf import DpMerf
 from synth.generators.independent import Independent, IndependentByClass
 from synth.generators.options import OptionField, build_options, option_fields
@@ -26,7 +27,7 @@ __all__ = [
     "restore",
 ]
 
-_ALL: tuple[type[Generator], ...] = (Independent, IndependentByClass, DpMerf, DpHp)
+_ALL: tuple[type[Generator], ...] = (Independent, IndependentByClass, DpMerf, DpHp, DpHpAdaptive)
 
 GENERATORS: dict[str, type[Generator]] = {generator.name: generator for generator in _ALL}
 """Every generator by name, in the order the app shows them."""

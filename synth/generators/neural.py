@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from synth.errors import ConfigError
 from synth.generators.heads import Draw, HeadLayout
-from synth.generators.sampling import random_source, rounded_counts, single_thread
+from synth.generators.sampling import random_source, rounded_counts
+from synth.models.threads import single_thread
 from synth.progress import Progress
 
 __all__ = ["ClassBatch", "RowNetwork", "TrainingPlan", "resolve_device", "sample_rows", "train"]

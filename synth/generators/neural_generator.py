@@ -15,7 +15,8 @@ from synth.generators.heads import Draw, HeadLayout
 from synth.generators.neural import ClassBatch, RowNetwork, TrainingPlan, resolve_device, sample_rows, train
 from synth.generators.places import LABEL_BINS, Places, places_of
 from synth.generators.protocol import GeneratorTask
-from synth.generators.sampling import check_rows, random_source, single_thread
+from synth.generators.sampling import check_rows, random_source
+from synth.models.threads import single_thread
 from synth.privacy.features import FeatureMap, OneHot, Product
 from synth.progress import Progress
 

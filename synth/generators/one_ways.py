@@ -93,6 +93,9 @@ class OneWays:
     rows: float
     """Number of rows, as far as it is known; at least 1."""
 
+    unit_noise: float
+    """Noise of one count of a one-hot table that is asked for all of the session's budget by itself, in rows."""
+
 
 def measure_one_ways(
     session: AnswerSource,
@@ -135,7 +138,8 @@ def measure_one_ways(
             tables.append((piece / weight, (release.noise_std / weight) ** 2))
         learned.append(_learn(layout, tables, total, rows.noise_std**2))
     names = [column.name for column in columns]
-    return OneWays(tuple(learned), None if label is None else names.index(label), total)
+    unit_noise = release.noise_std * math.sqrt(share)
+    return OneWays(tuple(learned), None if label is None else names.index(label), total, unit_noise)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

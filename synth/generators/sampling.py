@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from synth.errors import InputError
 
-__all__ = ["check_rows", "project_to_simplex", "random_source", "rounded_counts", "single_thread"]
-
-
-@contextmanager
-def single_thread() -> Iterator[None]:
-    """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+__all__ = ["check_rows", "project_to_simplex", "random_source", "rounded_counts"]
 
 
 def random_source(seed: int) -> np.random.Generator:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JointModel", "Measured"]
+__all__ = ["JointModel", "Measured", "pooled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,23 +25,48 @@ class Measured:
         Counts with noise, in rows; of any sign.
     noise_std : float
         Standard deviation of the noise of one count, in rows; positive.
+    believed : array of the table's shape, optional
+        What a model of all earlier answers said of these counts, in rows; a fit may lean towards it.
     """
 
     columns: tuple[int, ...]
     table: NDArray[np.float64]
     noise_std: float
+    believed: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if list(self.columns) != sorted(set(self.columns)) or self.table.ndim != len(self.columns):
             raise ValueError(f"columns must ascend and match the table's axes, got {self.columns}.")
         if not (math.isfinite(self.noise_std) and self.noise_std > 0):
             raise ValueError(f"noise_std must be positive and finite, got {self.noise_std}.")
+        if self.believed is not None and self.believed.shape != self.table.shape:
+            raise ValueError(f"What is believed of columns {self.columns} has another shape than the table.")
+
+
+def pooled(measured: Sequence[Measured]) -> list[Measured]:
+    """Return one table for every set of columns: the mean of its answers weighted by inverse variance.
+
+    What was believed before the first answer is kept, as it owes nothing to any of them.
+    """
+    answers: dict[tuple[int, ...], list[Measured]] = {}
+    for one in measured:
+        answers.setdefault(one.columns, []).append(one)
+    result = []
+    for columns, tables in answers.items():
+        precision = sum(one.noise_std**-2 for one in tables)
+        mean = np.sum([one.table * one.noise_std**-2 for one in tables], axis=0) / precision
+        pool = Measured(columns, mean, precision**-0.5, tables[0].believed)
+        result.append(pool if len(tables) > 1 else tables[0])
+    return result
 
 
 class JointModel(Protocol):
     """A joint distribution of binned columns, fitted to noisy tables alone."""
 
-    sizes: tuple[int, ...]
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bins of each column."""
+        ...
 
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend."""

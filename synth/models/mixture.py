@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.models.answers import Measured
-from synth.models.mixture_loss import Layout, TableLoss, pooled
+from synth.models.answers import Measured, pooled
+from synth.models.mixture_loss import Layout, TableLoss
+from synth.models.threads import single_thread
 
 __all__ = ["Mixture", "averaged", "fit_mixture"]
 
@@ -162,7 +162,7 @@ def fit_mixture(
     layout = Layout(sizes)
     first = _logits(layout, measured, components, spread, seed) if start is None else _logits_of(layout, start)
     where = torch.device(device)
-    with _single_thread():
+    with single_thread():
         logits = torch.tensor(first, dtype=torch.float32, device=where, requires_grad=True)
         loss = TableLoss(layout, measured, total, device=where, dtype=torch.float32)
         per_cell = 1.0 / max(loss.n_cells, 1)
@@ -296,14 +296,3 @@ def _levelled(
             # No component is left that could give: the bin stays as it is.
             total[high] = 0.0
     return counts
-
-
-@contextmanager
-def _single_thread() -> Iterator[None]:
-    """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -9,22 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synth.models.answers import Measured
+from synth.models.answers import Measured, pooled
 
-__all__ = ["Layout", "TableLoss", "pooled"]
-
-
-def pooled(measured: Sequence[Measured]) -> list[Measured]:
-    """Return one table for every set of columns: the mean of its answers weighted by inverse variance."""
-    answers: dict[tuple[int, ...], list[Measured]] = {}
-    for one in measured:
-        answers.setdefault(one.columns, []).append(one)
-    result = []
-    for columns, tables in answers.items():
-        precision = sum(one.noise_std**-2 for one in tables)
-        mean = np.sum([one.table * one.noise_std**-2 for one in tables], axis=0) / precision
-        result.append(Measured(columns, mean, precision**-0.5) if len(tables) > 1 else tables[0])
-    return result
+__all__ = ["Layout", "TableLoss"]
 
 
 class Layout:

@@ -17,7 +17,8 @@ from synth.generators.expected import ExpectedFourier, ExpectedTables
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.neural import ClassBatch
 from synth.generators.places import column_weights, places_of
-from synth.generators.sampling import project_to_simplex, random_source, rounded_counts, single_thread
+from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
+from synth.models.threads import single_thread
 from synth.privacy.features import Fourier
 from synth.schema import NumberColumn, Weight
 

@@ -1,0 +1,259 @@
+"""DP-HP made adaptive: all columns by themselves once, then the tables of several columns that matter most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from synth.errors import ConfigError, InputError
+from synth.generators.adaptive_rounds import RoundPlan, Rounds
+from synth.generators.coarsening import CoarseningOptions, coarsen
+from synth.generators.column_bins import ColumnBins
+from synth.generators.fine_places import OneWayOptions, fine_places
+from synth.generators.joint_models import fitter_of, kind_for, restored_model
+from synth.generators.neural import resolve_device
+from synth.generators.one_ways import OneWays, measure_one_ways
+from synth.generators.options import check_between
+from synth.generators.protocol import GeneratorTask
+from synth.generators.sampling import check_rows, random_source
+from synth.models.answers import JointModel, Measured
+from synth.privacy.bounds import Bound
+from synth.privacy.session import AnswerSource, between_neighbours
+from synth.progress import Progress
+
+__all__ = ["AdaptiveOptions", "DpHpAdaptive"]
+
+_ROUNDS_PER_COLUMN = 3.0
+
+_COLUMN_NOISE = 0.015
+"""Noise of a column's count that is worth paying for, as a part of the rows; less is bought only where it is cheap."""
+
+_TABLE_NOISE = 0.02
+"""Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
+
+_PAIR_CELLS = 2**24
+"""Most cells of all pairs of columns together; wide tables get coarser bins."""
+
+_MOST_CANDIDATES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveOptions:
+    """Options of the adaptive generator."""
+
+    bins: int = 32
+    """Most bins of a number or date where it is counted together with other columns."""
+
+    columns_share: float = 0.15
+    """Least part of the budget for the columns by themselves; small tables get more."""
+
+    choosing_share: float = 0.15
+    """Part of every round that goes into choosing which columns to count together."""
+
+    cells: int = 200_000
+    """Most cells of the joint model: more follow more relations between columns and take longer to fit."""
+
+    model: str = "auto"
+    """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
+
+    def __post_init__(self) -> None:
+        check_between("bins", self.bins, 2, 256)
+        check_between("columns_share", self.columns_share, 0.01, 1.0)
+        check_between("choosing_share", self.choosing_share, 0.01, 0.9)
+        check_between("cells", self.cells, 1000, 10**8)
+        if self.model not in {"auto", "field", "mixture"}:
+            raise ConfigError(f"option 'model' must be auto, field or mixture, got {self.model}.")
+
+
+class DpHpAdaptive:
+    """A sum kernel on all columns once, product kernels on subsets chosen privately, one model of all answers.
+
+    Columns are counted by themselves at several resolutions and put into bins of about equal noisy mass. Then, round by
+    round, the table of two or three columns that the model so far describes worst is chosen privately and counted, and
+    the model is fitted to all answers. Rows are drawn from the model; values inside a bin follow the columns.
+
+    Notes
+    -----
+    Vinaroz et al. (2022, section 5) release the embedding of one fixed product kernel. Here features are one-hot,
+    kernels are chosen as in AIM (McKenna 2022), noise is accounted for exactly, and the model is fitted to the answers
+    as in ``synth.models.field``.
+    """
+
+    name: ClassVar[str] = "dp-hp-adaptive"
+    title: ClassVar[str] = "DP-HP adaptive"
+    summary: ClassVar[str] = (
+        "Counts every column, then privately finds the groups of columns that matter and counts those together."
+    )
+    best_for: ClassVar[str] = "Nearly every table: it adapts to the budget, and falls back to single columns in need."
+    loses_where: ClassVar[str] = (
+        "Relations among four and more columns, and fine detail inside the bins of two numbers at once."
+    )
+    reference: ClassVar[str] = "Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019."
+    Options: ClassVar[type[AdaptiveOptions]] = AdaptiveOptions
+    measures_one_ways: ClassVar[bool] = True
+
+    def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
+        self._task, self._options = task, options
+        self._columns = task.schema.modelled
+        self._label = None if task.label is None else task.schema.names.index(task.label)
+        self._coarsening = CoarseningOptions(bins=_bins_that_fit(self._columns_most(options.bins), options.bins))
+        self._bins: tuple[ColumnBins, ...] = ()
+        self._model: JointModel | None = None
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Count columns, choose and count tables, and fit the model to all answers."""
+        device = resolve_device(self._task.device)
+        progress.phase("Counting columns")
+        whole = session.remaining_share
+        share, rounds = self._shares(session, whole)
+        one_ways = self._measured_columns(session, share)
+        self._bins = coarsen(one_ways, self._coarsening)
+        sizes = tuple(one.size for one in self._bins)
+        kind = self._kind()
+        fitter = fitter_of(
+            kind, sizes, one_ways.rows, device, seed=self._task.seed, triple_cells=self._options.cells // 64
+        )
+        measured = [one.measured(d) for d, one in enumerate(self._bins)]
+        fitter.refit(measured, last=False)
+        if rounds >= 1:
+            progress.phase("Choosing tables")
+            plan = RoundPlan(
+                share=whole - share,
+                rounds=rounds,
+                choosing=self._options.choosing_share,
+                cells=self._options.cells,
+                most_candidates=_MOST_CANDIDATES,
+            )
+
+            def refitted(spent: float) -> None:
+                progress.loss(_misfit(fitter.model, measured, one_ways.rows))
+                progress.step(round(100 * spent), 100)
+
+            Rounds(
+                session,
+                self._columns,
+                self._bins,
+                label=self._label,
+                fitter=fitter,
+                plan=plan,
+                unit_noise=one_ways.unit_noise,
+                total=one_ways.rows,
+                source=self._source,
+                seed=self._task.seed,
+            ).run(measured, refitted)
+        progress.phase("Fitting")
+        fitter.refit(measured, last=True, report=lambda _step, _loss: progress.check_cancelled())
+        progress.loss(_misfit(fitter.model, measured, one_ways.rows))
+        self._model = fitter.model
+        return self
+
+    def sample(self, n_rows: int, seed: int) -> Tensor:
+        """Draw bins from the model by controlled rounding, then codes inside the bins."""
+        check_rows(n_rows)
+        if self._model is None:
+            raise InputError("This generator has not been fitted yet.")
+        random = random_source(seed)
+        rows = self._model.sample(n_rows, random)
+        for d, bins in enumerate(self._bins):
+            rows[:, d] = bins.codes(rows[:, d], random)
+        return torch.from_numpy(rows)
+
+    def state(self) -> Mapping[str, Tensor]:
+        """Return the columns' bins and the model."""
+        if self._model is None:
+            raise InputError("This generator has not been fitted yet.")
+        columns = {
+            f"column.{d}.{name}": tensor for d, bins in enumerate(self._bins) for name, tensor in bins.state().items()
+        }
+        model = {
+            f"model.{name}": torch.from_numpy(np.ascontiguousarray(array))
+            for name, array in self._model.state().items()
+        }
+        return {**columns, **model}
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: AdaptiveOptions, state: Mapping[str, Tensor]) -> Self:
+        """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
+        generator = cls(task, options)
+        bins = []
+        for d, column in enumerate(generator._columns):
+            prefix = f"column.{d}."
+            parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
+            bins.append(ColumnBins.from_state(fine_places(column, OneWayOptions()), parts))
+        generator._bins = tuple(bins)
+        model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
+        generator._model = restored_model(tuple(one.size for one in bins), model)
+        return generator
+
+    @property
+    def _source(self) -> str:
+        return f"generator {self.name}"
+
+    def _columns_most(self, bins: int) -> list[int]:
+        """Return the most bins that each column can get, by its declaration."""
+        most = CoarseningOptions().most_categories
+        return [
+            min(column.levels, bins) + min(column.size - column.levels, most)
+            if column.levels
+            else min(column.size, most)
+            for column in self._columns
+        ]
+
+    def _kind(self) -> str:
+        if self._options.model != "auto":
+            return self._options.model
+        return kind_for(self._columns_most(self._coarsening.bins), self._options.cells)
+
+    def _shares(self, session: AnswerSource, whole: float) -> tuple[float, float]:
+        """Return the part of the budget for single columns, and the number of rounds that the rest is worth.
+
+        Both follow from the noise that the budget allows, the number of columns and the number of rows: where noise
+        would drown every table of several columns, all of the budget goes to the columns.
+        """
+        columns = len(self._columns)
+        one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
+        # Squared rows of noise that the whole budget would leave in one table.
+        variance = one_hot**2 / (session.budget.mu_squared * whole)
+        rows = session.rows.value
+        needed = columns * variance / (_COLUMN_NOISE * rows) ** 2
+        share = whole * min(max(self._options.columns_share, needed), 1.0)
+        left = (whole - share) / whole
+        rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
+        if rounds < 1 or columns < 2:
+            return whole, 0.0
+        return share, rounds
+
+    def _measured_columns(self, session: AnswerSource, share: float) -> OneWays:
+        return measure_one_ways(
+            session,
+            self._columns,
+            label=self._task.label,
+            share=share,
+            source=self._source,
+            options=OneWayOptions(),
+        )
+
+
+def _bins_that_fit(most: list[int], bins: int) -> int:
+    """Return the number of bins at which all pairs together stay below the limit."""
+    while bins > 2:
+        sizes = [min(size, bins) for size in most]
+        if (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2 <= _PAIR_CELLS:
+            break
+        bins -= 1
+    return bins
+
+
+def _misfit(model: JointModel, measured: list[Measured], total: float) -> float:
+    """Return the root mean square of the model's distance from the answers, in units of their noise; best about 1."""
+    squares = cells = 0.0
+    for one in measured:
+        squares += float((((total * model.marginal(one.columns) - one.table) / one.noise_std) ** 2).sum())
+        cells += one.table.size
+    return math.sqrt(squares / max(cells, 1.0))

@@ -1,0 +1,211 @@
+"""Which joint model a table gets, and how it is fitted again and again as answers come in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.errors import ConfigError
+from synth.models.answers import JointModel, Measured
+from synth.models.field import Field, fit_field
+from synth.models.junction_tree import JunctionTree, Subset, cliques_with
+from synth.models.mixture import Mixture, fit_mixture
+
+__all__ = ["FieldFitter", "Fitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
+
+Report = Callable[[int, float], None]
+
+EXACT_COLUMNS = 24
+"""With more columns than this the size of a grown field is bounded, not worked out, for every candidate."""
+
+
+class Fitter(Protocol):
+    """Fits one kind of joint model to more and more answers."""
+
+    together: int
+    """Tables that are chosen before the model is fitted again."""
+
+    @property
+    def model(self) -> JointModel:
+        """The model as last fitted."""
+        ...
+
+    def refit(self, measured: Sequence[Measured], *, last: bool, report: Report | None = None) -> None:
+        """Fit to all answers, starting from the model there is; longer the ``last`` time."""
+        ...
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of each subset of columns."""
+        ...
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return what may be measured next without a model of more than ``limit`` cells."""
+        ...
+
+
+def kind_for(sizes: Sequence[int], cells: int) -> str:
+    """Return "field" where a tree of typical pairs fits into ``cells``, else "mixture".
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Most bins that each column can get: declared, so that the choice tells nothing of the rows.
+    cells : int
+        Most cells of a field.
+    """
+    d = len(sizes)
+    if d < 2:
+        return "field"
+    typical = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (d * (d - 1))
+    return "field" if (d - 1) * typical <= cells else "mixture"
+
+
+class FieldFitter:
+    """A Markov random field, started over from its last factors."""
+
+    kind = "field"
+    together = 1
+    first_steps = 20
+    last_steps = 200
+
+    def __init__(self, sizes: tuple[int, ...], total: float, device: torch.device, *, triple_cells: int) -> None:
+        self._sizes, self._total, self._device, self._triple_cells = sizes, total, str(device), triple_cells
+        self._subsets: list[Subset] = []
+        tree = JunctionTree.of(sizes, ())
+        self._model = Field(tree, tuple(np.full(sizes[clique[0]], 1 / sizes[clique[0]]) for clique in tree.cliques))
+
+    @property
+    def model(self) -> Field:
+        """The model as last fitted."""
+        return self._model
+
+    def refit(self, measured: Sequence[Measured], *, last: bool, report: Report | None = None) -> None:
+        """Fit by some steps of L-BFGS."""
+        self._subsets = sorted({one.columns for one in measured})
+        self._model = fit_field(
+            self._sizes,
+            measured,
+            self._total,
+            start=self._model if self._model.weights else None,
+            steps=self.last_steps if last else self.first_steps,
+            device=self._device,
+            report=report,
+        )
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of pairs, and of triples that lie within a clique."""
+        tables = self._model.pair_tables([subset for subset in subsets if len(subset) == 2])
+        tables.update({subset: self._model.marginal(subset) for subset in subsets if len(subset) != 2})
+        return tables
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return pairs that the field can take in, and small triples that it already holds."""
+        tree = self._model.tree
+        limit = max(limit, tree.cells)
+        return [pair for pair in pairs if self._fits(pair, limit)] + self._triples_within(tree)
+
+    def _fits(self, pair: Subset, limit: int) -> bool:
+        tree = self._model.tree
+        if tree.home(pair) is not None or tree.cells + _growth(tree, pair) <= limit:
+            return True
+        if len(self._sizes) > EXACT_COLUMNS:
+            return False
+        return sum(map(tree.cells_of, cliques_with(self._sizes, [*self._subsets, pair]))) <= limit
+
+    def _triples_within(self, tree: JunctionTree) -> list[Subset]:
+        triples: set[Subset] = set()
+        for clique in tree.cliques:
+            for a, first in enumerate(clique):
+                for b, second in enumerate(clique[a + 1 :], a + 1):
+                    if tree.cells_of((first, second)) <= self._triple_cells:
+                        triples.update((first, second, third) for third in clique[b + 1 :])
+        return sorted(triple for triple in triples if tree.cells_of(triple) <= self._triple_cells)
+
+
+def _growth(tree: JunctionTree, pair: Subset) -> float:
+    """Bound the cells that joining two columns adds: one of them goes along the path to the other."""
+    growths = []
+    for moved, goal in (pair, pair[::-1]):
+        size = tree.sizes[moved]
+        reached = [clique for clique, columns in enumerate(tree.cliques) if moved in columns]
+        added = dict.fromkeys(reached, 0.0)
+        waiting = list(reached)
+        while waiting:
+            clique = waiting.pop()
+            if goal in tree.cliques[clique]:
+                growths.append(added[clique])
+                break
+            above = [tree.parents[clique]] if tree.parents[clique] >= 0 else []
+            for near in (*above, *tree.children[clique]):
+                if near not in added:
+                    added[near] = added[clique] + tree.cells_of(tree.cliques[near]) * (size - 1)
+                    waiting.append(near)
+    return min(growths)
+
+
+class MixtureFitter:
+    """A mixture of products, for tables that no tree of pairs can hold; several tables at a time, as a fit is dear."""
+
+    kind = "mixture"
+    first_steps = 100
+    last_steps = 1000
+
+    def __init__(self, sizes: tuple[int, ...], total: float, device: torch.device, *, seed: int) -> None:
+        self._sizes, self._total, self._device, self._seed = sizes, total, str(device), seed
+        self.together = max(1, len(sizes) // 8)
+        self._model = Mixture(sizes, np.ones(1), np.concatenate([np.full(size, 1.0 / size) for size in sizes])[None, :])
+        self._fitted = False
+
+    @property
+    def model(self) -> Mixture:
+        """The model as last fitted."""
+        return self._model
+
+    def refit(self, measured: Sequence[Measured], *, last: bool, report: Report | None = None) -> None:
+        """Fit by some steps of Adam."""
+        joint = any(len(one.columns) > 1 for one in measured)
+        self._model = fit_mixture(
+            self._sizes,
+            measured,
+            self._total,
+            steps=self.last_steps if last and joint else self.first_steps,
+            # Columns by themselves need one component.
+            components=200 if joint else 1,
+            seed=self._seed,
+            device=self._device,
+            start=self._model if self._fitted else None,
+            report=report,
+        )
+        self._fitted = joint
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of each subset of columns."""
+        return {subset: self._model.marginal(subset) for subset in subsets}
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return all pairs: a mixture does not grow."""
+        return list(pairs)
+
+
+def fitter_of(
+    kind: str, sizes: tuple[int, ...], total: float, device: torch.device, *, seed: int, triple_cells: int
+) -> Fitter:
+    """Build the fitter of a kind of model."""
+    if kind == FieldFitter.kind:
+        return FieldFitter(sizes, total, device, triple_cells=triple_cells)
+    return MixtureFitter(sizes, total, device, seed=seed)
+
+
+def restored_model(sizes: tuple[int, ...], state: Mapping[str, Tensor]) -> JointModel:
+    """Rebuild the model whose ``state`` was saved, of whichever kind."""
+    arrays = {name: tensor.numpy().astype(np.float64) for name, tensor in state.items()}
+    if not arrays:
+        raise ConfigError("The saved model is empty.")
+    if "weights" in arrays:
+        return Mixture.from_state(sizes, arrays)
+    return Field.from_state(sizes, arrays)

@@ -1,0 +1,115 @@
+"""Tables of a field: sums of a clique's belief, and pairs of columns that stand in no common clique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from synth.models.junction_tree import JunctionTree, Subset
+
+__all__ = ["far_tables", "table_within"]
+
+Array = TypeVar("Array", NDArray[np.float64], Tensor)
+
+# The index that einsum gives to the values of columns outside the clique.
+_OUTSIDE = 51
+
+
+def table_within(belief: Array, clique: Subset, columns: Subset) -> Array:
+    """Sum a clique's table down to some of its columns; both ascend, and so do the axes of the answer."""
+    others = tuple(axis for axis, column in enumerate(clique) if column not in columns)
+    return belief.sum(others) if others else belief
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Message:
+    """What a clique learns over one edge: every outside column's values together with the separator.
+
+    ``table`` has one row for each value of each outside column, then the separator's axes.
+    """
+
+    outside: tuple[int, ...]
+    separator: Subset
+    table: Tensor
+
+
+def far_tables(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]]) -> dict[Subset, NDArray[np.float64]]:
+    """Return the joint proportions of every pair of columns that lies in no clique.
+
+    Messages run up and down the tree like those of belief propagation, but carry all columns of their side at once, so
+    that every edge costs one matrix product instead of one for each pair.
+    """
+    passing = _Passing(tree, [torch.from_numpy(belief) for belief in beliefs])
+    tables: dict[Subset, NDArray[np.float64]] = {}
+    for column in range(len(tree.sizes)):
+        home = next(clique for clique in tree.order if column in tree.cliques[clique])
+        for message in passing.arriving(home):
+            table = passing.carried(message, home, (column,))
+            rows = torch.split(table, [tree.sizes[other] for other in message.outside])
+            for other, part in zip(message.outside, rows, strict=True):
+                if other < column:
+                    tables[other, column] = part.numpy()
+    return tables
+
+
+class _Passing:
+    """All messages of a calibrated tree."""
+
+    def __init__(self, tree: JunctionTree, beliefs: list[Tensor]) -> None:
+        self.tree, self.beliefs = tree, beliefs
+        self.up: dict[int, _Message] = {}
+        self.down: dict[int, _Message] = {}
+        for clique in reversed(tree.order):
+            if tree.parents[clique] >= 0:
+                children = [self.up[child] for child in tree.children[clique]]
+                self.up[clique] = self._sent(clique, children, tree.separators[clique])
+        for clique in tree.order:
+            for child in tree.children[clique]:
+                others = [one for one in self.arriving(clique) if one is not self.up[child]]
+                self.down[child] = self._sent(clique, others, tree.separators[child])
+
+    def arriving(self, clique: int) -> list[_Message]:
+        """Return the messages over all edges of a clique."""
+        above = [self.down[clique]] if self.tree.parents[clique] >= 0 else []
+        return above + [self.up[child] for child in self.tree.children[clique]]
+
+    def carried(self, message: _Message, clique: int, columns: Subset) -> Tensor:
+        """Turn a message into the joint proportions of the outside values and some columns of the clique."""
+        separator = message.separator
+        if set(columns) <= set(separator):
+            axes = [1 + axis for axis, column in enumerate(separator) if column not in columns]
+            return message.table.sum(axes) if axes else message.table
+        inside = self.tree.cliques[clique]
+        both = tuple(column for column in inside if column in separator or column in columns)
+        joint = table_within(self.beliefs[clique], inside, both)
+        known = table_within(joint, both, separator)
+        shape = [self.tree.sizes[column] if column in separator else 1 for column in both]
+        given = joint * torch.where(known > 0, 1.0 / known.clamp_min(1e-300), 0.0).reshape(shape)
+        place = {column: index for index, column in enumerate(both)}
+        return torch.einsum(
+            message.table,
+            [_OUTSIDE, *(place[column] for column in separator)],
+            given,
+            [place[column] for column in both],
+            [_OUTSIDE, *(place[column] for column in columns)],
+        )
+
+    def _sent(self, clique: int, messages: list[_Message], separator: Subset) -> _Message:
+        inside = self.tree.cliques[clique]
+        own = tuple(column for column in inside if column not in separator)
+        shape = [self.tree.sizes[column] for column in separator]
+        parts = []
+        for column in own:
+            both = tuple(sorted((column, *separator)))
+            table = table_within(self.beliefs[clique], inside, both)
+            parts.append(table.movedim(both.index(column), 0).reshape([self.tree.sizes[column], *shape]))
+        parts.extend(self.carried(message, clique, separator) for message in messages)
+        outside = own + tuple(column for message in messages for column in message.outside)
+        empty = torch.zeros([0, *shape], dtype=torch.float64)
+        return _Message(outside, separator, torch.cat(parts) if parts else empty)

@@ -1,0 +1,140 @@
+"""Which tables a Markov random field keeps: a junction tree over the sets of columns that were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+__all__ = ["JunctionTree", "Subset", "cliques_with"]
+
+Subset = tuple[int, ...]
+"""Positions of some columns, ascending."""
+
+
+@dataclass(frozen=True, slots=False, eq=False)
+class JunctionTree:
+    """Cliques of columns in a tree, such that the cliques that hold a column hang together.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Bins of each column.
+    cliques : tuple of Subset
+        None of them within another; together they hold every column.
+    """
+
+    sizes: tuple[int, ...]
+    cliques: tuple[Subset, ...]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...], subsets: Iterable[Subset]) -> JunctionTree:
+        """Return a tree in which every one of the subsets lies within some clique."""
+        return cls(sizes, tuple(cliques_with(sizes, subsets)))
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all cliques' tables together."""
+        return sum(map(self.cells_of, self.cliques))
+
+    def cells_of(self, columns: Subset) -> int:
+        """Return the number of cells of a table over some columns."""
+        return math.prod(self.sizes[column] for column in columns)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """Parent of every clique, -1 for the first: a spanning tree of the largest separators (Prim's algorithm)."""
+        sets = [frozenset(clique) for clique in self.cliques]
+        parents = [-1] * len(sets)
+        shared = {one: len(sets[0] & sets[one]) for one in range(1, len(sets))}
+        parents[1:] = [0] * (len(sets) - 1)
+        while shared:
+            nearest = max(shared, key=lambda one: (shared[one], -one))
+            del shared[nearest]
+            for one, most in shared.items():
+                overlap = len(sets[nearest] & sets[one])
+                if overlap > most:
+                    shared[one], parents[one] = overlap, nearest
+        return tuple(parents)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """Cliques in an order in which parents come before their children."""
+        order, waiting = [], [0]
+        while waiting:
+            clique = waiting.pop()
+            order.append(clique)
+            waiting.extend(reversed(self.children[clique]))
+        return tuple(order)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Children of every clique."""
+        children: list[list[int]] = [[] for _ in self.cliques]
+        for clique, parent in enumerate(self.parents):
+            if parent >= 0:
+                children[parent].append(clique)
+        return tuple(map(tuple, children))
+
+    @cached_property
+    def separators(self) -> tuple[Subset, ...]:
+        """Columns that every clique shares with its parent; none for the first."""
+        return tuple(
+            tuple(column for column in clique if parent >= 0 and column in self.cliques[parent])
+            for clique, parent in zip(self.cliques, self.parents, strict=True)
+        )
+
+    @cached_property
+    def _cheapest_first(self) -> list[tuple[frozenset[int], int]]:
+        ranked = sorted(range(len(self.cliques)), key=lambda one: (self.cells_of(self.cliques[one]), one))
+        return [(frozenset(self.cliques[one]), one) for one in ranked]
+
+    def home(self, columns: Subset) -> int | None:
+        """Return the smallest clique that holds all the columns, or None."""
+        wanted = frozenset(columns)
+        return next((one for clique, one in self._cheapest_first if wanted <= clique), None)
+
+
+def cliques_with(sizes: Sequence[int], subsets: Iterable[Subset]) -> list[Subset]:
+    """Return the cliques of a triangulated graph in which the columns of each subset are joined.
+
+    Columns are eliminated greedily, next the one whose table with its neighbours has the fewest cells. Sets of columns
+    are whole numbers here, bit d for column d, as this is asked for every candidate of a round.
+    """
+    neighbours = [0] * len(sizes)
+    for subset in subsets:
+        joined = sum(1 << column for column in subset)
+        for column in subset:
+            neighbours[column] |= joined & ~(1 << column)
+    logs = [math.log(size) for size in sizes]
+
+    def cost(column: int) -> float:
+        return logs[column] + sum(logs[other] for other in _members(neighbours[column]))
+
+    costs = {column: cost(column) for column in range(len(sizes))}
+    found: list[int] = []
+    while costs:
+        column = min(costs, key=lambda one: (costs[one], one))
+        del costs[column]
+        around = neighbours[column]
+        found.append(around | 1 << column)
+        for other in _members(around):
+            neighbours[other] = (neighbours[other] | around) & ~(1 << other) & ~(1 << column)
+        for other in _members(around):
+            costs[other] = cost(other)
+    cliques: list[int] = []
+    # A clique within another one was eliminated after it, as the columns of the other were still there.
+    for clique in found:
+        if not any(clique & other == clique for other in cliques):
+            cliques.append(clique)
+    return [tuple(_members(clique)) for clique in cliques]
+
+
+def _members(columns: int) -> list[int]:
+    members = []
+    while columns:
+        lowest = columns & -columns
+        members.append(lowest.bit_length() - 1)
+        columns ^= lowest
+    return members
