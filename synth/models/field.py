@@ -194,8 +194,6 @@ class _Dual:
         self._first: dict[Subset, NDArray[np.float64]] = {
             one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
         }
-            one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
-        }
 
     def started(self, start: Field | None) -> Tensor:
         """Return the first factors: those of an earlier field, else independent columns."""

@@ -73,7 +73,7 @@ def sample_tree(
 def _groups(
     drawn: list[NDArray[np.unsignedinteger]], given: Subset, sizes: tuple[int, ...], n_rows: int
 ) -> tuple[NDArray[np.integer], Whole]:
-    """Number the combinations of the given columns that occur; give each row its own, and each of them its cell."""
+    """Return the number of each row's combination of given columns, and the cell of every combination that occurs."""
     cells = 1
     groups: NDArray[np.integer] = np.zeros(n_rows, dtype=np.int64)
     for column in given:
