@@ -41,10 +41,10 @@ class CoarseningOptions:
     bins: int = 32
     """Most bins over the grid of a number or date."""
 
-    clear: float = 8.0
+    clear: float = 1.0
     """Rows that a bin of a number or date should hold, as a multiple of the noise of one count."""
 
-    clear_code: float = 3.0
+    clear_code: float = 0.0
     """Rows that a category or special value needs for a bin of its own, as a multiple of the noise of one count."""
 
     rare: int = 3

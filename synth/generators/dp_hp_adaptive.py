@@ -37,6 +37,9 @@ _COLUMN_NOISE = 0.015
 _TABLE_NOISE = 0.02
 """Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
 
+_BINS = 1.2
+"""A cell of an even table of two columns holds about this part, to the power of -2, of the noise of a count."""
+
 _PAIR_CELLS = 2**24
 """Most cells of all pairs of columns together; wide tables get coarser bins."""
 
@@ -102,7 +105,7 @@ class DpHpAdaptive:
         self._task, self._options = task, options
         self._columns = task.schema.modelled
         self._label = None if task.label is None else task.schema.names.index(task.label)
-        self._coarsening = CoarseningOptions(bins=_bins_that_fit(self._columns_most(options.bins), options.bins))
+        self._most_bins = _bins_that_fit(self._columns_most(options.bins), options.bins)
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
 
@@ -113,7 +116,7 @@ class DpHpAdaptive:
         whole = session.remaining_share
         share, rounds = self._shares(session, whole)
         one_ways = self._measured_columns(session, share)
-        self._bins = coarsen(one_ways, self._coarsening)
+        self._bins = coarsen(one_ways, self._coarsening(one_ways, (whole - share) / max(rounds, 1.0)))
         sizes = tuple(one.size for one in self._bins)
         kind = self._kind()
         fitter = fitter_of(
@@ -208,7 +211,7 @@ class DpHpAdaptive:
     def _kind(self) -> str:
         if self._options.model != "auto":
             return self._options.model
-        return kind_for(self._columns_most(self._coarsening.bins), self._options.cells)
+        return kind_for(self._columns_most(self._most_bins), self._options.cells)
 
     def _shares(self, session: AnswerSource, whole: float) -> tuple[float, float]:
         """Return the part of the budget for single columns, and the number of rounds that the rest is worth.
@@ -228,6 +231,14 @@ class DpHpAdaptive:
         if rounds < 1 or columns < 2:
             return whole, 0.0
         return share, rounds
+
+    def _coarsening(self, one_ways: OneWays, part: float) -> CoarseningOptions:
+        """Choose bins so coarse that a table of two columns tells more than noise; ``part`` is a round's budget."""
+        if part <= 0:
+            return CoarseningOptions(bins=self._most_bins)
+        noise = one_ways.unit_noise / math.sqrt(part * (1.0 - self._options.choosing_share))
+        bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
+        return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
 
     def _measured_columns(self, session: AnswerSource, share: float) -> OneWays:
         return measure_one_ways(

@@ -35,12 +35,12 @@ class FieldPrior:
     clear : float
         A count that is off by more than this many standard deviations of its noise is taken at its word.
     loose : float
-        Columns by themselves are hardly pulled: by this part of the variance of their noise.
+        Columns by themselves are hardly pulled: a factor of e is worth this part of their noise.
     """
 
     spread: float = 1.0
     clear: float = 3.0
-    loose: float = 0.01
+    loose: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,10 +125,11 @@ def fit_field(
 ) -> Field:
     r"""Fit the field of greatest entropy that noisy tables allow.
 
-    .. math:: N \log Z(\theta) - \sum_t \theta_t \cdot y_t + \sum_t \tfrac{1}{2} r_t \cdot \theta_t^2
+    .. math:: N \log Z(\theta) - \sum_t \theta_t \cdot y_t + \sum_t \tfrac{1}{2} r_t \cdot (\theta_t - c_t)^2
 
     is minimised over the logarithmic factors theta_t of the tables t by L-BFGS, where y_t are the noisy counts, N is
-    ``total`` and Z the normaliser. It is convex, and at its minimum the field's counts are y_t - r_t theta_t.
+    ``total``, Z the normaliser and c_t the logarithm of a column's proportions for a column by itself, 0 for more columns.
+    It is convex, and at its minimum the field's counts are y_t - r_t (theta_t - c_t).
 
     Notes
     -----
@@ -191,16 +192,16 @@ class _Dual:
             for one, expected, ridge in zip(tables, believed, ridges, strict=True)
         ]
         self.scale = self._vector(curvature).rsqrt()
-        self._first: dict[Subset, NDArray[np.float64]] = {
-            one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
-        }
+        alone = {one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1}
+        self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
     def started(self, start: Field | None) -> Tensor:
         """Return the first factors: those of an earlier field, else independent columns."""
-        known: Mapping[Subset, NDArray[np.float64]] = self._first if start is None else start.weights
+        if start is None:
+            return self.centre
         shapes = [tuple(self.tree.sizes[column] for column in columns) for columns in self.columns]
         return self._vector(
-            [known.get(columns, np.zeros(shape)) for columns, shape in zip(self.columns, shapes, strict=True)]
+            [start.weights.get(columns, np.zeros(shape)) for columns, shape in zip(self.columns, shapes, strict=True)]
         )
 
     def minimise(self, theta: Tensor, steps: int, report: Callable[[int, float], None] | None) -> Tensor:
@@ -235,9 +236,10 @@ class _Dual:
             table_within(beliefs[home], self.tree.cliques[home], columns).reshape(-1)
             for home, columns in zip(self.homes, self.columns, strict=True)
         ]
-        pull = self.ridge * theta
+        away = theta - self.centre
+        pull = self.ridge * away
         gradient = self.total * torch.cat(found) - self.counts + pull
-        value = self.total * log_normaliser - (theta @ self.counts - 0.5 * (theta @ pull))
+        value = self.total * log_normaliser - (theta @ self.counts - 0.5 * (away @ pull))
         return float(value), gradient
 
     def calibrated(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
@@ -281,7 +283,7 @@ def _ridge(one: Measured, believed: NDArray[np.float64], prior: FieldPrior) -> N
     """Return how strongly each factor is pulled to nothing; see the notes of ``fit_field``."""
     variance = one.noise_std**2
     if len(one.columns) == 1:
-        return np.full(one.table.shape, max(prior.loose * variance, 1e-6))
+        return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
     expected = np.maximum(believed, 0.5)
     plain = (one.table - believed) ** 2 - prior.clear**2 * variance
     ridge = variance * expected / np.maximum((prior.spread * expected) ** 2, plain)
