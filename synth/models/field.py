@@ -128,7 +128,7 @@ def fit_field(
     .. math:: N \log Z(\theta) - \sum_t \theta_t \cdot y_t + \sum_t \tfrac{1}{2} r_t \cdot (\theta_t - c_t)^2
 
     is minimised over the logarithmic factors theta_t of the tables t by L-BFGS, where y_t are the noisy counts, N is
-    ``total``, Z the normaliser and c_t the logarithm of a column's proportions for a column by itself, 0 for more columns.
+    ``total``, Z the normaliser and c_t the logarithm of a column's own proportions, and 0 for tables of more columns.
     It is convex, and at its minimum the field's counts are y_t - r_t (theta_t - c_t).
 
     Notes
@@ -192,7 +192,9 @@ class _Dual:
             for one, expected, ridge in zip(tables, believed, ridges, strict=True)
         ]
         self.scale = self._vector(curvature).rsqrt()
-        alone = {one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1}
+        alone: dict[Subset, NDArray[np.float64]] = {
+            one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
+        }
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
     def started(self, start: Field | None) -> Tensor:
