@@ -13,6 +13,10 @@ fixed choice of ``--subsets`` of them. A generator of ours is given the declared
 noise, so a seed repeats its training and not its noise; AIM's noise follows its seed. Under add_remove the number of
 rows is private, and ours spend 2 % of their budget on it; under replace_one it is public. Our generators have no part
 of the budget taken for the report of a whole run.
+
+``--against independent`` ends with a line for every table, epsilon and measure: by how much the other generators are
+worse than that one, with the standard error of the difference (noise is drawn anew in every cell, so cells of two
+generators have nothing in common), and whether that is within two standard errors.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import signal
 import statistics
@@ -45,6 +50,7 @@ CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
 ALPHAS = (1, 2, 3, 4)
 OVER_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 SHAPES = ("ks", "wasserstein", "correlation")
+Found = dict[str, list[dict[str, object]]]
 
 
 @dataclass(frozen=True)
@@ -111,22 +117,21 @@ def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Pa
     return [str(aim_python), *words, *common]
 
 
-def distances(table: Table, cell: Cell, real: np.ndarray, bins: np.ndarray) -> dict[str, object]:
-    at_most = None if table.every_code else cell.subsets
-    return {
-        f"tv{alpha}": mean_total_variation(real, bins, table.sizes, alpha, at_most=at_most)
-        for alpha in ALPHAS
-        if alpha <= len(table.sizes)
-    }
-
-
 def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
     """Make one synthetic table and compare it."""
     real = table.binned(table.codes)
+
+    def distances(bins: np.ndarray, codes: np.ndarray) -> dict[str, object]:
+        at_most = None if table.every_code else cell.subsets
+        alphas = [alpha for alpha in asked.alphas if alpha <= len(table.sizes)]
+        found = {
+            f"tv{alpha}": mean_total_variation(real, bins, table.sizes, alpha, at_most=at_most) for alpha in alphas
+        }
+        return found | shape_distances(table, table.codes, codes)
+
     if cell.generator == FLOOR:
         drawn = np.random.default_rng(cell.seed).integers(len(table.codes), size=cell.rows)
-        codes = table.codes[drawn]
-        return distances(table, cell, real, real[drawn]) | shape_distances(table, table.codes, codes)
+        return distances(real[drawn], table.codes[drawn])
     out = folder / "synthetic.npy"
     out.unlink(missing_ok=True)
     command = command_of(cell, table, folder, out, asked.aim_python)
@@ -147,7 +152,7 @@ def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -
         np.save(asked.keep / name, rows)
     bins = rows.astype(np.int64) if cell.generator == AIM else table.binned(rows)
     codes = table.unbinned(rows, cell.seed) if cell.generator == AIM else rows
-    return result | distances(table, cell, real, bins) | shape_distances(table, table.codes, codes)
+    return result | distances(bins, codes)
 
 
 def spread(values: list[float], decimals: int) -> str:
@@ -156,7 +161,7 @@ def spread(values: list[float], decimals: int) -> str:
 
 
 def line(name: str, results: list[dict[str, object]], columns: tuple[str, ...]) -> str:
-    finished = [result for result in results if "tv1" in result]
+    finished = [result for result in results if columns[0] in result]
     cells = []
     for key in columns:
         values = [float(result[key]) for result in finished if key in result]  # type: ignore[arg-type]
@@ -164,14 +169,31 @@ def line(name: str, results: list[dict[str, object]], columns: tuple[str, ...]) 
     for key, unit, decimals in (("cpu_seconds", 1.0, 1), ("peak_bytes", 2.0**20, 0)):
         values = [float(result[key]) / unit for result in finished if key in result]  # type: ignore[arg-type]
         cells.append(spread(values, decimals) if values else "-")
-    failed = [result for result in results if "tv1" not in result]
+    failed = [result for result in results if columns[0] not in result]
     late = sum(result["code"] in OVER_TIME for result in failed)
     note = f"  {late} of {len(results)} stopped after {failed[0]['limit']} CPU s" if late else ""
     note += f"  {len(failed) - late} of {len(results)} failed" if len(failed) > late else ""
     return f"{name:>24} " + " ".join(f"{each:>15}" for each in cells) + note
 
 
-def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Path) -> None:
+def differences(title: str, found: Found, against: str, shown: tuple[str, ...]) -> list[str]:
+    """Say by how much each generator is worse than one of them, measure by measure; a lower measure is better."""
+    lines = []
+    for generator, results in found.items():
+        for key in shown if generator != against else ():
+            ours, theirs = ([float(one[key]) for one in each if key in one] for each in (results, found[against]))  # type: ignore[arg-type]
+            if min(len(ours), len(theirs)) < 2:
+                continue
+            worse = statistics.fmean(ours) - statistics.fmean(theirs)
+            error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (ours, theirs)))
+            verdict = "better" if worse < -2 * error else "WORSE" if worse > 2 * error else "within two"
+            sides = f"{statistics.fmean(ours):.4f} - {statistics.fmean(theirs):.4f}"
+            lines.append(f"{title:>24} {generator:>16} {key:>11} {sides:>15} = {worse:+.4f} ± {error:.4f}  {verdict}")
+    return lines
+
+
+def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Path) -> list[str]:
+    """Measure every cell of one table, printing as they come; return the lines of ``--against``."""
     table = load(name, neighbours=asked.neighbours, categories_only=asked.categories_only)
     folder = scratch / name
     write_folder(folder, table.schema, table.label, table.codes, table.units)
@@ -179,10 +201,12 @@ def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Pat
     (folder / "domain.json").write_text(json.dumps(table.sizes), encoding="utf-8")
     print(f"\n{name}: {table.codes.shape[0]:,} rows x {table.codes.shape[1]} columns, {asked.neighbours}, ", end="")
     print(f"delta {asked.delta:g}, {table.schema.unit.sentence.lower()}, {asked.seeds} seeds")
-    shown = tuple(f"tv{alpha}" for alpha in ALPHAS) + (() if table.every_code else SHAPES)
+    shown = tuple(f"tv{alpha}" for alpha in asked.alphas) + (() if table.every_code else SHAPES)
     print(f"{'':>24} " + " ".join(f"{head:>15}" for head in (*shown, "CPU s", "peak MiB")), flush=True)
     generators = [each for each in (CONTROL, *asked.generators) if each != FLOOR]
+    lines = []
     for epsilon in (None, *asked.epsilons):
+        at_epsilon: Found = {}
         for generator in [FLOOR] if epsilon is None else list(dict.fromkeys(generators)):
             options = asked.aim_options if generator == AIM else asked.options.get(generator, {})
             found = []
@@ -208,6 +232,14 @@ def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Pat
                 found.append(result)
             title = generator if epsilon is None else f"{generator} {epsilon:g}"
             print(line(title, found, shown), flush=True)
+            at_epsilon[generator] = found
+        if asked.against in at_epsilon:
+            new = differences(f"{name} {epsilon:g}", at_epsilon, asked.against, shown)
+            for each in new:
+                if each.endswith("WORSE"):
+                    print(each, flush=True)
+            lines += new
+    return lines
 
 
 def main() -> None:
@@ -219,6 +251,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--neighbours", choices=("add_remove", "replace_one"), default="add_remove")
+    parser.add_argument("--alphas", nargs="+", type=int, choices=ALPHAS, default=list(ALPHAS), help="sizes of sets")
+    parser.add_argument("--against", choices=[AIM, *GENERATORS], help="say who is worse than this one")
     parser.add_argument("--rows", type=int, help="rows to make; default: as many as the real table has")
     parser.add_argument("--subsets", type=int, default=500, help="sets compared at most, on raw tables")
     parser.add_argument("--categories-only", action="store_true", help="declare no numbers in the discretised tables")
@@ -236,8 +270,10 @@ def main() -> None:
         sys.exit("AIM has an environment of its own: run benchmarks/peers/aim/setup first.")
     results = Results(asked.json, resume=asked.resume)
     with tempfile.TemporaryDirectory() as scratch:
-        for name in asked.tables:
-            compare(name, asked, results, Path(scratch))
+        lines = [each for name in asked.tables for each in compare(name, asked, results, Path(scratch))]
+    if asked.against:
+        print(f"\nWorse than {asked.against} (mean - mean = difference ± standard error):")
+        print("\n".join(lines))
 
 
 if __name__ == "__main__":
