@@ -136,6 +136,7 @@ def run(
         synthetic_csv=folder / "synthetic.csv",
         synthetic_parquet=folder / "synthetic.parquet",
         releases=session.releases,
+        selections=session.selections,
         state=fitted.state(),
         evidence=published_evidence(codes, session.releases, config, rows=session.rows),
         certificate=certificate,

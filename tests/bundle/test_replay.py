@@ -15,6 +15,7 @@ from synth.schema import NumberColumn
 SMALL = {
     "dp-merf": {"features": 50, "steps": 20},
     "dp-hp": {"order": 5, "order_product": 3, "epochs": 1, "steps_per_epoch": 5},
+    "dp-hp-adaptive": {"cells": 20_000},
 }
 
 
@@ -39,6 +40,15 @@ def test_rules_are_repaired_again(tmp_path: Path, key: Key) -> None:
 def test_answers_are_fitted_again(bundle: Path, tmp_path: Path) -> None:
     again = replay(bundle, tmp_path, refit=True)
     assert again.identical, "the same counts give the same independent columns"
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_private_choices_are_made_again(tmp_path: Path, key: Key, row_count: str) -> None:
+    config = config_of(generator="dp-hp-adaptive", label="outcome", rows=150, row_count=row_count)
+    sealed = seal(config, tmp_path / "run", key)
+    asked = [receipt.mechanism for receipt in sealed.certificate.receipts]
+    assert asked.count("exponential") > 2
+    assert replay(sealed.path, tmp_path / "again", refit=True).identical
 
 
 def test_another_generator_needs_its_own_answers(bundle: Path, tmp_path: Path) -> None:

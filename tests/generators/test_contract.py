@@ -103,6 +103,7 @@ def test_every_receipt_has_a_source(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_questions_do_not_depend_on_rows(name):
+    # So few rows that none chooses by answers what to ask next.
     asked = []
     for seed in (0, 1):
         opened = session(schema(), random_codes(schema(), 50, seed=seed), noise_key=seed)
@@ -114,7 +115,9 @@ def test_questions_do_not_depend_on_rows(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_old_answers_give_the_same_model_again(name):
     made, opened = fitted(name)
-    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, releases=opened.releases)
+    recorded = RecordedSession(
+        opened.schema, opened.budget, rows=opened.rows, releases=opened.releases, selections=opened.selections
+    )
     again = generators.make(name, task(schema()), FAST[name]).fit(recorded, NullProgress())
     for key, tensor in made.state().items():
         assert torch.equal(tensor, again.state()[key]), key
@@ -177,7 +180,7 @@ def test_no_rows_cannot_be_drawn(name):
         fitted(name)[0].sample(0, seed=0)
 
 
-@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_a_cancelled_run_stops(name):
     class Cancelled(NullProgress):
         def check_cancelled(self) -> None:
@@ -228,7 +231,7 @@ def test_cuda_fits_like_the_cpu(name):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
-@pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_a_missing_device_is_refused_before_anything_is_spent(name):
     opened = session(schema(), dependent_codes(50))
     with pytest.raises(ConfigError, match="no CUDA device"):

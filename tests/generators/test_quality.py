@@ -20,6 +20,7 @@ OPTIONS = {
     "independent-by-class": {},
     "dp-merf": {"features": 600, "steps": 250, "batch_size": 200, "learning_rate": 0.01},
     "dp-hp": {"order": 40, "epochs": 10, "steps_per_epoch": 25, "batch_size": 200, "learning_rate": 0.01},
+    "dp-hp-adaptive": {},
 }
 
 
@@ -66,14 +67,14 @@ def test_single_columns_are_closer_than_uniform_ones(name):
         assert distance(rows, column) < max(0.5 * distance(uniform(), column), 0.03), column
 
 
-@pytest.mark.parametrize("name", ["independent", "independent-by-class"])
-def test_controls_follow_their_tables(name):
+@pytest.mark.parametrize("name", ["independent", "independent-by-class", "dp-hp-adaptive"])
+def test_generators_that_count_columns_follow_their_tables(name):
     rows = synthetic(name)
     for column in COLUMNS:
         assert distance(rows, column) < 0.03, column  # noise of some 10 rows in a cell, of 20,000
 
 
-@pytest.mark.parametrize("name", ["independent-by-class", "dp-merf", "dp-hp"])
+@pytest.mark.parametrize("name", ["independent-by-class", "dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_what_depends_on_the_label_is_kept(name):
     kept, lost = synthetic(name), synthetic("independent")
     for column in ("age", "region", "smoker"):

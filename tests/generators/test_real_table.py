@@ -25,8 +25,14 @@ pytestmark = [
     pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables"),
 ]
 
-LEAST_AREA = {"independent": 0.40, "independent-by-class": 0.87, "dp-merf": 0.87, "dp-hp": 0.86}
-"""Measured 0.50, 0.90, 0.89 and 0.89 at epsilon 1; the rest is room for noise. The first control forgets the label."""
+LEAST_AREA = {
+    "independent": 0.40,
+    "independent-by-class": 0.87,
+    "dp-merf": 0.87,
+    "dp-hp": 0.86,
+    "dp-hp-adaptive": 0.87,
+}
+"""Measured 0.50, 0.90, 0.89, 0.89 and 0.90 at epsilon 1; the rest is room for noise. The first forgets the label."""
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
