@@ -33,7 +33,7 @@ import pandas as pd
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
@@ -139,24 +139,42 @@ def prepared(rows: pd.DataFrame, schema: Schema, label: str) -> tuple[pd.DataFra
     return pd.DataFrame(columns), labels.astype(str)
 
 
-def scores(problem: Problem, train: pd.DataFrame, seed: int) -> dict[str, float]:
-    label = problem.config.label or ""
-    x, y = prepared(train, problem.config.schema, label)
-    x_test, y_test = prepared(problem.test, problem.config.schema, label)
+def accuracies(
+    schema: Schema,
+    label: str,
+    train: tuple[pd.DataFrame, np.ndarray],
+    test: tuple[pd.DataFrame, np.ndarray],
+    seed: int,
+) -> dict[str, dict[str, float]]:
+    """Train every classifier on some rows and test it on others: areas under both curves, and macro F1.
+
+    Areas are those of the rarer class of two, and means over classes, one against the rest, of more.
+    """
+    (x, y), (x_test, y_test) = train, test
+    classes, counts = np.unique(y_test, return_counts=True)
+    asked = classes if len(classes) > 2 else classes[[counts.argmin()]]
     result = {}
-    for name, model in classifiers(problem.config.schema, label, seed).items():
+    for name, model in classifiers(schema, label, seed).items():
         if len(set(y)) == 1:
-            result[name] = 0.5
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            probabilities = pd.DataFrame(model.fit(x, y).predict_proba(x_test), columns=model.classes_)
-        classes = sorted(set(y_test))
-        asked = classes[1:] if len(classes) == 2 else classes
-        areas = [
-            roc_auc_score(y_test == one, probabilities.get(one, pd.Series(np.zeros(len(y_test))))) for one in asked
-        ]
-        result[name] = float(np.mean(areas))
+            probabilities = pd.DataFrame({y[0]: np.ones(len(y_test))})
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                probabilities = pd.DataFrame(model.fit(x, y).predict_proba(x_test), columns=model.classes_)
+        guesses = probabilities.columns.to_numpy()[probabilities.to_numpy().argmax(axis=1)]
+        columns = [(y_test == one, probabilities.get(one, np.zeros(len(y_test)))) for one in asked]
+        result[name] = {
+            "roc_auc": float(np.mean([roc_auc_score(*each) for each in columns])),
+            "pr_auc": float(np.mean([average_precision_score(*each) for each in columns])),
+            "macro_f1": float(f1_score(y_test, guesses, labels=classes, average="macro", zero_division=0.0)),
+        }
+    return result
+
+
+def scores(problem: Problem, train: pd.DataFrame, seed: int) -> dict[str, float]:
+    schema, label = problem.config.schema, problem.config.label or ""
+    rows = (prepared(each, schema, label) for each in (train, problem.test))
+    result = {name: found["roc_auc"] for name, found in accuracies(schema, label, *rows, seed).items()}
     result["mean"] = statistics.fmean(result.values())
     return result
 

@@ -117,6 +117,34 @@ def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Pa
     return [str(aim_python), *words, *common]
 
 
+def write_inputs(folder: Path, table: Table) -> None:
+    """Write what the processes read: codes and the declared schema for ours, bins and their numbers for AIM."""
+    write_folder(folder, table.schema, table.label, table.codes, table.units)
+    np.save(folder / "bins.npy", table.binned(table.codes))
+    (folder / "domain.json").write_text(json.dumps(table.sizes), encoding="utf-8")
+
+
+def released(
+    cell: Cell, table: Table, folder: Path, asked: argparse.Namespace
+) -> tuple[dict[str, object], np.ndarray | None]:
+    """Make one synthetic table in a process of its own; return what that used, and the rows if it made them.
+
+    Rows of AIM are bins, ours are codes.
+    """
+    out = folder / "synthetic.npy"
+    out.unlink(missing_ok=True)
+    command = command_of(cell, table, folder, out, asked.aim_python)
+    run = subprocess.run(
+        [sys.executable, "-S", str(HERE / "measured.py"), str(asked.limit), *command],
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=HERE.parent,
+    )
+    used = json.loads(run.stdout)
+    result: dict[str, object] = {"source": source_of(cell.generator), **used}
+    return result, None if used["code"] or not out.exists() else np.load(out)
+
+
 def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -> dict[str, object]:
     """Make one synthetic table and compare it."""
     real = table.binned(table.codes)
@@ -132,20 +160,9 @@ def measure(cell: Cell, table: Table, folder: Path, asked: argparse.Namespace) -
     if cell.generator == FLOOR:
         drawn = np.random.default_rng(cell.seed).integers(len(table.codes), size=cell.rows)
         return distances(real[drawn], table.codes[drawn])
-    out = folder / "synthetic.npy"
-    out.unlink(missing_ok=True)
-    command = command_of(cell, table, folder, out, asked.aim_python)
-    run = subprocess.run(
-        [sys.executable, "-S", str(HERE / "measured.py"), str(asked.limit), *command],
-        stdout=subprocess.PIPE,
-        check=True,
-        cwd=HERE.parent,
-    )
-    used = json.loads(run.stdout)
-    result: dict[str, object] = {"source": source_of(cell.generator), **used}
-    if used["code"] or not out.exists():
+    result, rows = released(cell, table, folder, asked)
+    if rows is None:
         return result
-    rows = np.load(out)
     if asked.keep is not None:
         asked.keep.mkdir(parents=True, exist_ok=True)
         name = f"{cell.table}-{cell.generator}-{cell.epsilon:g}-{cell.neighbours}-{cell.seed}.npy"
@@ -196,9 +213,7 @@ def compare(name: str, asked: argparse.Namespace, results: Results, scratch: Pat
     """Measure every cell of one table, printing as they come; return the lines of ``--against``."""
     table = load(name, neighbours=asked.neighbours, categories_only=asked.categories_only)
     folder = scratch / name
-    write_folder(folder, table.schema, table.label, table.codes, table.units)
-    np.save(folder / "bins.npy", table.binned(table.codes))
-    (folder / "domain.json").write_text(json.dumps(table.sizes), encoding="utf-8")
+    write_inputs(folder, table)
     print(f"\n{name}: {table.codes.shape[0]:,} rows x {table.codes.shape[1]} columns, {asked.neighbours}, ", end="")
     print(f"delta {asked.delta:g}, {table.schema.unit.sentence.lower()}, {asked.seeds} seeds")
     shown = tuple(f"tv{alpha}" for alpha in asked.alphas) + (() if table.every_code else SHAPES)

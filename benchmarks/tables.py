@@ -28,6 +28,10 @@ AIM_BINS = 32
 """Equal parts of a number's declared range, the usual coding of numbers for AIM; places of a shorter grid are kept."""
 
 
+SPLIT_SEED = 20_261_121
+"""Public: which rows are kept for testing, together with the seed of a cell."""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Rows to learn from.
@@ -122,10 +126,10 @@ def _read(
     return Table(name, schema, label, codes, units)
 
 
-def _adult(data: Path) -> Table:
+def _adult(data: Path, file: str = "adult.data.gz") -> Table:
     config = synth.load_config(ROOT / "examples" / "adult.yaml")
     columns = list(config.schema.columns)
-    return _read("adult", columns, "income", data / "adult" / "adult.data.gz", config.format)
+    return _read("adult", columns, "income", data / "adult" / file, config.format)
 
 
 def _text(path: Path, **options: object) -> pd.DataFrame:
@@ -217,3 +221,19 @@ def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
     table = RAW[name](data) if name in RAW else discretised(data, name, categories_only=categories_only)
     row_count = "private" if neighbours == "add_remove" else "public"
     return replace(table, schema=replace(table.schema, row_count=row_count))
+
+
+def load_split(name: str, *, neighbours: str, seed: int) -> tuple[Table, NDArray[np.int64]]:
+    """Return rows to learn from, and the codes of rows to test on.
+
+    The published test file where there is one; or else a third of the units (people, patients), drawn by a public seed
+    from the rows alone, so that no unit has rows on both sides.
+    """
+    table = load(name, neighbours=neighbours)
+    if name == "adult":
+        return table, _adult(Path(os.environ["HERMITAGE_DATA"]), "adult.test.gz").codes
+    units = np.arange(len(table.codes)) if table.units is None else table.units
+    tested = np.random.default_rng([SPLIT_SEED, seed]).permutation(units.max() + 1) % 3 == 0
+    held_out = tested[units]
+    kept_units = None if table.units is None else table.units[~held_out]
+    return replace(table, codes=table.codes[~held_out], units=kept_units), table.codes[held_out]
