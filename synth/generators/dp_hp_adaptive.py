@@ -53,7 +53,7 @@ class AdaptiveOptions:
     bins: int = 32
     """Most bins of a number or date where it is counted together with other columns."""
 
-    columns_share: float = 0.15
+    columns_share: float = 0.25
     """Least part of the budget for the columns by themselves; small tables get more."""
 
     choosing_share: float = 0.15
