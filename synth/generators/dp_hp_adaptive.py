@@ -228,7 +228,7 @@ class DpHpAdaptive:
         share = whole * min(max(self._options.columns_share, needed), 1.0)
         left = (whole - share) / whole
         rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
-        if rounds < 1 or columns < 2:
+        if rounds < 1 or sum(column.size > 1 for column in self._columns) < 2:
             return whole, 0.0
         return share, rounds
 
