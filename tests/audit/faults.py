@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from synth.generators import adaptive_rounds, dp_hp_adaptive
+from synth.generators.column_bins import ColumnBins
 from synth.privacy import (
     accounting,
     bounds,
@@ -51,6 +53,19 @@ def wrapped_noise(patch: pytest.MonkeyPatch, wrapper: Callable[[Any], Any]) -> N
         self._noise = wrapper(self._noise)
 
     patch.setattr(PrivateSession, "__init__", __init__)
+
+
+def tables_opened(patch: pytest.MonkeyPatch) -> list[PrivateTable]:
+    """Give a planted bug the rows behind every session, the last one last."""
+    opened: list[PrivateTable] = []
+    make = PrivateSession.__init__
+
+    def __init__(self: PrivateSession, table: PrivateTable, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        opened.append(table)
+        make(self, table, *arguments, **named)
+
+    patch.setattr(PrivateSession, "__init__", __init__)
+    return opened
 
 
 class Between:
@@ -307,6 +322,33 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PrivateTable, "_column", column)
 
 
+@fault("bins from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = dp_hp_adaptive.coarsen, tables_opened(patch)
+
+    def coarsen(one_ways: Any, options: Any) -> tuple[ColumnBins, ...]:
+        found = []
+        for one_way, bins in zip(one_ways.columns, right(one_ways, options), strict=True):
+            places = np.repeat(np.arange(one_way.places.size), one_way.places.width)
+            present = np.isin(np.arange(one_way.places.size), places[opened[-1]._column(one_way.column.name)])
+            own = np.where(present, bins.bin_of_place, 0)
+            found.append(ColumnBins.of(one_way, np.unique(own, return_inverse=True)[1].astype(np.int32)))
+        return tuple(found)
+
+    patch.setattr(dp_hp_adaptive, "coarsen", coarsen)
+
+
+@fault("candidates from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = adaptive_rounds.Rounds._candidates, tables_opened(patch)
+
+    def candidates(self: adaptive_rounds.Rounds, limit: int) -> list[tuple[int, ...]]:
+        present = [len(np.unique(opened[-1]._column(column.name))) for column in self._columns]
+        return sorted(right(self, limit), key=lambda subset: math.prod(present[d] for d in subset))
+
+    patch.setattr(adaptive_rounds.Rounds, "_candidates", candidates)
+
+
 @fault("private number of rows told")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PrivateSession, "rows", property(lambda self: RowCount(float(self._table._rows), 0.0, public=True)))
@@ -335,6 +377,19 @@ def _(patch: pytest.MonkeyPatch) -> None:
         self._spent_units -= units
 
     patch.setattr(PrivateSession, "_open", _open)
+
+
+@fault("choices not charged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.noisy_max
+
+    def noisy_max(self: PrivateSession, *arguments: Any, **asked: Any) -> Selection:
+        before = self._spent_units
+        selection = right(self, *arguments, **asked)
+        self._spent_units = before
+        return selection
+
+    patch.setattr(PrivateSession, "noisy_max", noisy_max)
 
 
 @fault("refund after read")

@@ -7,31 +7,39 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import HAND_MADE, NAMES
+from askers import CHOOSING, HAND_MADE, NAMES
 from faults import FAULTS
 from worlds import WORLDS, far_rows
 
 from synth.errors import PrivacyError
 
-QUICK = dict(
-    zip(
-        NAMES,
-        (
-            "selection weights ignored",
-            "neighbour factor dropped",
-            "half the noise",
-            *["noise draws stored"] * len(NAMES),
-        ),
-        strict=False,
-    )
-)
+QUICK = {name: "noise draws stored" for name in NAMES} | {
+    HAND_MADE: "selection weights ignored",
+    "independent": "neighbour factor dropped",
+    "independent-by-class": "half the noise",
+    **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
+}
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
 
 Layer = Callable[[], object]
 
 
 def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
-    """Every layer for one asker, cheap ones first; then those that concern no asker, and the hand-made questions."""
+    """Every layer for one asker; then those that concern no asker, and the askers that ask everything between them."""
+    yield from layers_of_asker(name, folder)
+    for world in WORLDS.values():
+        yield "T0 charges", lambda world=world: layers.t0_charges(world)
+        yield "T1 split", lambda world=world: layers.t1_split(world)
+    yield "T0 keys", layers.t0_keys
+    for world in WORLDS.values():
+        yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
+    for other in (HAND_MADE, *CHOOSING):
+        if other != name:
+            yield from layers_of_asker(other, folder)
+
+
+def layers_of_asker(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
+    """Every layer that asks, cheap ones first."""
     for world in WORLDS.values():
         yield "T0", lambda world=world: layers.t0_calibration(name, world)
         for place in (3, 11):
@@ -39,14 +47,6 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T1 exactness", lambda: layers.t1_exactness(name, WORLDS["add or remove"])
     yield "T2", lambda: layers.t2_noise_law(name, WORLDS["add or remove"])
     yield "T3", lambda: layers.t3_metadata(name, WORLDS["replace one"], folder)
-    for world in WORLDS.values():
-        yield "T0 charges", lambda world=world: layers.t0_charges(world)
-        yield "T1 split", lambda world=world: layers.t1_split(world)
-    yield "T0 keys", layers.t0_keys
-    for world in WORLDS.values():
-        yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    if name != HAND_MADE:
-        yield from layers_of(HAND_MADE, folder)
 
 
 def killed_by(name: str, folder: Path) -> str | None:

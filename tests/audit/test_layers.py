@@ -7,16 +7,28 @@ from pathlib import Path
 import layers
 import pytest
 import torch
-from askers import HAND_MADE, NAMES
+from askers import CHOOSING, HAND_MADE, NAMES, asker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import WORLDS, Row, extreme_rows, far_rows
+from transcripts import record
+from worlds import WORLDS, Row, extreme_rows, far_rows, ordinary_rows
+
+from synth.privacy.session import Selection
 
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", NAMES)
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_those_that_choose_do_choose(name: str) -> None:
+    world = WORLDS["replace one"]
+    transcript, _, _, _ = record(asker(name, world.schema), world, world.table(ordinary_rows(30, 1)))
+    chosen = [one for one in transcript.answered if isinstance(one.answer, Selection)]
+    assert len(chosen) >= 3
+    assert len({one.answer.candidate.columns for one in chosen}) >= 2
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -157,6 +157,7 @@ def same_question(one: Answered, other: Answered) -> bool:
             first.columns == second.columns
             and (first.weight, first.penalty) == (second.weight, second.penalty)
             and np.array_equal(first.table, second.table)
+            and same_map(first.one_hot, second.one_hot)
             for first, second in zip(one.question, other.question, strict=True)
         )
     return same_map(one.question, other.question)
