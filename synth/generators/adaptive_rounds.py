@@ -25,6 +25,8 @@ _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 _TRIPLE_WEIGHT = 0.5
 """What a wrong row in a table of three columns counts beside one of two: three pairs share what it tells."""
 
+_SHARPER = 0.5
+
 _ROOT = math.sqrt(2.0 / math.pi)
 
 
@@ -115,11 +117,10 @@ class Rounds:
             believed = {columns: self._total * table for columns, table in self._fitter.tables(subsets).items()}
             chosen: list[Measured] = []
             while left > 0 and believed and len(chosen) < self._fitter.together:
-                # A rest too small for two rounds goes into the last one.
-                now = part if left >= 2 * part else left
-                left -= now
-                chosen.append(self._ask(believed, now, last=left <= 0))
-                del believed[chosen[-1].columns]
+                answer, spent = self._ask(believed, part, left)
+                left -= spent
+                chosen.append(answer)
+                del believed[answer.columns]
             measured.extend(chosen)
             self._fitter.refit(measured, last=False)
             refitted(1.0 - left / self._plan.share)
@@ -139,38 +140,45 @@ class Rounds:
         # The model may hold no pair at all any more; some question has to be asked.
         return list(subsets) or [self._pairs[0]]
 
-    def _ask(self, believed: dict[Subset, NDArray[np.float64]], part: float, *, last: bool) -> Measured:
-        """Choose one subset and count it."""
-        choosing = self._plan.choosing * part
-        counting = part - choosing
-        noise = self._unit_noise / math.sqrt(counting)
-        candidates = [self._candidate(columns, table, noise) for columns, table in believed.items()]
+    def _ask(self, believed: dict[Subset, NDArray[np.float64]], part: float, left: float) -> tuple[Measured, float]:
+        """Choose one subset and count it; returns the answer and the part of the budget that it took."""
+        choosing = self._plan.choosing * min(part, left)
+        noise = self._unit_noise / math.sqrt(part - self._plan.choosing * part)
+        weights = [self._weight(columns) for columns in believed]
+        errors = np.array([_expected_error(table, noise) for table in believed.values()])
+        sharper = _sharper(errors)
+        candidates = [
+            Candidate(
+                columns=tuple(self._columns[d].name for d in columns),
+                table=table,
+                weight=weight,
+                penalty=weight * error / math.sqrt(times),
+                bins=tuple(self._bins[d] for d in columns),
+            )
+            for (columns, table), weight, error, times in zip(believed.items(), weights, errors, sharper, strict=True)
+        ]
         self._asked += 1
         selection = self._session.noisy_max(
             candidates, share=choosing, query=f"choice {self._asked}", source=self._source
         )
-        columns = list(believed)[selection.index]
-        candidate = candidates[selection.index]
-        names = " x ".join(candidate.columns)
+        columns, candidate = list(believed)[selection.index], candidates[selection.index]
+        counting = (1.0 - self._plan.choosing) * part * float(sharper[selection.index])
+        # A rest too small for a round of its own goes into this one.
+        last = left - choosing - counting < part
         release = self._session.noisy_sum(
             candidate.one_hot,
             # Shares are rounded down; the last question takes what that left.
             share=self._session.remaining_share if last else counting,
-            query=f"table {self._asked}: {names}",
+            query=f"table {self._asked}: {' x '.join(candidate.columns)}",
             source=self._source,
         )
-        return Measured(columns, np.asarray(release.value, dtype=np.float64), release.noise_std, believed[columns])
+        answer = Measured(columns, np.asarray(release.value, dtype=np.float64), release.noise_std, believed[columns])
+        return answer, left if last else choosing + counting
 
-    def _candidate(self, columns: Subset, table: NDArray[np.float64], noise: float) -> Candidate:
+    def _weight(self, columns: Subset) -> float:
+        """Return what a wrong row counts: the geometric mean of the columns' declared importance."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
-        weight *= _TRIPLE_WEIGHT if len(columns) > 2 else 1.0
-        return Candidate(
-            columns=tuple(self._columns[d].name for d in columns),
-            table=table,
-            weight=weight,
-            penalty=weight * expected_error(table, noise),
-            bins=tuple(self._bins[d] for d in columns),
-        )
+        return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
     def _told_little(self, chosen: Sequence[Measured]) -> bool:
         """Whether the model moved by less than the noise would move it: then fewer, sharper questions are better."""
@@ -179,11 +187,22 @@ class Rounds:
         for one in chosen:
             if one.believed is not None:
                 moved += float(np.abs(self._total * tables[one.columns] - one.believed).sum())
-                allowed += expected_error(one.believed, one.noise_std)
+                allowed += _expected_error(one.believed, one.noise_std)
         return moved <= allowed
 
 
-def expected_error(believed: NDArray[np.float64], noise: float) -> float:
+def _sharper(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much more than its even part each table should get, from its expected error at the same noise.
+
+    The error of a table grows with its cells and falls with the root of what is spent on it, so the sum over tables is
+    least where each gets its cells to the power of 2/3; the power is smaller here, as large tables are also the
+    sparsest, and bounded, as one table must not take it all.
+    """
+    logs = np.log(np.maximum(errors, 1e-12))
+    return np.asarray(np.clip(np.exp(_SHARPER * (logs - logs.mean())), 0.4, 3.0))
+
+
+def _expected_error(believed: NDArray[np.float64], noise: float) -> float:
     """Return about how many rows a table is off by after it was counted with noise and fitted.
 
     A fit leans towards what was believed, so that a small count ends no further off than about its own size.

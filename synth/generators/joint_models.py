@@ -70,8 +70,8 @@ class FieldFitter:
 
     kind = "field"
     together = 1
-    first_steps = 20
-    last_steps = 200
+    first_steps = 12
+    last_steps = 150
 
     def __init__(self, sizes: tuple[int, ...], total: float, device: torch.device, *, triple_cells: int) -> None:
         self._sizes, self._total, self._device, self._triple_cells = sizes, total, str(device), triple_cells
