@@ -31,11 +31,17 @@ __all__ = ["AdaptiveOptions", "DpHpAdaptive"]
 
 _ROUNDS_PER_COLUMN = 3.0
 
-_COLUMN_NOISE = 0.015
-"""Noise of a column's count that is worth paying for, as a part of the rows; less is bought only where it is cheap."""
+_COLUMN_NOISE = 0.1
+"""Noise of all counts of a typical column together, as a part of the rows, from which on columns get a larger share."""
+
+_LARGEST_SHARE = 0.5
+"""Most of the budget that columns by themselves get where there is any left for tables of several."""
 
 _TABLE_NOISE = 0.02
 """Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
+
+_FEWEST_ROUNDS = 5.0
+"""Rounds below which tables of several columns do more harm to the columns than good to the rest."""
 
 _BINS = 1.2
 """A cell of an even table of two columns holds about this part, to the power of -2, of the noise of a count."""
@@ -53,7 +59,7 @@ class AdaptiveOptions:
     bins: int = 32
     """Most bins of a number or date where it is counted together with other columns."""
 
-    columns_share: float = 0.25
+    columns_share: float = 0.2
     """Least part of the budget for the columns by themselves; small tables get more."""
 
     choosing_share: float = 0.15
@@ -124,7 +130,7 @@ class DpHpAdaptive:
         )
         measured = [one.measured(d) for d, one in enumerate(self._bins)]
         fitter.refit(measured, last=False)
-        if rounds >= 1:
+        if rounds:
             progress.phase("Choosing tables")
             plan = RoundPlan(
                 share=whole - share,
@@ -219,13 +225,14 @@ class DpHpAdaptive:
         Both follow from the noise that the budget allows, the number of columns and the number of rows: where noise
         would drown every table of several columns, all of the budget goes to the columns.
         """
-        columns = len(self._columns)
+        columns = sum(column.size > 1 for column in self._columns)
         one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
         # Squared rows of noise that the whole budget would leave in one table.
         variance = one_hot**2 / (session.budget.mu_squared * whole)
         rows = session.rows.value
-        needed = columns * variance / (_COLUMN_NOISE * rows) ** 2
-        share = whole * min(max(self._options.columns_share, needed), 1.0)
+        cells = sum(self._columns_most(self._most_bins)) / len(self._columns)
+        needed = columns * variance * cells**2 / (_COLUMN_NOISE * rows) ** 2
+        share = whole * max(self._options.columns_share, min(needed, _LARGEST_SHARE))
         left = (whole - share) / whole
         rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
         if rounds < 1 or sum(column.size > 1 for column in self._columns) < 2:
