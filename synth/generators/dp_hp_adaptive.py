@@ -40,7 +40,7 @@ _LARGEST_SHARE = 0.5
 _TABLE_NOISE = 0.02
 """Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
 
-_FEWEST_ROUNDS = 5.0
+_FEWEST_ROUNDS_PER_COLUMN = 0.75
 """Rounds below which tables of several columns do more harm to the columns than good to the rest."""
 
 _BINS = 1.2
@@ -235,7 +235,7 @@ class DpHpAdaptive:
         share = whole * max(self._options.columns_share, min(needed, _LARGEST_SHARE))
         left = (whole - share) / whole
         rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
-        if rounds < 1 or sum(column.size > 1 for column in self._columns) < 2:
+        if rounds < _FEWEST_ROUNDS_PER_COLUMN * columns or columns < 2:
             return whole, 0.0
         return share, rounds
 
