@@ -50,6 +50,20 @@ def read_folder(folder: Path) -> tuple[Schema, str | None, dict[str, np.ndarray]
     return schema, declared["label"], {name: codes[:, d] for d, name in enumerate(schema.names)}, units
 
 
+def synthetic(
+    folder: Path, generator: str, options: dict[str, object], budget: tuple[float, float], rows: int, seed: int
+) -> np.ndarray:
+    """Return the codes of one synthetic table, made at a budget of (epsilon, delta)."""
+    schema, label, codes, units = read_folder(folder)
+    table = PrivateTable.from_codes(schema, codes, unit_ids=units)
+    session = PrivateSession(table, PrivacyBudget(*budget, schema.neighbours))
+    if not schema.rows_are_public:
+        session.count_rows(share=ROW_COUNT_SHARE)
+    task = GeneratorTask(schema=schema, label=label, seed=seed, device="cpu")
+    made = make(generator, task, options).fit(session, NullProgress())
+    return made.sample(rows, seed).numpy().astype(np.int32)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -61,14 +75,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
-    schema, label, codes, units = read_folder(asked.folder)
-    table = PrivateTable.from_codes(schema, codes, unit_ids=units)
-    session = PrivateSession(table, PrivacyBudget(asked.epsilon, asked.delta, schema.neighbours))
-    if not schema.rows_are_public:
-        session.count_rows(share=ROW_COUNT_SHARE)
-    task = GeneratorTask(schema=schema, label=label, seed=asked.seed, device="cpu")
-    made = make(asked.generator, task, asked.options).fit(session, NullProgress())
-    np.save(asked.out, made.sample(asked.rows, asked.seed).numpy().astype(np.int32))
+    budget = (asked.epsilon, asked.delta)
+    np.save(asked.out, synthetic(asked.folder, asked.generator, asked.options, budget, asked.rows, asked.seed))
 
 
 if __name__ == "__main__":

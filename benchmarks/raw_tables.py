@@ -154,6 +154,7 @@ def main() -> None:
     parser.add_argument("--columns", action="store_true", help="also print both distances of every number column")
     parser.add_argument("--aim-python", type=Path, default=HERE.parent / "build" / "peers" / "aim" / "bin" / "python")
     parser.add_argument("--limit", type=float, default=1800, help="CPU seconds of one synthetic table")
+    parser.add_argument("--untimed", action="store_true", help="ours in this process: soon done, no time and memory")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--resume", action="store_true")
     asked = parser.parse_args()
