@@ -107,14 +107,13 @@ class FieldFitter:
         """Return pairs that the field can take in, and small triples that it already holds."""
         tree = self._model.tree
         limit = max(limit, tree.cells)
-        return [pair for pair in pairs if self._fits(pair, limit)] + self._triples_within(tree)
+        room, growths = limit - tree.cells, tree.growths
+        return [pair for pair in pairs if growths[pair] <= room or self._fits(pair, limit)] + self._triples_within(tree)
 
     def _fits(self, pair: Subset, limit: int) -> bool:
-        tree = self._model.tree
-        if tree.home(pair) is not None or tree.cells + _growth(tree, pair) <= limit:
-            return True
         if len(self._sizes) > EXACT_COLUMNS:
             return False
+        tree = self._model.tree
         return sum(map(tree.cells_of, cliques_with(self._sizes, [*self._subsets, pair]))) <= limit
 
     def _triples_within(self, tree: JunctionTree) -> list[Subset]:
@@ -125,27 +124,6 @@ class FieldFitter:
                     if tree.cells_of((first, second)) <= self._triple_cells:
                         triples.update((first, second, third) for third in clique[b + 1 :])
         return sorted(triple for triple in triples if tree.cells_of(triple) <= self._triple_cells)
-
-
-def _growth(tree: JunctionTree, pair: Subset) -> float:
-    """Bound the cells that joining two columns adds: one of them goes along the path to the other."""
-    growths = []
-    for moved, goal in (pair, pair[::-1]):
-        size = tree.sizes[moved]
-        reached = [clique for clique, columns in enumerate(tree.cliques) if moved in columns]
-        added = dict.fromkeys(reached, 0.0)
-        waiting = list(reached)
-        while waiting:
-            clique = waiting.pop()
-            if goal in tree.cliques[clique]:
-                growths.append(added[clique])
-                break
-            above = [tree.parents[clique]] if tree.parents[clique] >= 0 else []
-            for near in (*above, *tree.children[clique]):
-                if near not in added:
-                    added[near] = added[clique] + tree.cells_of(tree.cliques[near]) * (size - 1)
-                    waiting.append(near)
-    return min(growths)
 
 
 class MixtureFitter:

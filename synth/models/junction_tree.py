@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ class JunctionTree:
         """Return a tree in which every one of the subsets lies within some clique."""
         return cls(sizes, tuple(cliques_with(sizes, subsets)))
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Number of cells of all cliques' tables together."""
         return sum(map(self.cells_of, self.cliques))
@@ -84,6 +85,37 @@ class JunctionTree:
             tuple(column for column in clique if parent >= 0 and column in self.cliques[parent])
             for clique, parent in zip(self.cliques, self.parents, strict=True)
         )
+
+    @cached_property
+    def growths(self) -> dict[Subset, int]:
+        """Bound, for every pair of columns, the cells that a tree gains in which they share a clique.
+
+        One of the columns goes along the path to the other, or, where there is none, both get a clique of their own.
+        """
+        added = [self._reached_by(column) for column in range(len(self.sizes))]
+        return {
+            (first, second): min(
+                added[first].get(second, self.cells_of((first, second))),
+                added[second].get(first, self.cells_of((first, second))),
+            )
+            for first, second in itertools.combinations(range(len(self.sizes)), 2)
+        }
+
+    def _reached_by(self, moved: int) -> dict[int, int]:
+        """Return the cells that are added when a column goes along with those it hangs together with, up to each."""
+        cells = [self.cells_of(clique) for clique in self.cliques]
+        reached = {clique: 0 for clique, columns in enumerate(self.cliques) if moved in columns}
+        waiting = list(reached)
+        added: dict[int, int] = {}
+        for clique in waiting:
+            for column in self.cliques[clique]:
+                added.setdefault(column, reached[clique])
+            above = [self.parents[clique]] if self.separators[clique] else []
+            for near in (*above, *(child for child in self.children[clique] if self.separators[child])):
+                if near not in reached:
+                    reached[near] = reached[clique] + cells[near] * (self.sizes[moved] - 1)
+                    waiting.append(near)
+        return added
 
     @cached_property
     def _cheapest_first(self) -> list[tuple[frozenset[int], int]]:

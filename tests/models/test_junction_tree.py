@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.models.junction_tree import JunctionTree, Subset, cliques_with
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[tuple[int, ...], list[Subset]]:
+def graphs(draw: st.DrawFn, most: int = 9) -> tuple[tuple[int, ...], list[Subset]]:
     """Sizes of some columns, and sets of at most three of them."""
-    sizes = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=9)))
+    sizes = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=most)))
     columns = st.integers(0, len(sizes) - 1)
     subsets = draw(st.lists(st.sets(columns, min_size=1, max_size=3), max_size=14))
     return sizes, [tuple(sorted(subset)) for subset in subsets]
@@ -74,6 +75,43 @@ def test_parents_come_first_and_separators_are_what_is_shared(graph):
 def test_cells_are_counted_once_a_clique(graph):
     tree = JunctionTree.of(*graph)
     assert tree.cells == sum(math.prod(tree.sizes[column] for column in clique) for clique in tree.cliques)
+
+
+@settings(max_examples=30)
+@given(graphs(most=6))
+def test_no_pair_adds_more_cells_than_the_best_tree_needs(graph):
+    sizes, subsets = graph
+    tree = JunctionTree.of(sizes, subsets)
+    for pair in itertools.combinations(range(len(sizes)), 2):
+        if tree.home(pair) is not None:
+            assert tree.growths[pair] == 0
+        else:
+            # The cliques of the tree joined by the pair, by the best of all orders of elimination.
+            best = min(
+                cells_by(order, sizes, [*tree.cliques, pair]) for order in itertools.permutations(range(len(sizes)))
+            )
+            assert best <= tree.cells + tree.growths[pair]
+
+
+def cells_by(order, sizes: tuple[int, ...], subsets: list[Subset]) -> int:
+    """Cells of all cliques when columns are eliminated in a given order."""
+    around = {column: set().union(*(one for one in subsets if column in one), {column}) for column in order}
+    cliques: list[set[int]] = []
+    for column in order:
+        clique = around.pop(column)
+        cliques.append(clique)
+        for other in clique - {column}:
+            around[other] = (around[other] | clique) - {column}
+    largest = [one for one in cliques if not any(one < other for other in cliques)]
+    return sum(math.prod(sizes[column] for column in clique) for clique in largest)
+
+
+def test_columns_that_hang_together_with_nothing_get_a_table_of_their_own():
+    tree = JunctionTree.of((2, 3, 4, 5), [(0, 1)])
+    assert tree.growths[2, 3] == 20
+    assert tree.growths[1, 3] == 15
+    # Along a path the cheaper column goes: 0 joins (1, 2), or 2 joins (0, 1).
+    assert JunctionTree.of((2, 3, 4), [(0, 1), (1, 2)]).growths[0, 2] == min(12, 18)
 
 
 @pytest.mark.parametrize(
