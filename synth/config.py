@@ -70,7 +70,7 @@ class RunConfig:
     rows: int
     delta: float
     people_at_most: int
-    generator: str = "dp-merf"
+    generator: str = "dp-hp-adaptive"
     options: Mapping[str, OptionValue] = field(default_factory=dict)
     table: str | None = None
     test_table: str | None = None

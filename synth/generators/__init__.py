@@ -27,10 +27,10 @@ __all__ = [
     "restore",
 ]
 
-_ALL: tuple[type[Generator], ...] = (Independent, IndependentByClass, DpMerf, DpHp, DpHpAdaptive)
+_ALL: tuple[type[Generator], ...] = (DpHpAdaptive, Independent, IndependentByClass, DpMerf, DpHp)
 
 GENERATORS: dict[str, type[Generator]] = {generator.name: generator for generator in _ALL}
-"""Every generator by name, in the order the app shows them."""
+"""Every generator by name, in the order the app shows them: the default, the controls, the published methods."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Generator:

@@ -2,6 +2,7 @@ import pytest
 from simulated import schema, task
 
 from synth import generators
+from synth.config import RunConfig
 from synth.errors import ConfigError, SchemaError
 from synth.generators import GENERATORS, GeneratorTask, make, options_of
 from synth.schema import CategoryColumn, Schema
@@ -66,6 +67,11 @@ def test_options_are_named_as_in_the_paper():
 
 def test_cards_come_in_the_order_of_the_registry():
     assert [card.name for card in generators.cards()] == list(GENERATORS)
+
+
+def test_the_default_comes_first_and_the_controls_beside_it():
+    default = RunConfig.__dataclass_fields__["generator"].default
+    assert [card.name for card in generators.cards()][:3] == [default, "independent", "independent-by-class"]
 
 
 def test_a_task_checks_what_it_is_told():

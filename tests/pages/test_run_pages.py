@@ -45,6 +45,20 @@ def test_an_option_out_of_range_is_refused_in_words() -> None:
     assert "option 'bins' must lie between 1 and 4096, got 0." in error
 
 
+def test_the_default_is_chosen_by_its_card_and_checks_what_is_typed() -> None:
+    app = go(described(), "generate")
+    app.button(key="choose-dp-hp-adaptive").click().run()
+    assert not app.exception
+    assert not errors(app)
+    assert "choose-dp-hp-adaptive" not in {str(button.key) for button in app.button}
+    app.text_input(key="field:option:dp-hp-adaptive:model").set_value("copula").run()
+    (error,) = errors(app)
+    assert "option 'model' must be auto, field or mixture, got copula." in error
+    app.text_input(key="field:option:dp-hp-adaptive:model").set_value("mixture").run()
+    assert app.session_state["draft"]["options"] == {"model": "mixture"}
+    assert not errors(app)
+
+
 def test_every_generator_has_a_card() -> None:
     from synth.generators import cards
 
