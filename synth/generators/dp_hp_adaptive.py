@@ -12,36 +12,23 @@ import torch
 from torch import Tensor
 
 from synth.errors import ConfigError, InputError
+from synth.generators.adaptive_budget import AdaptiveBudget, divided
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
 from synth.generators.fine_places import OneWayOptions, fine_places
 from synth.generators.joint_models import fitter_of, kind_for, restored_model
+from synth.generators.label_tables import measure_by_label
 from synth.generators.neural import resolve_device
 from synth.generators.one_ways import OneWays, measure_one_ways
 from synth.generators.options import check_between
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import check_rows, random_source
 from synth.models.answers import JointModel, Measured
-from synth.privacy.bounds import Bound
-from synth.privacy.session import AnswerSource, between_neighbours
+from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
 __all__ = ["AdaptiveOptions", "DpHpAdaptive"]
-
-_ROUNDS_PER_COLUMN = 3.0
-
-_COLUMN_NOISE = 0.1
-"""Noise of all counts of a typical column together, as a part of the rows, from which on columns get a larger share."""
-
-_LARGEST_SHARE = 0.5
-"""Most of the budget that columns by themselves get where there is any left for tables of several."""
-
-_TABLE_NOISE = 0.02
-"""Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
-
-_FEWEST_ROUNDS_PER_COLUMN = 0.75
-"""Rounds below which tables of several columns do more harm to the columns than good to the rest."""
 
 _BINS = 1.2
 """A cell of an even table of two columns holds about this part, to the power of -2, of the noise of a count."""
@@ -62,6 +49,9 @@ class AdaptiveOptions:
     columns_share: float = 0.2
     """Least part of the budget for the columns by themselves; small tables get more."""
 
+    label_share: float = 0.2
+    """Part of the budget for counting every column by class of the label, if there is one; small tables give more."""
+
     choosing_share: float = 0.15
     """Part of every round that goes into choosing which columns to count together."""
 
@@ -73,7 +63,8 @@ class AdaptiveOptions:
 
     def __post_init__(self) -> None:
         check_between("bins", self.bins, 2, 256)
-        check_between("columns_share", self.columns_share, 0.01, 1.0)
+        check_between("columns_share", self.columns_share, 0.01, 0.9)
+        check_between("label_share", self.label_share, 0.0, 0.5)
         check_between("choosing_share", self.choosing_share, 0.01, 0.9)
         check_between("cells", self.cells, 1000, 10**8)
         if self.model not in {"auto", "field", "mixture"}:
@@ -119,22 +110,27 @@ class DpHpAdaptive:
         """Count columns, choose and count tables, and fit the model to all answers."""
         device = resolve_device(self._task.device)
         progress.phase("Counting columns")
-        whole = session.remaining_share
-        share, rounds = self._shares(session, whole)
-        one_ways = self._measured_columns(session, share)
-        self._bins = coarsen(one_ways, self._coarsening(one_ways, (whole - share) / max(rounds, 1.0)))
+        budget = divided(
+            session,
+            self._columns_most(self._most_bins),
+            least_for_columns=self._options.columns_share,
+            label_share=0.0 if self._label is None else self._options.label_share,
+        )
+        one_ways = self._measured_columns(session, budget.columns)
+        self._bins = coarsen(one_ways, self._coarsening(one_ways, budget))
         sizes = tuple(one.size for one in self._bins)
         kind = self._kind()
         fitter = fitter_of(
             kind, sizes, one_ways.rows, device, seed=self._task.seed, triple_cells=self._options.cells // 64
         )
         measured = [one.measured(d) for d, one in enumerate(self._bins)]
+        measured += self._measured_by_label(session, budget.by_label, one_ways.rows)
         fitter.refit(measured, last=False)
-        if rounds:
+        if budget.n_rounds:
             progress.phase("Choosing tables")
             plan = RoundPlan(
-                share=whole - share,
-                rounds=rounds,
+                share=budget.rounds,
+                rounds=budget.n_rounds,
                 choosing=self._options.choosing_share,
                 cells=self._options.cells,
                 most_candidates=_MOST_CANDIDATES,
@@ -219,33 +215,21 @@ class DpHpAdaptive:
             return self._options.model
         return kind_for(self._columns_most(self._most_bins), self._options.cells)
 
-    def _shares(self, session: AnswerSource, whole: float) -> tuple[float, float]:
-        """Return the part of the budget for single columns, and the number of rounds that the rest is worth.
-
-        Both follow from the noise that the budget allows, the number of columns and the number of rows: where noise
-        would drown every table of several columns, all of the budget goes to the columns.
-        """
-        columns = sum(column.size > 1 for column in self._columns)
-        one_hot = between_neighbours(Bound(norm=1.0, diameter=math.sqrt(2.0)), session.schema)
-        # Squared rows of noise that the whole budget would leave in one table.
-        variance = one_hot**2 / (session.budget.mu_squared * whole)
-        rows = session.rows.value
-        cells = sum(self._columns_most(self._most_bins)) / len(self._columns)
-        needed = columns * variance * cells**2 / (_COLUMN_NOISE * rows) ** 2
-        share = whole * max(self._options.columns_share, min(needed, _LARGEST_SHARE))
-        left = (whole - share) / whole
-        rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
-        if rounds < _FEWEST_ROUNDS_PER_COLUMN * columns or columns < 2:
-            return whole, 0.0
-        return share, rounds
-
-    def _coarsening(self, one_ways: OneWays, part: float) -> CoarseningOptions:
-        """Choose bins so coarse that a table of two columns tells more than noise; ``part`` is a round's budget."""
-        if part <= 0:
+    def _coarsening(self, one_ways: OneWays, budget: AdaptiveBudget) -> CoarseningOptions:
+        """Choose bins so coarse that a table of two columns tells more than noise."""
+        table = max(budget.table * (1.0 - self._options.choosing_share), budget.by_label / len(self._columns))
+        if table <= 0:
             return CoarseningOptions(bins=self._most_bins)
-        noise = one_ways.unit_noise / math.sqrt(part * (1.0 - self._options.choosing_share))
+        noise = one_ways.unit_noise / math.sqrt(table)
         bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
         return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
+
+    def _measured_by_label(self, session: AnswerSource, share: float, rows: float) -> list[Measured]:
+        if self._label is None or share <= 0:
+            return []
+        return measure_by_label(
+            session, self._columns, self._bins, label=self._label, share=share, total=rows, source=self._source
+        )
 
     def _measured_columns(self, session: AnswerSource, share: float) -> OneWays:
         return measure_one_ways(

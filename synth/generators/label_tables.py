@@ -1,0 +1,80 @@
+"""Every column by class of the label, in one question: what a classifier needs first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from synth.generators.column_bins import ColumnBins
+from synth.models.answers import Measured
+from synth.privacy.features import OneHot, Stack
+from synth.privacy.session import AnswerSource
+from synth.schema import ModelledColumn
+
+__all__ = ["measure_by_label"]
+
+
+def measure_by_label(
+    session: AnswerSource,
+    columns: tuple[ModelledColumn, ...],
+    bins: Sequence[ColumnBins],
+    *,
+    label: int,
+    share: float,
+    total: float,
+    source: str,
+) -> list[Measured]:
+    """Count every column together with the label.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    bins : sequence of ColumnBins
+    label : int
+        Position of the label.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    total : float
+        Number of rows, as far as it is known.
+    source : str
+        Who asks.
+
+    Returns
+    -------
+    list of Measured
+        One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
+    """
+    others = [d for d, one in enumerate(bins) if d != label and one.size > 1]
+    if not others or bins[label].size < 2:
+        return []
+    pairs = [(min(d, label), max(d, label)) for d in others]
+    codes = [one.bins for one in bins]
+    parts = tuple(
+        OneHot(
+            columns=tuple(columns[d].name for d in pair),
+            bins=tuple(codes[d] for d in pair),
+            sizes=tuple(columns[d].size for d in pair),
+        )
+        for pair in pairs
+    )
+    # A longer table has more to be off by; see ``adaptive_rounds`` for the root.
+    lengths = [math.sqrt(bins[d].size) for d in others]
+    weights = tuple(math.sqrt(length / sum(lengths)) for length in lengths)
+    question = Stack(parts=parts, weights=weights)
+    release = session.noisy_sum(question, share=share, query="tables by label", source=source)
+    pieces = np.split(
+        np.asarray(release.value, dtype=np.float64).reshape(-1),
+        np.cumsum([part.dimension for part in question.parts])[:-1],
+    )
+    return [
+        Measured(
+            pair,
+            (piece / weight).reshape(part.shape),
+            release.noise_std / weight,
+            total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected),
+        )
+        for pair, piece, weight, part in zip(pairs, pieces, question.weights, question.parts, strict=True)
+    ]
