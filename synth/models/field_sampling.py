@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -43,9 +44,9 @@ def sample_tree(
     number. Every run of similar rows then gets every value about as often as it should, so that tables that were never
     measured stray less than they would by chance, while rows that follow one another are never in step with the values.
     """
-    drawn = [np.zeros(n_rows, dtype=np.min_scalar_type(size)) for size in tree.sizes]
+    drawn = [np.zeros(n_rows, dtype=np.min_scalar_type(size - 1)) for size in tree.sizes]
     order = np.arange(n_rows)
-    known: set[int] = set()
+    known: list[int] = []
     for clique in tree.order:
         columns = tree.cliques[clique]
         for column in columns:
@@ -54,45 +55,58 @@ def sample_tree(
             given = tuple(one for one in columns if one in known)
             table = table_within(beliefs[clique], columns, tuple(sorted((*given, column))))
             chances = np.moveaxis(table, sum(one < column for one in given), -1).reshape(-1, tree.sizes[column])
-            groups, present = _groups(drawn, given, tree.sizes, n_rows)
-            if len(present) > 1:
-                order = order[_stable_order(groups[order], len(present))]
-            counts = np.bincount(groups, minlength=len(present))
-            values = _dealt(chances[present], counts, random).astype(drawn[column].dtype)
-            drawn[column][order] = values
-            # The newest column counts most for what is similar.
-            order = order[np.argsort(values, kind="stable")]
-            known.add(column)
-    rows = np.empty((n_rows, len(drawn)), dtype=np.int64)
+            # Inside a group the newest column counts most for what is similar; of one that is given there is one value.
+            newest = tuple(one for one in known[-1:] if one not in given)
+            present, counts, keys = _groups(drawn, given, newest, tree.sizes, n_rows)
+            order = order[_stable_order(keys[order])] if known else order
+            drawn[column][order] = _dealt(chances[present], counts, random).astype(drawn[column].dtype, copy=False)
+            known.append(column)
+    # Whole columns are written, and read, one after another.
+    rows = np.empty((len(drawn), n_rows), dtype=np.int64)
     shuffled = random.permutation(n_rows)
     for position, column_drawn in enumerate(drawn):
-        rows[:, position] = column_drawn[shuffled]
-    return rows
+        rows[position] = column_drawn[shuffled]
+    return rows.T
 
 
 def _groups(
-    drawn: list[NDArray[np.unsignedinteger]], given: Subset, sizes: tuple[int, ...], n_rows: int
-) -> tuple[NDArray[np.integer], Whole]:
-    """Return the number of each row's combination of given columns, and the cell of every combination that occurs."""
-    cells = 1
-    groups: NDArray[np.integer] = np.zeros(n_rows, dtype=np.int64)
+    drawn: list[NDArray[np.unsignedinteger]], given: Subset, newest: Subset, sizes: tuple[int, ...], n_rows: int
+) -> tuple[Whole, Whole, NDArray[np.unsignedinteger]]:
+    """Return what rows agree in.
+
+    Returns
+    -------
+    array of shape (groups,)
+        Cell of every combination of given columns that occurs.
+    array of shape (groups,)
+        Rows of each.
+    array of shape (n_rows,)
+        A number for every row that ascends with its group and, inside that, with the newest column if there is one.
+    """
+    cells = math.prod(sizes[column] for column in given)
+    flat: NDArray[np.unsignedinteger] = np.zeros(n_rows, dtype=np.min_scalar_type(cells))
     for column in given:
-        cells *= sizes[column]
-        groups = groups * sizes[column] + drawn[column]
-    occupied = np.zeros(cells, dtype=bool)
-    occupied[groups] = True
-    present = np.flatnonzero(occupied)
-    number = np.zeros(cells, dtype=np.min_scalar_type(max(len(present) - 1, 0)))
-    number[present] = np.arange(len(present))
-    return number[groups], present
+        flat *= flat.dtype.type(sizes[column])
+        flat += drawn[column]
+    counts = np.bincount(flat, minlength=cells)
+    present = np.flatnonzero(counts)
+    step = math.prod(sizes[column] for column in newest)
+    numbers = np.zeros(cells, dtype=np.min_scalar_type(len(present) * step - 1))
+    numbers[present] = step * np.arange(len(present))
+    keys = numbers[flat]
+    for column in newest:
+        keys += drawn[column]
+    return present, counts[present], keys
 
 
-def _stable_order(keys: NDArray[np.integer], size: int) -> Whole:
-    """Return the stable order of whole numbers below ``size``; those of 16 bits are sorted in linear time."""
-    if size <= 2**16:
-        return np.argsort(keys.astype(np.uint16), kind="stable")
-    order = np.argsort((keys & 0xFFFF).astype(np.uint16), kind="stable")
-    return order[np.argsort((keys[order] >> 16).astype(np.uint16), kind="stable")]
+def _stable_order(keys: NDArray[np.unsignedinteger]) -> Whole:
+    """Return the stable order of whole numbers, in linear time: those of 16 bits are sorted by their digits."""
+    if keys.dtype.itemsize <= 2:
+        return np.argsort(keys, kind="stable")
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    for bits in range(16, 8 * keys.dtype.itemsize, 16):
+        order = order[np.argsort((keys[order] >> keys.dtype.type(bits)).astype(np.uint16), kind="stable")]
+    return order
 
 
 def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Generator) -> Whole:
@@ -114,7 +128,8 @@ def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Genera
     edges = np.floor(upper + random.random((n_groups, 1))).astype(np.int64)
     edges[:, -1] = counts
     repeats = np.diff(np.minimum(edges, counts[:, None]), prepend=0, axis=1)
-    sorted_values = np.repeat(np.tile(np.arange(n_values), n_groups), repeats.reshape(-1))
+    values = np.arange(n_values, dtype=np.min_scalar_type(n_values - 1))
+    sorted_values = np.repeat(np.tile(values, n_groups), repeats.reshape(-1))
     starts = np.cumsum(counts) - counts
     steps = _coprime_steps(counts)
     shifts = (random.random(n_groups) * counts).astype(np.int64)
