@@ -87,5 +87,5 @@ def divided(
     n_rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
     if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
-    for_label = _LABEL_WITHOUT_ROUNDS if label_share else 0.0
+    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - least_for_columns) if label_share else 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)

@@ -63,7 +63,7 @@ class AdaptiveOptions:
 
     def __post_init__(self) -> None:
         check_between("bins", self.bins, 2, 256)
-        check_between("columns_share", self.columns_share, 0.01, 0.9)
+        check_between("columns_share", self.columns_share, 0.01, 1.0)
         check_between("label_share", self.label_share, 0.0, 0.5)
         check_between("choosing_share", self.choosing_share, 0.01, 0.9)
         check_between("cells", self.cells, 1000, 10**8)
@@ -114,7 +114,7 @@ class DpHpAdaptive:
             session,
             self._columns_most(self._most_bins),
             least_for_columns=self._options.columns_share,
-            label_share=0.0 if self._label is None else self._options.label_share,
+            label_share=self._options.label_share if self._has_label else 0.0,
         )
         one_ways = self._measured_columns(session, budget.columns)
         self._bins = coarsen(one_ways, self._coarsening(one_ways, budget))
@@ -124,7 +124,10 @@ class DpHpAdaptive:
             kind, sizes, one_ways.rows, device, seed=self._task.seed, triple_cells=self._options.cells // 64
         )
         measured = [one.measured(d) for d, one in enumerate(self._bins)]
-        measured += self._measured_by_label(session, budget.by_label, one_ways.rows)
+        if budget.by_label:
+            # Shares are rounded down; the last question takes what that left.
+            share = budget.by_label if budget.n_rounds else session.remaining_share
+            measured += self._measured_by_label(session, share, one_ways.rows)
         fitter.refit(measured, last=False)
         if budget.n_rounds:
             progress.phase("Choosing tables")
@@ -224,11 +227,20 @@ class DpHpAdaptive:
         bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
         return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
 
+    @property
+    def _has_label(self) -> bool:
+        return self._label is not None and self._columns[self._label].size > 1
+
     def _measured_by_label(self, session: AnswerSource, share: float, rows: float) -> list[Measured]:
-        if self._label is None or share <= 0:
-            return []
         return measure_by_label(
-            session, self._columns, self._bins, label=self._label, share=share, total=rows, source=self._source
+            session,
+            self._columns,
+            self._bins,
+            label=self._label or 0,
+            lengths=self._columns_most(self._most_bins),
+            share=share,
+            total=rows,
+            source=self._source,
         )
 
     def _measured_columns(self, session: AnswerSource, share: float) -> OneWays:

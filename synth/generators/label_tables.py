@@ -22,6 +22,7 @@ def measure_by_label(
     bins: Sequence[ColumnBins],
     *,
     label: int,
+    lengths: Sequence[int],
     share: float,
     total: float,
     source: str,
@@ -35,6 +36,9 @@ def measure_by_label(
     bins : sequence of ColumnBins
     label : int
         Position of the label.
+    lengths : sequence of int
+        Most bins of every column, by its declaration: longer tables have more to be off by and get more of the norm, so
+        that the noise is known before a row is read.
     share : float
         Part of the session's budget to spend, in mu^2.
     total : float
@@ -60,9 +64,9 @@ def measure_by_label(
         )
         for pair in pairs
     )
-    # A longer table has more to be off by; see ``adaptive_rounds`` for the root.
-    lengths = [math.sqrt(bins[d].size) for d in others]
-    weights = tuple(math.sqrt(length / sum(lengths)) for length in lengths)
+    parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
+    whole = sum(parts_of_norm.values())
+    weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
     question = Stack(parts=parts, weights=weights)
     release = session.noisy_sum(question, share=share, query="tables by label", source=source)
     pieces = np.split(

@@ -23,6 +23,10 @@ COUNTRIES = CategoryColumn("country", tuple(f"country {number}" for number in ra
 FEW_COMMON = RANDOM.choice(40, 20_000, p=np.array([0.6, 0.2, 0.1, *([0.1 / 37] * 37)]))
 
 
+# Bins that hold plainly more than noise, whatever the default.
+CLEAR = {"clear": 8.0, "clear_code": 3.0}
+
+
 def learned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label: str | None = None) -> OneWays:
     opened = session(Schema((column,)), {column.name: codes}, epsilon=epsilon)
     return measure_one_ways(
@@ -31,7 +35,7 @@ def learned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, 
 
 
 def binned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label=None, **options) -> ColumnBins:
-    return coarsen(learned(column, codes, epsilon=epsilon, label=label), CoarseningOptions(**options))[0]
+    return coarsen(learned(column, codes, epsilon=epsilon, label=label), CoarseningOptions(**(CLEAR | options)))[0]
 
 
 def bin_of_code(bins: ColumnBins) -> np.ndarray:
@@ -60,7 +64,7 @@ def test_a_smooth_column_gets_bins_of_about_the_same_mass() -> None:
 @pytest.mark.parametrize("most", [1, 7, 32])
 def test_bins_are_as_many_as_the_noise_allows(epsilon: float, most: int) -> None:
     one_ways = learned(LONG, SMOOTH, epsilon=epsilon)
-    bins = coarsen(one_ways, CoarseningOptions(bins=most))[0]
+    bins = coarsen(one_ways, CoarseningOptions(bins=most, **CLEAR))[0]
     clear = 8.0 * one_ways.columns[0].cell_std
     assert 1 <= bins.size <= min(most, max(math.ceil(len(SMOOTH) / clear), 1))
     assert bins.size == 1 or bins.expected.min() * len(SMOOTH) > 0.4 * clear
@@ -104,7 +108,7 @@ def test_unordered_codes_of_numbers_follow_the_rule() -> None:
 
 def test_rare_categories_share_a_bin_but_never_those_of_the_label() -> None:
     one_ways = learned(COUNTRIES, FEW_COMMON, epsilon=0.1)
-    bins = coarsen(one_ways, CoarseningOptions())[0]
+    bins = coarsen(one_ways, CoarseningOptions(**CLEAR))[0]
     of_code = bin_of_code(bins)
     assert of_code[:3].tolist() == [0, 1, 2]
     assert np.count_nonzero(of_code == bins.size - 1) > 30
@@ -139,7 +143,7 @@ def test_small_columns_stay_as_they_are(epsilon: float) -> None:
         source="test",
         options=OneWayOptions(),
     )
-    for column, bins in zip(declared.modelled, coarsen(one_ways, CoarseningOptions()), strict=True):
+    for column, bins in zip(declared.modelled, coarsen(one_ways, CoarseningOptions(**CLEAR)), strict=True):
         assert bins.bins is None
         assert bins.is_identity
         codes_drawn = bins.codes(np.arange(column.size), random_source(0))
@@ -148,7 +152,7 @@ def test_small_columns_stay_as_they_are(epsilon: float) -> None:
 
 def test_the_table_is_the_sum_of_the_counts() -> None:
     one_ways = learned(LONG, SMOOTH)
-    bins = coarsen(one_ways, CoarseningOptions())[0]
+    bins = coarsen(one_ways, CoarseningOptions(**CLEAR))[0]
     starts = np.flatnonzero(np.diff(bins.bin_of_place, prepend=-1))
     np.testing.assert_allclose(bins.table, np.add.reduceat(one_ways.columns[0].counts, starts))
     exact = np.bincount(bin_of_code(bins)[SMOOTH], minlength=bins.size)

@@ -109,7 +109,9 @@ def test_questions_do_not_depend_on_rows(name):
         opened = session(schema(), random_codes(schema(), 50, seed=seed), noise_key=seed)
         generators.make(name, task(schema()), FAST[name]).fit(opened, NullProgress())
         asked.append([(r.query, r.sensitivity, r.noise_scale, r.dimension) for r in opened.receipts])
-    assert asked[0] == asked[1]
+    # Bins may follow earlier answers, and cells with them; noise may not.
+    assert asked[0][0] == asked[1][0]
+    assert [one[:-1] for one in asked[0]] == [one[:-1] for one in asked[1]]
 
 
 @pytest.mark.parametrize("name", NAMES)
