@@ -1,7 +1,7 @@
 """Who asks: every generator of the registry, and a hand-made run with the questions most likely to go wrong.
 
-The adaptive generator asks about single columns alone where rows are as few as here, so it asks twice more: made to
-choose tables all the same, with either of its models.
+The adaptive generator chooses no tables where rows are as few as here, so it asks twice more: told that there are many
+rows, with either of its models.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import pytest
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
 from synth.generators.joint_models import FieldFitter, MixtureFitter
 from synth.privacy.features import Fourier, Lookup, OneHot, Product, Stack
-from synth.privacy.session import AnswerSource, Candidate
+from synth.privacy.session import AnswerSource, Candidate, RowCount
 from synth.progress import NullProgress
 from synth.schema import Schema
 
@@ -43,21 +42,30 @@ def generator(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
-class Choosing(DpHpAdaptive):
-    """Chooses and counts tables however few the rows are."""
+class Crowded:
+    """Hands questions on, and says that there are rows enough to count columns together."""
 
-    def _shares(self, session: AnswerSource, whole: float) -> tuple[float, float]:
-        return 0.4 * whole, 12.0
+    def __init__(self, session: AnswerSource) -> None:
+        self._session = session
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    @property
+    def rows(self) -> RowCount:
+        return dataclasses.replace(self._session.rows, value=1e5)
 
 
 def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     def ask(session: AnswerSource) -> Any:
-        generator = Choosing(GeneratorTask(schema, LABEL, seed=0, device="cpu"), AdaptiveOptions(model=model, bins=8))
+        task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             for fitter in (FieldFitter, MixtureFitter):
                 patch.setattr(fitter, "first_steps", 5)
                 patch.setattr(fitter, "last_steps", 5)
-            return generator.fit(session, NullProgress())
+            return make("dp-hp-adaptive", task, {"model": model, "bins": 4, "cells": 3000}).fit(
+                Crowded(session), NullProgress()
+            )
 
     return ask
 
