@@ -99,9 +99,7 @@ class FieldFitter:
 
     def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
         """Return the proportions of pairs, and of triples that lie within a clique."""
-        tables = self._model.pair_tables([subset for subset in subsets if len(subset) == 2])
-        tables.update({subset: self._model.marginal(subset) for subset in subsets if len(subset) != 2})
-        return tables
+        return self._model.pair_tables(subsets)
 
     def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
         """Return pairs that the field can take in, and small triples that it already holds."""

@@ -18,7 +18,7 @@ from synth.models.field_curvature import Curvature
 from synth.models.field_sampling import sample_tree
 from synth.models.field_tables import far_tables, table_within
 from synth.models.junction_tree import JunctionTree, Subset
-from synth.models.propagation import Calibrated, Propagation
+from synth.models.propagation import Calibrated, Propagation, sums_within
 from synth.models.threads import single_thread
 
 __all__ = ["Field", "FieldPrior", "fit_field"]
@@ -85,16 +85,18 @@ class Field:
         return table_within(self.beliefs[home], self.tree.cliques[home], columns)
 
     def pair_tables(self, pairs: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
-        """Return the proportions of many pairs of columns at once."""
-        near = {pair: self.tree.home(pair) for pair in pairs}
-        tables = {
-            pair: table_within(self.beliefs[home], self.tree.cliques[home], pair)
-            for pair, home in near.items()
-            if home is not None
-        }
-        if len(tables) < len(near):
-            far = far_tables(self.tree, self.beliefs)
-            tables.update({pair: far[pair] for pair, home in near.items() if home is None})
+        """Return the proportions of many pairs of columns, and of more columns within a clique, at once."""
+        near: dict[int, list[Subset]] = {}
+        far: list[Subset] = []
+        for pair in pairs:
+            home = self.tree.home(pair)
+            (far if home is None else near.setdefault(home, [])).append(pair)
+        tables: dict[Subset, NDArray[np.float64]] = {}
+        for home, inside in near.items():
+            tables.update(sums_within(self.beliefs[home], self.tree.cliques[home], inside))
+        if far:
+            apart = far_tables(self.tree, self.beliefs)
+            tables.update({pair: apart[pair] for pair in far})
         return tables
 
     def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:

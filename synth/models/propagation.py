@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -13,7 +13,9 @@ from torch import Tensor
 
 from synth.models.junction_tree import JunctionTree, Subset
 
-__all__ = ["Calibrated", "Propagation"]
+__all__ = ["Calibrated", "Propagation", "sums_within"]
+
+Sizes = Sequence[int] | Mapping[int, int]
 
 Array = TypeVar("Array", NDArray[np.float64], Tensor)
 
@@ -164,7 +166,20 @@ class Propagation:
         return sums
 
 
-def _planned(sizes: tuple[int, ...], clique: Subset, wanted: Sequence[Subset]) -> list[_Node]:
+def sums_within(
+    table: NDArray[np.float64], clique: Subset, wanted: Sequence[Subset]
+) -> dict[Subset, NDArray[np.float64]]:
+    """Sum a clique's table down to many subsets of its columns; sums share their way."""
+    sizes = dict(zip(clique, table.shape, strict=True))
+    sums = [table]
+    nodes = _planned(sizes, clique, wanted)
+    for node in nodes[1:]:
+        sums.append(_summed(sums[node.source], node.away))
+    found = {node.columns: one for node, one in zip(nodes, sums, strict=True)}
+    return {subset: found[subset] for subset in wanted}
+
+
+def _planned(sizes: Sizes, clique: Subset, wanted: Sequence[Subset]) -> list[_Node]:
     """Return the sums that lead from a clique to all wanted subsets, sources first."""
     nodes = [_Node(clique, -1, (), ())]
     waiting = [(0, [one for one in wanted if one != clique])]
@@ -182,7 +197,7 @@ def _planned(sizes: tuple[int, ...], clique: Subset, wanted: Sequence[Subset]) -
     return nodes
 
 
-def _node(sizes: tuple[int, ...], inside: Subset, source: int, kept: Subset) -> _Node:
+def _node(sizes: Sizes, inside: Subset, source: int, kept: Subset) -> _Node:
     away = tuple(axis for axis, column in enumerate(inside) if column not in kept)
     return _Node(kept, source, away, tuple(sizes[column] if column in kept else 1 for column in inside))
 
