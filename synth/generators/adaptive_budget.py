@@ -28,6 +28,9 @@ _TABLE_NOISE = 0.02
 _LABEL_WITHOUT_ROUNDS = 0.4
 """Part of the budget for the columns by class where no table is chosen."""
 
+_FEW_BINS = 4
+"""Bins by class whose noise must stay below the number of rows for the label to be worth a question."""
+
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveBudget:
@@ -57,7 +60,7 @@ class AdaptiveBudget:
 
 
 def divided(
-    session: AnswerSource, sizes: Sequence[int], *, least_for_columns: float, label_share: float
+    session: AnswerSource, sizes: Sequence[int], *, least_for_columns: float, label_share: float, label_size: int
 ) -> AdaptiveBudget:
     """Divide what is left of a session's budget.
 
@@ -69,7 +72,10 @@ def divided(
     least_for_columns : float
         Least part for the columns by themselves; they get up to half where their noise is large for the rows there are.
     label_share : float
-        Part for the columns by class of the label; 0 without a label.
+        Part for the columns by class of the label; more where nothing else is left to ask, and none where noise would
+        drown even a few bins by class.
+    label_size : int
+        Classes of the label; 1 without one.
     """
     whole = session.remaining_share
     columns = sum(size > 1 for size in sizes)
@@ -79,13 +85,15 @@ def divided(
     # Squared rows of noise that all of the budget would leave in one table.
     variance = one_hot**2 / (session.budget.mu_squared * whole)
     rows = session.rows.value
-    cells = sum(sizes) / len(sizes)
-    needed = columns * variance * cells**2 / (_COLUMN_NOISE * rows) ** 2
+    squared_cells = sum(size**2 for size in sizes) / len(sizes)
+    needed = columns * variance * squared_cells / (_COLUMN_NOISE * rows) ** 2
     for_columns = max(least_for_columns, min(needed, _LARGEST_SHARE))
-    for_label = min(label_share, 1.0 - for_columns)
+    for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
     left = 1.0 - for_columns - for_label
     n_rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
     if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
-    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - least_for_columns) if label_share else 0.0
+    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - least_for_columns) if for_label else 0.0
+    if for_label and _FEW_BINS * label_size * math.sqrt(columns * variance / for_label) > rows:
+        for_label = 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)

@@ -114,7 +114,8 @@ class DpHpAdaptive:
             session,
             self._columns_most(self._most_bins),
             least_for_columns=self._options.columns_share,
-            label_share=self._options.label_share if self._has_label else 0.0,
+            label_share=self._options.label_share,
+            label_size=1 if self._label is None else self._columns[self._label].size,
         )
         one_ways = self._measured_columns(session, budget.columns)
         self._bins = coarsen(one_ways, self._coarsening(one_ways, budget))
@@ -226,10 +227,6 @@ class DpHpAdaptive:
         noise = one_ways.unit_noise / math.sqrt(table)
         bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
         return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
-
-    @property
-    def _has_label(self) -> bool:
-        return self._label is not None and self._columns[self._label].size > 1
 
     def _measured_by_label(self, session: AnswerSource, share: float, rows: float) -> list[Measured]:
         return measure_by_label(
