@@ -224,14 +224,15 @@ def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
 
 
 def load_split(name: str, *, neighbours: str, seed: int) -> tuple[Table, NDArray[np.int64]]:
-    """Return rows to learn from, and the codes of rows to test on.
-
-    The published test file where there is one; or else a third of the units (people, patients), drawn by a public seed
-    from the rows alone, so that no unit has rows on both sides.
-    """
+    """Return rows to learn from, and the codes of rows to test on: the published test file where there is one."""
     table = load(name, neighbours=neighbours)
     if name == "adult":
         return table, _adult(Path(os.environ["HERMITAGE_DATA"]), "adult.test.gz").codes
+    return split(table, seed)
+
+
+def split(table: Table, seed: int) -> tuple[Table, NDArray[np.int64]]:
+    """Keep a third of the units (people, patients) for testing, drawn by a public seed; no unit is on both sides."""
     units = np.arange(len(table.codes)) if table.units is None else table.units
     tested = np.random.default_rng([SPLIT_SEED, seed]).permutation(units.max() + 1) % 3 == 0
     held_out = tested[units]
