@@ -216,10 +216,16 @@ def test_a_part_of_a_session_is_spent_and_no_more():
     assert counted_together(opened)
 
 
-def test_few_rows_spend_everything_on_columns_and_choose_nothing():
-    opened = opened_on(40, epsilon=0.5)
+@pytest.mark.parametrize(
+    ("n_rows", "asked"),
+    [(40, ["one-way tables"]), (600, ["one-way tables", "tables by label"])],
+    ids=["columns alone", "columns and classes"],
+)
+def test_few_rows_spend_everything_on_columns_and_choose_nothing(n_rows, asked):
+    opened = opened_on(n_rows, epsilon=0.5)
     made = fit(opened)
-    assert [receipt.query for receipt in opened.receipts] == ["one-way tables", "tables by label"]
+    assert [receipt.query for receipt in opened.receipts] == asked
+    assert opened.remaining_share < 1e-8
     check_domain(made.sample(100, 0), opened.schema, 100)
     assert len(counted_together(opened)) == 0
 
