@@ -61,8 +61,8 @@ def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             for fitter in (FieldFitter, MixtureFitter):
-                patch.setattr(fitter, "first_steps", 5)
-                patch.setattr(fitter, "last_steps", 5)
+                patch.setattr(fitter, "first_steps", 2)
+                patch.setattr(fitter, "last_steps", 2)
             return make("dp-hp-adaptive", task, {"model": model, "bins": 4, "cells": 3000}).fit(
                 Crowded(session), NullProgress()
             )
