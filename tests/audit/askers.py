@@ -15,6 +15,7 @@ import pytest
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
+from synth.generators.adaptive_rounds import Rounds
 from synth.generators.joint_models import FieldFitter, MixtureFitter
 from synth.privacy.features import Fourier, Lookup, OneHot, Product, Stack
 from synth.privacy.session import AnswerSource, Candidate, RowCount
@@ -63,6 +64,8 @@ def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
             for fitter in (FieldFitter, MixtureFitter):
                 patch.setattr(fitter, "first_steps", 2)
                 patch.setattr(fitter, "last_steps", 2)
+            # Rounds that double from the first: a handful of tables instead of dozens.
+            patch.setattr(Rounds, "_told_little", lambda self, chosen: True)
             return make("dp-hp-adaptive", task, {"model": model, "bins": 4, "cells": 3000}).fit(
                 Crowded(session), NullProgress()
             )
