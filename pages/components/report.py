@@ -22,7 +22,6 @@ __all__ = ["at_a_glance", "columns_and_pairs", "expected_accuracy", "owner_only"
 
 _WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
 _GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
-_TRUST = "columns.trust"
 _DISTANCE = ".distance"
 _MOVED = "share of rows to move (total variation)"
 _RANGE = "± range caused by privacy noise (95 %)"
@@ -56,9 +55,6 @@ def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     known = {"overview", "columns", "marginals"}
     entries = read_evidence(report)
     badge("safe")
-    for entry in entries:
-        if entry.id == _TRUST:
-            st.markdown(plain(entry.sentence))
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")
     forecast_panel(application().plan(application().config_of(run_id)).forecast)
 
