@@ -17,8 +17,8 @@ MAXIMUM_LOSSES = 256
 class Progress(Protocol):
     """What a service or a generator reports to.
 
-    Phases, steps and their number follow from the configuration and from noisy answers alone. A loss may be reported only where it is
-    post-processing, that is computed from noisy answers.
+    Phases, steps and their number follow from the configuration and from noisy answers alone. A loss may be reported
+    only where it is post-processing, that is computed from noisy answers.
     """
 
     def phase(self, name: str) -> None:

@@ -15,7 +15,7 @@ from synth.models.answers import Measured, pooled
 from synth.models.mixture_loss import Layout, TableLoss
 from synth.models.threads import single_thread
 
-__all__ = ["Mixture", "averaged", "fit_mixture"]
+__all__ = ["Mixture", "fit_mixture"]
 
 # Proportions below this one have no logarithm of use.
 _LEAST = 1e-12
@@ -91,15 +91,6 @@ class Mixture:
         """Return the mixture of a state; it samples the same bytes from the same random source."""
         # Sums depend on the order of memory in their last bits.
         return cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
-
-
-def averaged(mixtures: Sequence[Mixture]) -> Mixture:
-    """Return the mean of mixtures of the same columns: a mixture of all their components."""
-    return Mixture(
-        mixtures[0].sizes,
-        np.concatenate([one.weights for one in mixtures]) / len(mixtures),
-        np.concatenate([one.probabilities for one in mixtures]),
-    )
 
 
 def fit_mixture(

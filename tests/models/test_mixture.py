@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from synth.models.answers import Measured
-from synth.models.mixture import Mixture, _dependence, averaged, fit_mixture
+from synth.models.mixture import Mixture, _dependence, fit_mixture
 from synth.models.mixture_loss import Layout, TableLoss
 
 SIZES = (3, 1, 4, 2, 3)
@@ -265,11 +265,6 @@ def test_a_state_samples_the_same_bytes():
     again = Mixture.from_state(SIZES, {name: array.copy(order="F") for name, array in mixture.state().items()})
     drawn = [one.sample(1_000, np.random.default_rng(5)).tobytes() for one in (mixture, again)]
     assert drawn[0] == drawn[1]
-
-
-def test_the_average_of_mixtures_has_the_average_tables():
-    mixtures = [known(2), known(5, seed=8)]
-    np.testing.assert_allclose(joint(averaged(mixtures)), (joint(mixtures[0]) + joint(mixtures[1])) / 2, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
