@@ -40,6 +40,12 @@ __all__ = [
 ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures the number of rows where it is private."""
 
+_QUESTIONS = {
+    "one-way tables": "How often is each value of each column?",
+    "tables by label": "How does each column go with the label?",
+}
+"""Questions that generators ask before their first private choice, in words."""
+
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
 
 
@@ -103,7 +109,7 @@ def _around_the_choices(
     known = [
         BudgetShare(
             release.receipt.query,
-            "What is known before anything is chosen",
+            _QUESTIONS.get(release.receipt.query, "What is known before anything is chosen"),
             release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
         )
         for release in first

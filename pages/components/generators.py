@@ -8,11 +8,12 @@ from pages.components.notes import note
 from pages.components.session import bind, draft
 from pages.components.words import plain
 from synth.config import RunConfig
-from synth.generators import OptionField, cards, options_of
+from synth.generators import Card, OptionField, cards, options_of
 
 __all__ = ["generator_cards", "options_form", "output_form"]
 
 _DEFAULT = RunConfig.__dataclass_fields__["generator"].default
+_CARDS_IN_A_ROW = 3
 _DEVICES = {"auto": "GPU where there is one", "cpu": "CPU", "cuda": "GPU"}
 
 
@@ -24,19 +25,11 @@ def generator_cards() -> None:
     if held["generator"] not in names:
         held["generator"] = _DEFAULT if _DEFAULT in names else names[0]
         held["options"] = {}
-    for card, place in zip(offered, st.columns(len(offered), border=True), strict=True):
-        with place:
-            st.markdown(f"**{card.title}**")
-            note(f"`{card.name}`")
-            st.markdown(card.summary)
-            st.markdown(f"**Best for:** {card.best_for}")
-            st.markdown(f"**Loses where:** {card.loses_where}")
-            note(card.reference)
-            chosen = card.name == held["generator"]
-            if chosen:
-                st.badge("chosen", color="gray")
-            else:
-                st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,))
+    for start in range(0, len(offered), _CARDS_IN_A_ROW):
+        places = st.columns(_CARDS_IN_A_ROW)
+        for card, place in zip(offered[start : start + _CARDS_IN_A_ROW], places, strict=False):
+            with place.container(border=True, height="stretch"):
+                _card(card, chosen=card.name == held["generator"])
 
 
 def options_form() -> None:
@@ -74,6 +67,19 @@ def output_form() -> None:
     )
 
 
+def _card(card: Card, *, chosen: bool) -> None:
+    st.markdown(f"**{card.title}**")
+    note(f"`{card.name}`")
+    st.markdown(card.summary)
+    st.markdown(f"**Best for:** {card.best_for}")
+    st.markdown(f"**Loses where:** {card.loses_where}")
+    note(card.reference)
+    if chosen:
+        st.badge("chosen", color="gray")
+    else:
+        st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,))
+
+
 def _option(field: OptionField) -> None:
     held = draft()
     value = held["options"].get(field.name, field.default)
@@ -85,6 +91,9 @@ def _option(field: OptionField) -> None:
         chosen = int(st.number_input(label, value=int(value), step=1, key=key, help=words))
     elif field.kind is float:
         chosen = float(st.number_input(label, value=float(value), format="%g", key=key, help=words))
+    elif field.choices:
+        place = field.choices.index(str(value)) if value in field.choices else 0
+        chosen = st.selectbox(label, field.choices, index=place, key=key, help=words)
     else:
         chosen = st.text_input(label, str(value), key=key, help=words)
     if chosen == field.default:

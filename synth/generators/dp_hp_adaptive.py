@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from synth.errors import ConfigError, InputError
+from synth.errors import InputError
 from synth.generators.adaptive_budget import AdaptiveBudget, divided
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
 from synth.generators.coarsening import CoarseningOptions, coarsen
@@ -58,7 +58,7 @@ class AdaptiveOptions:
     cells: int = 200_000
     """Most cells of the joint model: more follow more relations between columns and take longer to fit."""
 
-    model: str = "auto"
+    model: Literal["auto", "field", "mixture"] = "auto"
     """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
 
     def __post_init__(self) -> None:
@@ -67,8 +67,6 @@ class AdaptiveOptions:
         check_between("label_share", self.label_share, 0.0, 0.5)
         check_between("choosing_share", self.choosing_share, 0.01, 0.9)
         check_between("cells", self.cells, 1000, 10**8)
-        if self.model not in {"auto", "field", "mixture"}:
-            raise ConfigError(f"option 'model' must be auto, field or mixture, got {self.model}.")
 
 
 class DpHpAdaptive:

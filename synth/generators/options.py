@@ -12,7 +12,7 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from synth.errors import ConfigError
 
@@ -23,22 +23,25 @@ _KIND_WORDS = {int: "a whole number", float: "a number", bool: "true or false", 
 
 @dataclass(frozen=True, slots=True)
 class OptionField:
-    """One field of a form: ``kind`` is int, float, bool or str."""
+    """One field of a form: ``kind`` is int, float, bool or str; ``choices`` are the texts a ``Literal`` allows."""
 
     name: str
     kind: type
     default: int | float | bool | str
     help: str
+    choices: tuple[str, ...] = ()
 
 
 def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     """Return the fields of an options class in order, each with the docstring written under it."""
     helps = _field_docstrings(options_type)
     hints = get_type_hints(options_type)
-    return tuple(
-        OptionField(field.name, hints[field.name], cast("int | float | bool | str", field.default), helps[field.name])
-        for field in dataclasses.fields(options_type)
-    )
+    found = []
+    for field in dataclasses.fields(options_type):
+        hint, default = hints[field.name], cast("int | float | bool | str", field.default)
+        choices = get_args(hint) if get_origin(hint) is Literal else ()
+        found.append(OptionField(field.name, str if choices else hint, default, helps[field.name], choices))
+    return tuple(found)
 
 
 def build_options(options_type: type[Any], values: Mapping[str, object], *, generator: str) -> Any:
@@ -47,7 +50,7 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, gene
     Parameters
     ----------
     options_type : type
-        A frozen dataclass whose fields are int, float, bool or str with defaults.
+        A frozen dataclass whose fields are int, float, bool, str or a Literal of texts, with defaults.
     values : mapping
         Option names and values; what is absent keeps its default.
     generator : str
@@ -81,6 +84,8 @@ def _convert(field: OptionField, value: object, generator: str) -> object:
             f"generator '{generator}': option '{field.name}' must be {_KIND_WORDS[field.kind]}, "
             f"for example {field.default}."
         )
+    if field.choices and value not in field.choices:
+        raise ConfigError(f"option '{field.name}' must be one of {', '.join(field.choices)}, got '{value}'.")
     return value
 
 

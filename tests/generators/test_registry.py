@@ -31,6 +31,7 @@ def test_unknown_options_are_named(name):
         ("dp-hp", {"split": 1.0}, "'split' must lie between 0.01 and 0.99, got 1"),
         ("dp-hp", {"gamma": -1.0}, "'gamma'"),
         ("dp-hp", {"epochs": 0}, "'epochs'"),
+        ("dp-hp-adaptive", {"model": "copula"}, "'model' must be one of auto, field, mixture, got 'copula'"),
         ("dp-hp", {"order_product": 50, "prod_dimension": 6}, "product features"),
     ],
 )
@@ -46,6 +47,7 @@ def test_every_option_of_the_form_has_help_and_a_default_that_works(name):
     for field in fields:
         assert len(field.help) > 20, field.name
         assert isinstance(field.default, field.kind)
+        assert not field.choices or field.default in field.choices
     make(name, task(schema()), {field.name: field.default for field in fields})
 
 

@@ -51,10 +51,12 @@ def test_the_default_is_chosen_by_its_card_and_checks_what_is_typed() -> None:
     assert not app.exception
     assert not errors(app)
     assert "choose-dp-hp-adaptive" not in {str(button.key) for button in app.button}
-    app.text_input(key="field:option:dp-hp-adaptive:model").set_value("copula").run()
+    assert app.selectbox(key="field:option:dp-hp-adaptive:model").options == ["auto", "field", "mixture"]
+    app.number_input(key="field:option:dp-hp-adaptive:bins").set_value(1).run()
     (error,) = errors(app)
-    assert "option 'model' must be auto, field or mixture, got copula." in error
-    app.text_input(key="field:option:dp-hp-adaptive:model").set_value("mixture").run()
+    assert "option 'bins' must lie between 2 and 256, got 1." in error
+    app.number_input(key="field:option:dp-hp-adaptive:bins").set_value(32).run()
+    app.selectbox(key="field:option:dp-hp-adaptive:model").set_value("mixture").run()
     assert app.session_state["draft"]["options"] == {"model": "mixture"}
     assert not errors(app)
 

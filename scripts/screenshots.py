@@ -1,0 +1,107 @@
+"""Take the pictures of docs/screenshots anew: a real server, a real browser, the demonstration table.
+
+Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--generator NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
+
+from conftest import browser, server  # noqa: E402
+from walking import Walker  # noqa: E402
+
+
+class Photographer(Walker):
+    """Walks like a person and keeps a picture of every screen."""
+
+    def __init__(self, browser: Any, address: str, into: Path) -> None:
+        super().__init__(browser, address, width=1280, height=900)
+        self.into = into
+
+    def picture(self, name: str) -> None:
+        """Keep the whole page as one picture, however long it is."""
+        self.settle()
+        self.page.wait_for_timeout(800)  # charts finish drawing after the script has ended
+        main = self.page.locator('[data-testid="stMain"]')
+        height = main.evaluate("main => Math.max(...[...main.children].map(child => child.scrollHeight))")
+        self.page.set_viewport_size({"width": 1280, "height": max(900, min(int(height) + 120, 6000))})
+        self.page.wait_for_timeout(600)
+        self.page.screenshot(path=str(self.into / f"{name}.png"))
+        self.page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def walk(photographer: Photographer, generator: str | None) -> None:
+    """From Start to a sealed release."""
+    page = photographer.page
+    photographer.open()
+    photographer.picture("start")
+    photographer.press("Open the demo table")
+    photographer.see("Upload a table")
+    photographer.picture("upload")
+    for name, label, heading in (
+        ("describe", "2 Describe", "Describe the table"),
+        ("budget", "3 Budget", "Choose a privacy budget"),
+        ("generate", "4 Generate", "Generate rows"),
+    ):
+        photographer.press(f"Continue to {label}")
+        photographer.see(heading)
+        if name == "generate" and generator is not None:
+            page.locator(f".st-key-choose-{generator} button").click()
+        photographer.picture(name)
+    spend = page.get_by_role("button", name="and generate").first.inner_text()
+    photographer.press(spend)
+    page.get_by_role("dialog").get_by_role("button", name=spend).click()
+    page.get_by_role("button", name="Continue to 5 Report").wait_for(timeout=300_000)
+    photographer.picture("run")
+    photographer.press("Continue to 5 Report")
+    photographer.see("Read the report")
+    photographer.picture("report")
+    for name, tab in (
+        ("pairs", "Columns and pairs"),
+        ("accuracy", "Accuracy you can expect"),
+        ("owner-only", "Owner only"),
+    ):
+        page.get_by_role("tab", name=tab).click()
+        photographer.picture(name)
+    photographer.press("Continue to 6 Release")
+    photographer.see("Release")
+    for position in range(3):
+        page.get_by_role("checkbox").nth(position).check(force=True)
+        photographer.settle()
+    photographer.fill("Your name, kept in the records with these statements", "A. Owner")
+    photographer.press("Seal release")
+    page.get_by_role("button", name="Download the bundle (zip)").wait_for()
+    photographer.picture("release")
+    photographer.visit("Ledger", "Ledger")
+    photographer.picture("ledger")
+
+
+def main() -> None:
+    """Serve, walk and keep the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "screenshots")
+    parser.add_argument("--generator")
+    arguments = parser.parse_args()
+    arguments.into.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    factory = pytest.TempPathFactory.from_config(pytest.Config.fromdictargs({}, []), _ispytest=True)
+    # The fixtures of the browser tests, outside a test.
+    serve, browse = (contextlib.contextmanager(fixture.__wrapped__) for fixture in (server, browser))
+    with serve(factory) as running, browse() as engine:
+        photographer = Photographer(engine, running.address, arguments.into)
+        walk(photographer, arguments.generator)
+        photographer.close()
+
+
+if __name__ == "__main__":
+    main()
