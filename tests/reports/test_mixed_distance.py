@@ -1,0 +1,123 @@
+"""Gower's distance by hand, and nearest neighbours against every pair: exact on any table and on any device."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pytest
+import torch
+
+from synth.errors import InputError
+from synth.reports.mixed_distance import GowerSpace
+from synth.reports.row_tree import RowTree, distinct_rows
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
+
+MIXED = Schema(
+    (
+        NumberColumn("age", 0, 100, 1, missing=True),
+        NumberColumn("gain", 0, 99_999, 1, special=(0, -1)),
+        DateColumn("seen", datetime.date(2020, 1, 1), datetime.date(2021, 12, 1), DateStep.MONTH),
+        CategoryColumn("town", tuple("abcdefgh"), other=True, missing=True),
+        YesNoColumn("smoker"),
+        CategoryColumn("place", tuple(f"p{place}" for place in range(400))),
+    )
+)
+ONE_NUMBER = Schema((NumberColumn("age", 0, 100, 1),))
+ONE_CATEGORY = Schema((CategoryColumn("town", ("a", "b")),))
+MANY = Schema(tuple(CategoryColumn(f"c{place}", ("a", "b", "c")) for place in range(300)))
+
+
+def drawn(schema: Schema, rows: int, *, seed: int, together: float = 0.6) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    cause = random.random(rows)
+    mixed = [np.where(random.random(rows) < together, cause, random.random(rows)) for _ in schema.modelled]
+    return [
+        np.minimum((size * place).astype(np.int64), size - 1) for size, place in zip(schema.sizes, mixed, strict=True)
+    ]
+
+
+def by_hand(schema: Schema, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+    """Gower's distance as the paper writes it, one pair after the other."""
+    total = np.zeros((len(left[0]), len(right[0])))
+    for column, mine, theirs in zip(schema.modelled, left, right, strict=True):
+        for i, a in enumerate(mine.tolist()):
+            for j, b in enumerate(theirs.tolist()):
+                on_grid = a < column.levels and b < column.levels
+                total[i, j] += abs(a - b) / (column.levels - 1) if on_grid else float(a != b)
+    return total / len(left)
+
+
+@pytest.mark.parametrize("schema", [MIXED, ONE_NUMBER, ONE_CATEGORY], ids=["mixed", "number", "category"])
+def test_distances_are_those_of_the_definition(schema: Schema) -> None:
+    left, right = drawn(schema, 60, seed=1), drawn(schema, 40, seed=2)
+    space = GowerSpace.of(schema)
+    np.testing.assert_allclose(space.between(left, right), by_hand(schema, left, right), atol=1e-6)
+
+
+@pytest.mark.parametrize("schema", [MIXED, ONE_NUMBER, ONE_CATEGORY, MANY], ids=["mixed", "number", "category", "many"])
+@pytest.mark.parametrize("together", [0.0, 0.9])
+def test_nearest_agrees_with_every_pair(schema: Schema, together: float) -> None:
+    queries, rows = drawn(schema, 700, seed=1, together=together), drawn(schema, 1500, seed=2, together=together)
+    space = GowerSpace.of(schema)
+    every = space.between(queries, rows).min(axis=1)
+    np.testing.assert_array_equal(space.nearest(queries, rows), every)
+    tree = RowTree.of(space.axes, distinct_rows(space.place(rows))[0], rows_of_a_box=2)
+    np.testing.assert_array_equal(tree.nearest(space.place(queries)) / (float(space.unit) * len(space.axes)), every)
+
+
+def test_a_copy_has_distance_zero_whatever_the_order() -> None:
+    rows = drawn(MIXED, 900, seed=3)
+    order = np.random.default_rng(4).permutation(900)
+    space = GowerSpace.of(MIXED)
+    assert not space.nearest(rows, [column[order] for column in rows]).any()
+    twice = [np.concatenate([column, column]) for column in rows]
+    assert not space.nearest(twice, rows).any()
+
+
+def test_a_table_of_one_row_or_of_equal_rows_has_neighbours() -> None:
+    space = GowerSpace.of(MIXED)
+    queries = drawn(MIXED, 50, seed=5)
+    alike = [np.repeat(column[:1], 1000) for column in queries]
+    np.testing.assert_array_equal(
+        space.nearest(queries, alike), space.between(queries, [column[:1] for column in alike])[:, 0]
+    )
+    assert len(space.nearest([column[:0] for column in queries], alike)) == 0
+    with pytest.raises(InputError, match="no rows to be near to"):
+        space.nearest(queries, [column[:0] for column in queries])
+    with pytest.raises(InputError, match="Rows of 6 columns are needed, got 1"):
+        space.nearest(queries[:1], alike[:1])
+
+
+def test_wide_tables_and_many_special_values_stay_within_their_numbers() -> None:
+    special = NumberColumn("code", 0, 10, 1, special=tuple(range(-1000, 0)))
+    columns = tuple(NumberColumn(f"n{place}", 0, 1000, 1) for place in range(200))
+    schema = Schema((special, *columns))
+    space = GowerSpace.of(schema)
+    assert space.unit < 2**24
+    low, high = [np.zeros(1, dtype=np.int64)] * 201, [np.array([size - 1]) for size in schema.sizes]
+    assert space.between(low, high)[0, 0] == pytest.approx(1.0)
+    assert space.between(high, high)[0, 0] == 0.0
+
+
+def test_a_long_search_says_where_it_is_and_can_be_stopped() -> None:
+    steps: list[tuple[int, int]] = []
+    space = GowerSpace.of(MIXED)
+    space.nearest(drawn(MIXED, 100, seed=6), drawn(MIXED, 100, seed=7), on_step=lambda *step: steps.append(step))
+    assert steps[-1][0] == steps[-1][1] > 0
+
+
+def compare_with_device(device: str) -> None:
+    queries, rows = drawn(MIXED, 3000, seed=8), drawn(MIXED, 2000, seed=9)
+    space = GowerSpace.of(MIXED)
+    np.testing.assert_array_equal(space.nearest(queries, rows, device=device), space.nearest(queries, rows))
+
+
+def test_the_pass_over_every_pair_gives_the_same_answers() -> None:
+    # The same operations as on a card, on torch's own processor device.
+    compare_with_device("cpu:0")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_cuda_gives_the_same_answers() -> None:
+    compare_with_device("cuda")
