@@ -1,0 +1,293 @@
+r"""Kernel affine hull machines (Kumar 2024, Definitions 1 and 2).
+
+A machine is built from rows :math:`y_1, \dots, y_N` and maps any point onto their affine hull,
+
+.. math:: A(y) = \frac{k(y)^\top B\, Y}{k(y)^\top B\, 1}, \qquad B = (K + \lambda^* I)^{-1},
+
+where k is a Gaussian of whitened principal coordinates (:mod:`synth.kernels.whitening`) and the regularisation
+:math:`\lambda^*` is found from the rows (:mod:`synth.kernels.ridge_search`). The distance of a point from its image
+says how unlike the rows the point is.
+
+The machine is neither scale- nor shift-equivariant: lambda is compared with the mean square of the raw entries. Scale
+columns to [0, 1] by public bounds first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from synth.errors import InputError
+from synth.kernels.hull_report import HullImages, HullReport
+from synth.kernels.ridge_search import Ridge, factor_of, find_ridge, mean_square
+from synth.kernels.whitening import Whitening, encoded_kernel, whiten
+
+__all__ = ["GUARD", "AffineHull", "checked_rows"]
+
+# Where the weights of an image sum to less than this part of their absolute sum, the nearest row takes its place.
+GUARD = 1e-3
+# Float32 keeps four digits of a solution while the number of rows over lambda stays below this.
+_SINGLE_PRECISION_CONDITION = 1e5
+_MAXIMUM_ROWS = 20_000
+_CHUNK_ENTRIES = 2**23
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineHull:
+    """A fitted kernel affine hull machine; make one with :meth:`fit`.
+
+    Attributes
+    ----------
+    rows : Tensor of shape (N, p)
+        What it was built from.
+    centre : Tensor of shape (p,), float64
+    directions : Tensor of shape (p, n_effective), float64
+        ``(point - centre) @ directions`` are the whitened coordinates of a point.
+    encoded : Tensor of shape (N, n_effective), float64
+        Coordinates of the rows.
+    values : Tensor of shape (N, p)
+        B Y.
+    ones : Tensor of shape (N,)
+        B 1.
+    ridge : float
+        What was added to the diagonal of K.
+    report : HullReport
+    """
+
+    rows: Tensor
+    centre: Tensor
+    directions: Tensor
+    encoded: Tensor
+    values: Tensor
+    ones: Tensor
+    ridge: float
+    report: HullReport
+
+    @classmethod
+    def fit(cls, rows: Tensor, n: int = 20, *, start: float | None = None) -> Self:
+        """Build a machine.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (N, p)
+            Entries should lie in [0, 1] by public bounds. Float32 rows give float32 matrices where conditioning allows.
+        n : int
+            Subspace dimension; reduced to N - 1, p and the rank of the rows.
+        start : float, optional
+            Where the search for the fixed point starts, such as the ``excess`` of a similar fit.
+
+        Raises
+        ------
+        InputError
+            If there are no rows or columns, too many rows, entries that are not finite, or n is below 1.
+        """
+        rows = checked_rows(rows)
+        real = torch.ones(1, rows.shape[0], dtype=torch.bool, device=rows.device)
+        begin = None if start is None else torch.tensor([start], dtype=torch.float64, device=rows.device)
+        return cls.fit_padded(rows[None], real, n=n, start=begin)[0]
+
+    @classmethod
+    def fit_padded(cls, rows: Tensor, real: Tensor, *, n: int, start: Tensor | None = None) -> list[Self]:
+        """Build one machine from every block of a padded batch; blocks know nothing of each other.
+
+        Parameters
+        ----------
+        rows : Tensor of shape (blocks, N, p)
+            Finite; padding comes last in a block and holds zeros.
+        real : Tensor of shape (blocks, N), bool
+            Which rows are not padding.
+        n : int
+        start : Tensor of shape (blocks,), optional
+        """
+        if n < 1:
+            raise InputError(f"The dimension n of an affine hull must be at least 1, got {n}.")
+        rows = rows if _single_will_do(rows, real) else rows.double()
+        whitening = whiten(rows, real, n=n)
+        encoded = whitening.encode(rows).masked_fill(~real[..., None], 0.0)
+        dimensions = torch.tensor(whitening.n_effective, dtype=torch.float64, device=rows.device)
+        kernel = encoded_kernel(encoded, dimensions, real).to(rows.dtype)
+        ridge = find_ridge(kernel, rows, real, start=start, gram=whitening.gram)
+        del kernel
+        return [cls._of(rows, real, whitening, encoded, ridge, block) for block in range(rows.shape[0])]
+
+    @classmethod
+    def _of(cls, rows: Tensor, real: Tensor, whitening: Whitening, encoded: Tensor, ridge: Ridge, block: int) -> Self:
+        n_rows, width = int(real[block].sum()), whitening.n_effective[block]
+        used, value = float(ridge.used[block]), float(ridge.value[block])
+        report = HullReport(
+            n_rows=n_rows,
+            n_columns=rows.shape[2],
+            n_effective=width,
+            regulariser=value,
+            excess=float(ridge.excess[block]),
+            residual=float(ridge.residual[block]),
+            condition=(n_rows + used) / used,
+            double_precision=rows.dtype == torch.float64,
+            raised=used > value,
+            newton_steps=ridge.steps,
+        )
+        return cls(
+            rows=rows[block, :n_rows],
+            centre=whitening.centre[block],
+            directions=whitening.directions[block, :, :width],
+            encoded=encoded[block, :n_rows, :width],
+            values=ridge.values[block, :n_rows],
+            ones=ridge.ones[block, :n_rows],
+            ridge=used,
+            report=report,
+        )
+
+    def narrowed(self, n: int) -> Self:
+        """Build the machine of the same rows with fewer principal coordinates, from those already known.
+
+        Raises
+        ------
+        InputError
+            If n is below 1 or above ``report.n_effective``.
+        """
+        if not 1 <= n <= self.report.n_effective:
+            raise InputError(f"n must lie between 1 and {self.report.n_effective}, got {n}.")
+        real = torch.ones(1, self.rows.shape[0], dtype=torch.bool, device=self.rows.device)
+        whitening = Whitening(self.centre[None], self.directions[None, :, :n], (n,))
+        encoded = self.encoded[None, :, :n]
+        dimensions = torch.tensor([n], dtype=torch.float64, device=self.rows.device)
+        kernel = encoded_kernel(encoded, dimensions, real).to(self.rows.dtype)
+        start = torch.tensor([self.report.excess], dtype=torch.float64, device=self.rows.device)
+        ridge = find_ridge(kernel, self.rows[None], real, start=start)
+        return self._of(self.rows[None], real, whitening, encoded, ridge, 0)
+
+    def image(self, points: Tensor) -> Tensor:
+        """Return the images of points of shape (m, p), in the precision of the machine (eq. 33)."""
+        return self.images(points).images
+
+    def images(self, points: Tensor) -> HullImages:
+        """Return the images of points of shape (m, p), and which of them the guard replaced.
+
+        Raises
+        ------
+        InputError
+            If points have another number of columns or hold entries that are not finite.
+
+        Notes
+        -----
+        Differs from the paper, which claims in eq. 148 that the weights always have a positive sum. They do not; where
+        the sum is at most 1e-3 of the absolute sum, the image is the row with the nearest encoding.
+        """
+        parts = [self._images(part) for part in self._chunks(points)]
+        return HullImages(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
+
+    def distance(self, points: Tensor) -> Tensor:
+        """Return the distances of points of shape (m, p) from their images, shape (m,) (Definition 2)."""
+        parts = [_norms(part - self._images(part)[0]) for part in self._chunks(points)]
+        return torch.cat(parts)
+
+    def images_of_rows(self) -> Tensor:
+        r"""Return the images of the machine's own rows, shape (N, p), without evaluating the kernel again.
+
+        .. math:: A(Y) = (Y - \lambda V) / (1 - \lambda a), \quad V = BY, \; a = B1
+        """
+        return self.row_images().images
+
+    def row_images(self) -> HullImages:
+        """Return the images of the machine's own rows, and which of them the guard replaced."""
+        totals = 1 - self.ridge * self.ones
+        doubtful = torch.nonzero(totals <= GUARD * math.sqrt(self.rows.shape[0] / self.ridge)).flatten()
+        guarded = torch.zeros_like(totals, dtype=torch.bool)
+        if len(doubtful):
+            exponents = self._exponents(self.encoded[doubtful])
+            shifted = torch.exp(-(exponents - exponents.amin(dim=1, keepdim=True)))
+            guarded[doubtful] = self._cancels(shifted)
+        totals = torch.where(guarded, torch.ones_like(totals), totals)
+        images = self.smoothed_rows() / totals[:, None]
+        # The nearest row to a row is itself.
+        return HullImages(torch.where(guarded[:, None], self.rows, images), guarded)
+
+    def smoothed_rows(self) -> Tensor:
+        """Return kernel ridge regression's fit to the rows, shape (N, p): their images times their weights' sums."""
+        return self.rows - self.ridge * self.values
+
+    def _images(self, points: Tensor) -> tuple[Tensor, Tensor]:
+        encoded = (points.double() - self.centre) @ self.directions
+        exponents = self._exponents(encoded)
+        least, nearest = exponents.min(dim=1)
+        # The factor that is taken out is the same above and below the fraction; without it far points give 0 / 0.
+        kernel = torch.exp(-(exponents - least[:, None]).to(self.values.dtype))
+        totals = kernel @ self.ones
+        size = max(1, self.report.n_effective)
+        taken_out = encoded.square().sum(dim=1) / (2 * size) + least
+        guarded = torch.zeros_like(totals, dtype=torch.bool)
+        doubtful = torch.nonzero(totals <= GUARD * self._most_absolute(kernel, taken_out)).flatten()
+        if len(doubtful):
+            guarded[doubtful] = self._cancels(kernel[doubtful])
+        images = (kernel @ self.values) / torch.where(guarded, torch.ones_like(totals), totals)[:, None]
+        images[guarded] = self.rows[nearest[guarded]]
+        return images, guarded
+
+    def _exponents(self, encoded: Tensor) -> Tensor:
+        """Return squared distances to the encoded rows over 2n, less the point's own square, which cancels later."""
+        size = max(1, self.report.n_effective)
+        return self.encoded.square().sum(dim=1) / (2 * size) - encoded @ self.encoded.T / size
+
+    def _most_absolute(self, kernel: Tensor, taken_out: Tensor) -> Tensor:
+        r"""Bound the absolute sum of the weights :math:`h = B k` from above, without B.
+
+        As :math:`k^\top B k \le 1` and :math:`\lambda \|h\|^2 \le k^\top B k`, the norm of h is at most
+        :math:`\lambda^{-1/2}`; and it is at most :math:`\|k\| / \lambda`. Almost every point passes by these alone.
+        """
+        n_rows = self.rows.shape[0]
+        near = math.sqrt(n_rows / self.ridge) * torch.exp(taken_out.clamp(min=0.0))
+        far = math.sqrt(n_rows) * torch.linalg.vector_norm(kernel, dim=1, dtype=torch.float64) / self.ridge
+        return torch.minimum(near, far).clamp(max=torch.finfo(kernel.dtype).max).to(kernel.dtype)
+
+    def _cancels(self, kernel: Tensor) -> Tensor:
+        """Say for which rows of a kernel matrix the weights nearly cancel; K is built and factored once more."""
+        real = torch.ones(1, self.rows.shape[0], dtype=torch.bool, device=self.rows.device)
+        dimensions = torch.tensor([self.report.n_effective], dtype=torch.float64, device=self.rows.device)
+        ridge = torch.tensor([self.ridge], dtype=torch.float64, device=self.rows.device)
+        factor = factor_of(encoded_kernel(self.encoded[None], dimensions, real), ridge)[0]
+        weights = torch.cholesky_solve(kernel.double().T, factor)
+        return weights.sum(dim=0) <= GUARD * weights.abs().sum(dim=0)
+
+    def _chunks(self, points: Tensor) -> Iterator[Tensor]:
+        if points.ndim != 2 or points.shape[1] != self.rows.shape[1]:
+            raise InputError(
+                f"Points of shape {tuple(points.shape)} do not fit an affine hull of {self.rows.shape[1]} columns."
+            )
+        if not bool(torch.isfinite(points).all()):
+            raise InputError("Points hold entries that are not finite; replace missing values first.")
+        size = max(1, _CHUNK_ENTRIES // max(1, self.rows.shape[0]))
+        for part in torch.split(points, size):
+            yield part.to(self.rows)
+
+
+def checked_rows(rows: Tensor) -> Tensor:
+    """Return rows as floating point, or say in one sentence why a machine cannot be built from them."""
+    if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
+        raise InputError(f"An affine hull needs at least one row and one column, got shape {tuple(rows.shape)}.")
+    if rows.shape[0] > _MAXIMUM_ROWS:
+        raise InputError(
+            f"One affine hull takes at most {_MAXIMUM_ROWS} rows, got {rows.shape[0]}: use a wide one, made of blocks."
+        )
+    if rows.dtype not in (torch.float32, torch.float64):
+        rows = rows.double()
+    if not bool(torch.isfinite(rows).all()):
+        raise InputError("Rows hold entries that are not finite; replace missing values first.")
+    return rows
+
+
+def _norms(rows: Tensor) -> Tensor:
+    """Return the lengths of rows, by squares in float64: those of far points in float32 overflow."""
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    return lengths.to(rows.dtype)
+
+
+def _single_will_do(rows: Tensor, real: Tensor) -> bool:
+    """Say whether float32 matrices keep enough digits: lambda is at least twice the mean square."""
+    n_rows = real.sum(dim=1)
+    level = mean_square(rows, n_rows)
+    return rows.dtype == torch.float32 and bool((n_rows <= 2 * level * _SINGLE_PRECISION_CONDITION).all())
