@@ -24,7 +24,7 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.kernels.hull_report import HullImages, HullReport
-from synth.kernels.ridge_search import Ridge, factor_of, find_ridge, mean_square
+from synth.kernels.ridge_search import Ridge, factor_of, find_ridge
 from synth.kernels.whitening import Whitening, encoded_kernel, whiten
 
 __all__ = ["GUARD", "AffineHull", "checked_rows"]
@@ -98,7 +98,7 @@ class AffineHull:
         Parameters
         ----------
         rows : Tensor of shape (blocks, N, p)
-            Finite; padding comes last in a block and holds zeros.
+            As :func:`checked_rows` gives them; padding comes last in a block and holds zeros.
         real : Tensor of shape (blocks, N), bool
             Which rows are not padding.
         n : int
@@ -106,7 +106,6 @@ class AffineHull:
         """
         if n < 1:
             raise InputError(f"The dimension n of an affine hull must be at least 1, got {n}.")
-        rows = rows if _single_will_do(rows, real) else rows.double()
         whitening = whiten(rows, real, n=n)
         encoded = whitening.encode(rows).masked_fill(~real[..., None], 0.0)
         dimensions = torch.tensor(whitening.n_effective, dtype=torch.float64, device=rows.device)
@@ -266,7 +265,7 @@ class AffineHull:
 
 
 def checked_rows(rows: Tensor) -> Tensor:
-    """Return rows as floating point, or say in one sentence why a machine cannot be built from them."""
+    """Return rows in the precision their machine needs, or say why no machine can be built from them."""
     if rows.ndim != 2 or rows.shape[0] == 0 or rows.shape[1] == 0:
         raise InputError(f"An affine hull needs at least one row and one column, got shape {tuple(rows.shape)}.")
     if rows.shape[0] > _MAXIMUM_ROWS:
@@ -277,6 +276,8 @@ def checked_rows(rows: Tensor) -> Tensor:
         rows = rows.double()
     if not bool(torch.isfinite(rows).all()):
         raise InputError("Rows hold entries that are not finite; replace missing values first.")
+    if rows.dtype == torch.float32 and not _single_will_do(rows):
+        rows = rows.double()
     return rows
 
 
@@ -286,8 +287,7 @@ def _norms(rows: Tensor) -> Tensor:
     return lengths.to(rows.dtype)
 
 
-def _single_will_do(rows: Tensor, real: Tensor) -> bool:
-    """Say whether float32 matrices keep enough digits: lambda is at least twice the mean square."""
-    n_rows = real.sum(dim=1)
-    level = mean_square(rows, n_rows)
-    return rows.dtype == torch.float32 and bool((n_rows <= 2 * level * _SINGLE_PRECISION_CONDITION).all())
+def _single_will_do(rows: Tensor) -> bool:
+    """Say whether float32 matrices keep enough digits: lambda is at least twice the mean square of the entries."""
+    square = float(torch.linalg.vector_norm(rows, dtype=torch.float64)) ** 2 / rows.numel()
+    return rows.shape[0] <= 2 * square * _SINGLE_PRECISION_CONDITION

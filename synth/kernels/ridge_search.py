@@ -22,7 +22,7 @@ from torch import Tensor
 
 from synth.errors import InputError
 
-__all__ = ["Ridge", "factor_of", "find_ridge", "mean_square"]
+__all__ = ["Ridge", "factor_of", "find_ridge"]
 
 _SKETCH = 32
 _STEPS = 60
@@ -59,11 +59,6 @@ class Ridge:
     ones: Tensor
     residual: Tensor
     steps: int
-
-
-def mean_square(rows: Tensor, n_rows: Tensor) -> Tensor:
-    """Return the mean square of the entries of every block, in float64; padding holds zeros and is not counted."""
-    return _squares(rows) / (rows.shape[2] * n_rows.double())
 
 
 def factor_of(kernel: Tensor, ridge: Tensor) -> Tensor:
@@ -114,9 +109,10 @@ def find_ridge(
     about 1e-6 of zero) would leave K alone to be factored; it is raised to that rounding, and ``used`` says so.
     """
     n_rows = real.sum(dim=1)
-    level = mean_square(rows, n_rows)
     lowest = 8 * kernel.shape[-1] * torch.finfo(kernel.dtype).eps
+    # Padding holds zeros and is not counted.
     entries = n_rows.double() * rows.shape[2]
+    level = _squares(rows) / entries
 
     def ridge_of(excess: Tensor) -> Tensor:
         return (excess + 2 * level).clamp(min=lowest)
