@@ -111,6 +111,12 @@ def test_only_the_boundary_draws_privacy_noise_or_opens_tables(path: Path) -> No
     assert "os.urandom" not in source or path.name == "keys.py"
 
 
+def test_nothing_that_can_release_uses_the_published_fabrication() -> None:
+    # It reads original rows where the paper does, and is not private: only benchmarks and attacks may import it.
+    for path in [*SOURCES, *SCREENS]:
+        assert "synth.kernels.published_fabrication" not in set(imported(path)), path
+
+
 def test_owner_only_readers_are_listed_in_one_place() -> None:
     from synth.privacy.owner_view import OWNER_ONLY_READERS
 
