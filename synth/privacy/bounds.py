@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from synth.errors import PrivacyError
+from synth.privacy.features import Leaf
 from synth.privacy.fourier_sums import longest_pair
-from synth.privacy.leaves import LEAF_BITS, Fourier, Leaf, Lookup, OneHot
+from synth.privacy.leaves import LEAF_BITS, Fourier, Lookup, OneHot
+from synth.privacy.row_moments import RowMoments
 from synth.privacy.terms import Term
 
 __all__ = ["Bound", "bound_of"]
@@ -69,6 +71,9 @@ def _bound_of_term(term: Term, half_bits: int) -> Bound:
     norm = term.weight * math.prod(leaf.norm for leaf in leaves)
     slack = _rounding_of_sides(term, half_bits)
     norm += slack
+    if term.moments is not None:
+        diameter = term.weight * _bound_of_leaf(term.moments).diameter
+        return Bound(norm, max(diameter, math.sqrt(2) * norm if term.n_cells > 1 else 0.0))
     if term.fourier is not None:
         return Bound(norm, 2 * norm)
     tables = [_bound_of_leaf(table) for table in term.tables]
@@ -84,6 +89,14 @@ def _bound_of_term(term: Term, half_bits: int) -> Bound:
     # Rows in different cells have features at right angles.
     different_cell = math.sqrt(2) * norm if term.n_cells > 1 else 0.0
     return Bound(norm, max(same_cell, different_cell))
+
+
+def _polynomial_bound(weights: tuple[float, float, float]) -> Bound:
+    r"""Bound the powers of vectors of length at most 1, whose inner products are w0^2 + w1^2 s + w2^2 s^2."""
+    constant, linear, quadratic = (weight**2 for weight in weights)
+    # The least that the inner product can be, apart from the constant; docs/proofs/sensitivity.md.
+    least = -(linear**2) / (4 * quadratic) if linear < 2 * quadratic else quadratic - linear
+    return Bound(math.sqrt(constant + linear + quadratic), math.sqrt(2 * (linear + quadratic - least)))
 
 
 def _rounding_of_sides(term: Term, half_bits: int) -> float:
@@ -103,6 +116,8 @@ def _bound_of_leaf(leaf: Leaf) -> Bound:
     if isinstance(leaf, Fourier):
         norm = leaf.scale * math.sqrt(len(leaf.frequencies)) * longest_pair()
         return Bound(norm, 2 * norm)
+    if isinstance(leaf, RowMoments):
+        return _polynomial_bound(leaf.weights)
     return Bound(1.0, 0.0)
 
 

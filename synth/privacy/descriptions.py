@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 
 __all__ = ["describe", "from_description", "same_map"]
 
 Arrays = dict[str, NDArray[Any]]
+_Kind = TypeVar("_Kind")
 
 
 def describe(feature_map: FeatureMap, *, name: str = "map") -> tuple[dict[str, Any], Arrays]:
@@ -80,6 +81,17 @@ def _describe(feature_map: FeatureMap, name: str, arrays: Arrays) -> dict[str, A
             "positions": [kept(f"positions.{place}", one) for place, one in enumerate(feature_map.positions)],
             "frequencies": kept("frequencies", feature_map.frequencies),
         }
+    if isinstance(feature_map, RowMoments):
+        of = feature_map.offset_of
+        return {
+            "kind": "row-moments",
+            "tables": [_describe(table, f"{name}.{place}", arrays) for place, table in enumerate(feature_map.tables)],
+            "clip": feature_map.clip,
+            "weights": list(feature_map.weights),
+            "offsets": kept("offsets", feature_map.offsets),
+            "offset_of": None if of is None else _describe(of, f"{name}.of", arrays),
+            "projection": kept("projection", feature_map.projection),
+        }
     if isinstance(feature_map, Stack):
         parts = [_describe(part, f"{name}.{place}", arrays) for place, part in enumerate(feature_map.parts)]
         return {"kind": "stack", "weights": list(feature_map.weights), "parts": parts}
@@ -102,8 +114,25 @@ def _build(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
     if kind == "fourier":
         positions = tuple(arrays[name] for name in description["positions"])
         return Fourier(tuple(description["columns"]), positions, arrays[description["frequencies"]])
+    if kind == "row-moments":
+        of = description["offset_of"]
+        constant, linear, quadratic = description["weights"]
+        return RowMoments(
+            tables=tuple(_leaf(_build(table, arrays), Lookup) for table in description["tables"]),
+            clip=description["clip"],
+            weights=(constant, linear, quadratic),
+            offsets=array(description["offsets"]),
+            offset_of=None if of is None else _leaf(_build(of, arrays), OneHot),
+            projection=array(description["projection"]),
+        )
     if kind == "stack":
         return Stack(tuple(_build(part, arrays) for part in description["parts"]), tuple(description["weights"]))
     if kind == "product":
         return Product(tuple(_build(factor, arrays) for factor in description["factors"]))
     raise PrivacyError(f"The description names an unknown kind of feature map: '{kind}'.")
+
+
+def _leaf(feature_map: FeatureMap, kind: type[_Kind]) -> _Kind:
+    if not isinstance(feature_map, kind):
+        raise TypeError("another kind of map stands in its place")
+    return feature_map

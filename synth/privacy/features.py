@@ -2,7 +2,8 @@ r"""Feature maps: what a sum over rows may add up, as public data from a closed 
 
 A feature map turns one row of codes into a vector of numbers. It is data (tables, whole-number frequencies), never a
 function, so that it can hold nothing but what it shows, and so that the session can compute its bounds instead of
-believing them. Maps of columns are in ``leaves``; here they are stacked and multiplied.
+believing them. Maps of columns are in ``leaves``, those of whole rows in ``row_moments``; here they are stacked and
+multiplied.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from synth.privacy.leaves import (
     WEIGHT_BITS,
     Constant,
     Fourier,
-    Leaf,
     Lookup,
     Matrix,
     OneHot,
@@ -29,6 +29,7 @@ from synth.privacy.leaves import (
     angle_steps,
     check_dimension,
 )
+from synth.privacy.row_moments import RowMoments
 
 __all__ = [
     "STEPS_PER_TURN",
@@ -39,10 +40,14 @@ __all__ = [
     "Lookup",
     "OneHot",
     "Product",
+    "RowMoments",
     "Stack",
     "angle_steps",
     "codes_by_name",
 ]
+
+
+Leaf = Lookup | OneHot | Fourier | Constant | RowMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,6 @@ __all__ = [
     "WEIGHT_BITS",
     "Constant",
     "Fourier",
-    "Leaf",
     "Lookup",
     "Matrix",
     "OneHot",
@@ -248,9 +247,6 @@ class Constant:
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
         """Return a column of ones, shape (n_rows, 1)."""
         return np.ones((len(next(iter(codes.values()))), 1))
-
-
-Leaf = Lookup | OneHot | Fourier | Constant
 
 
 def angle_steps(frequencies: ArrayLike) -> NDArray[np.int32]:

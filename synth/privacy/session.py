@@ -193,7 +193,7 @@ class PrivateSession:
         Parameters
         ----------
         feature_map : FeatureMap
-            What to add up; a lookup, one-hot, Fourier map, constant, stack or product.
+            What to add up; a lookup, one-hot, Fourier map, constant, moments of rows, stack or product.
         share : float
             Part of this session's whole budget to spend, in mu^2; above 0, at most ``remaining_share``.
         query : str

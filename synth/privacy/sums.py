@@ -1,7 +1,8 @@
 r"""Exact sums of feature maps over rows, as whole numbers of a public grid step.
 
 Counts are whole numbers and tables are whole numbers of steps, so a sum of one table's features is histogram times
-table in int64. Products of tables and Fourier features are in ``products`` and ``fourier_sums``. Nothing depends on
+table in int64. Products of tables, Fourier features and moments of rows are in ``products``, ``fourier_sums`` and
+``row_sums``. Nothing depends on
 the order of rows, on block sizes or on the device.
 """
 
@@ -18,6 +19,7 @@ from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_inde
 from synth.privacy.fourier_sums import VALUE_BITS, add_rows
 from synth.privacy.leaves import Fourier
 from synth.privacy.products import product_sums
+from synth.privacy.row_sums import moment_sums
 from synth.privacy.terms import Term
 
 __all__ = ["exact_sum"]
@@ -57,6 +59,8 @@ def exact_sum(terms: Sequence[Term], rows: Rows, *, half_bits: int, device: str 
 def _sum_of_term(term: Term, rows: Rows, half_bits: int, device: str) -> NDArray[np.int64]:
     """Return one block's sums, shape (n_cells, other features)."""
     cells = tuple(axis for leaf in term.cells for axis in axes_of(leaf))
+    if term.moments is not None:
+        return moment_sums(term.moments, term.weight, rows, cells, half_bits=half_bits, device=device)
     if term.fourier is not None:
         steps = math.floor(term.weight * term.fourier.scale * 2.0 ** (2 * half_bits - VALUE_BITS))
         return _fourier_sums(term.fourier, rows, cells, device) * steps

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.features import FeatureMap, Product, Stack
-from synth.privacy.leaves import Constant, Fourier, Leaf, Lookup, OneHot
+from synth.privacy.features import FeatureMap, Leaf, Product, Stack
+from synth.privacy.leaves import Constant, Fourier, Lookup, OneHot
+from synth.privacy.row_moments import RowMoments
 
 __all__ = ["Term", "terms_of"]
 
@@ -35,6 +36,8 @@ class Term:
 
     def __post_init__(self) -> None:
         others = len(self.leaves) - len(self.cells)
+        if self.moments is not None and others - sum(isinstance(leaf, Constant) for leaf in self.leaves) > 1:
+            raise PrivacyError("The moments of rows can be multiplied by tables of counts only; use one per product.")
         if self.fourier is not None and others - sum(isinstance(leaf, Constant) for leaf in self.leaves) > 1:
             raise PrivacyError("A Fourier map can be multiplied by tables of counts only; use one per product.")
 
@@ -54,6 +57,11 @@ class Term:
         return next((leaf for leaf in self.leaves if isinstance(leaf, Fourier)), None)
 
     @property
+    def moments(self) -> RowMoments | None:
+        """The factor that is moments of whole rows, if there is one."""
+        return next((leaf for leaf in self.leaves if isinstance(leaf, RowMoments)), None)
+
+    @property
     def n_cells(self) -> int:
         """Number of cells of all one-hot factors together."""
         return math.prod(leaf.dimension for leaf in self.cells)
@@ -61,7 +69,7 @@ class Term:
     @property
     def is_exact(self) -> bool:
         """Whether the block's features need no rounding beyond that of its one table and weight."""
-        return self.fourier is None and len(self.tables) <= 1
+        return self.fourier is None and self.moments is None and len(self.tables) <= 1
 
     @property
     def sides(self) -> tuple[tuple[Lookup, ...], tuple[Lookup, ...]]:
@@ -93,7 +101,9 @@ def terms_of(feature_map: FeatureMap) -> tuple[Term, ...]:
     if isinstance(feature_map, Product):
         return _product_terms(feature_map)
     if not isinstance(feature_map, Leaf):
-        raise PrivacyError("A question must be a feature map: Lookup, OneHot, Fourier, Constant, Stack or Product.")
+        raise PrivacyError(
+            "A question must be a feature map: Lookup, OneHot, Fourier, Constant, RowMoments, Stack or Product."
+        )
     return (Term(1.0, (feature_map,), np.arange(feature_map.dimension)),)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from synth.errors import PrivacyError
-from synth.privacy.features import FeatureMap, Product, Stack
-from synth.privacy.leaves import Constant, Leaf, Lookup, OneHot
+from synth.privacy.features import FeatureMap, Leaf, Product, Stack
+from synth.privacy.leaves import Constant, Lookup, OneHot
+from synth.privacy.row_moments import RowMoments
 from synth.schema import Schema
 
 __all__ = ["check_fits"]
@@ -34,7 +35,9 @@ def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
                     f"The question knows {size} codes of '{column}', which has {declared}; make it from this schema."
                 )
     else:
-        raise PrivacyError("A question must be a feature map: Lookup, OneHot, Fourier, Constant, Stack or Product.")
+        raise PrivacyError(
+            "A question must be a feature map: Lookup, OneHot, Fourier, Constant, RowMoments, Stack or Product."
+        )
 
 
 def _sizes(leaf: Leaf) -> list[tuple[str, int]]:
@@ -45,4 +48,7 @@ def _sizes(leaf: Leaf) -> list[tuple[str, int]]:
         return [(leaf.column, len(leaf.table) if leaf.bins is None else len(leaf.bins))]
     if isinstance(leaf, OneHot):
         return list(zip(leaf.columns, leaf.sizes, strict=True))
+    if isinstance(leaf, RowMoments):
+        parts: tuple[Lookup | OneHot, ...] = leaf.tables
+        return [size for part in (*parts, *filter(None, (leaf.offset_of,))) for size in _sizes(part)]
     return [(column, len(places)) for column, places in zip(leaf.columns, leaf.positions, strict=True)]

@@ -17,7 +17,7 @@ from worlds import LABEL
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.generators.adaptive_rounds import Rounds
 from synth.generators.joint_models import FieldFitter, MixtureFitter
-from synth.privacy.features import Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.features import Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.session import AnswerSource, Candidate, RowCount
 from synth.progress import NullProgress
 from synth.schema import Schema
@@ -92,7 +92,14 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             rng.integers(-2048, 2048, (40, 3)),
         )
         label = one_hot(LABEL)
+        rows = (signed, small[0], Lookup("region", np.eye(sizes["region"])))
+        width = sum(table.dimension for table in rows)
+        middle = rng.normal(size=(2, width)) / 4
+        stretched = rng.uniform(-1, 1, (width, 4))  # directions that are longer than 1 and not at right angles
         questions = {
+            "pairs of rows": RowMoments(rows, 0.3, (0.0, 0.0, 1.0), middle[:1]),
+            "powers by class": Product((RowMoments(rows, 0.8, (0.25, 0.5, 0.75), middle, label, stretched), label)),
+            "rows with signs": RowMoments(rows, 0.3, (0.0, 1.0, 0.0), projection=stretched),
             "huge": Lookup("age", huge),
             "counts": one_hot("job", "smoker"),
             "halves": OneHot(("age",), (np.arange(sizes["age"]) * 2 // sizes["age"],)),

@@ -11,7 +11,7 @@ from scipy.stats import norm as normal
 from transcripts import Answered
 from worlds import World
 
-from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.schema import Neighbours
 
 
@@ -59,6 +59,11 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
     norm = weight * math.prod(norms)
     if any(isinstance(leaf, Fourier) for leaf in leaves):
         return norm, 2 * norm
+    cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot))
+    for leaf in leaves:
+        if isinstance(leaf, RowMoments):
+            norm, same = (weight * one for one in _powers(leaf.weights))
+            return norm, max(same, math.sqrt(2) * norm if cells > 1 else 0.0)
     spreads = [float(pdist(table).max()) if len(table) > 1 else 0.0 for table in tables]
     if len(tables) == 0:
         same = 0.0
@@ -68,8 +73,15 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
         same = weight * math.sqrt(2)
     else:
         same = 2 * norm
-    cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot))
     return norm, max(same, math.sqrt(2) * norm if cells > 1 else 0.0)
+
+
+def _powers(weights: tuple[float, float, float]) -> tuple[float, float]:
+    """Norm and diameter of the powers of vectors of length 1, by trying every angle between two of them."""
+    cosines = np.linspace(-1, 1, 200_001)
+    squares = np.array(weights) ** 2
+    farthest = 2 * squares[1] * (1 - cosines) + 2 * squares[2] * (1 - cosines**2)
+    return math.sqrt(squares.sum()), math.sqrt(float(farthest.max()))
 
 
 def mu_of(answered: Answered, world: World, noise: int | tuple[int, int]) -> float:
@@ -92,5 +104,31 @@ def exact_sums(question: FeatureMap, codes: dict[str, np.ndarray]) -> np.ndarray
     total = np.zeros(question.dimension)
     n_rows = len(next(iter(codes.values())))
     for row in range(n_rows):
-        total += question.evaluate({name: column[row : row + 1] for name, column in codes.items()})[0]
+        total += features({name: column[row] for name, column in codes.items()}, question)
     return total
+
+
+def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:
+    """One row's features; the moments of rows from their definition, other leaves as they show themselves."""
+    if isinstance(question, Stack):
+        parts = zip(question.parts, question.weights, strict=True)
+        return np.concatenate([weight * features(codes, part) for part, weight in parts])
+    if isinstance(question, Product):
+        made = np.ones(1)
+        for factor in question.factors:
+            made = np.outer(made, features(codes, factor)).reshape(-1)
+        return made
+    if not isinstance(question, RowMoments):
+        return question.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
+    tables = question.tables
+    codes_of = [codes[one.column] if one.bins is None else one.bins[codes[one.column]] for one in tables]
+    vector = np.concatenate([one.table[code] for one, code in zip(tables, codes_of, strict=True)])
+    if question.offsets is not None:
+        vector = vector - question.offsets[0 if question.offset_of is None else codes[question.offset_of.columns[0]]]
+    if question.projection is not None:
+        vector = vector @ question.projection
+    vector = vector / max(question.clip, float(np.linalg.norm(vector)))
+    rows, columns = np.triu_indices(len(vector))
+    pairs = vector[rows] * vector[columns] * np.where(rows == columns, 1.0, math.sqrt(2))
+    parts = zip(question.weights, (np.ones(1), vector, pairs), strict=True)
+    return np.concatenate([weight * part for weight, part in parts if weight])

@@ -9,6 +9,7 @@ import layers
 import pytest
 from askers import CHOOSING, HAND_MADE, NAMES
 from faults import FAULTS
+from row_faults import ROW_FAULTS
 from worlds import WORLDS, far_rows
 
 from synth.errors import PrivacyError
@@ -63,6 +64,13 @@ def killed_by(name: str, folder: Path) -> str | None:
 def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[QUICK[name]](monkeypatch)
     assert killed_by(name, tmp_path) is not None, f"nobody notices: {QUICK[name]}"
+
+
+@pytest.mark.parametrize("planted", ROW_FAULTS)
+def test_a_planted_bug_in_whole_rows_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    FAULTS[planted](monkeypatch)
+    found = killed_by(HAND_MADE, tmp_path)
+    assert found is not None, f"nobody notices: {planted}"
 
 
 @pytest.mark.audit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
 
 SIZES = {"age": 12, "region": 4, "income": 301, "outcome": 2}
@@ -42,6 +42,11 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     )
     coarse = np.arange(301) // 30
     signed = Lookup("income", rng.normal(size=(301, 5)))
+    rows = (signed, lookup("age", 4), lookup("region", 2))
+    offsets = rng.normal(size=(4, 11)) / 4
+    projection = np.linalg.qr(rng.normal(size=(11, 3)))[0]
+    pairs = RowMoments(rows, 0.7, (0.0, 0.0, 1.0), offsets[:1])
+    every_power = RowMoments(rows, 1.1, (0.4, 0.5, 0.7), offsets, OneHot(("region",), (None,), (4,)), projection)
     return {
         "constant": Constant(),
         "one-hot": OneHot(("region",), (None,), (4,)),
@@ -55,6 +60,10 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
         "wide product": Product((lookup("age", 4), signed, lookup("region", 3), label)),
         "fourier": fourier,
         "fourier by label": Product((fourier, label)),
+        "pairs of rows": pairs,
+        "every power of rows": every_power,
+        "powers of rows by label": Product((label, every_power)),
+        "rows and labels": Stack((label, RowMoments(rows, 0.5, (0.0, 1.0, 0.0), projection=projection)), (0.6, 0.75)),
         "stack": Stack((OneHot(("age",), (None,), (12,)), lookup("income", 4), Constant()), (0.6, 0.6, 0.5)),
         "stack of everything": Stack(
             (Product((fourier, label)), Product((lookup("age", 4), lookup("income", 3, coarse))), label),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes
 
 from synth.errors import PrivacyError
-from synth.privacy import counting, fourier_sums, products, sums
+from synth.privacy import counting, fourier_sums, products, row_sums, sums
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
-from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import Term, terms_of
 
@@ -45,6 +46,8 @@ def by_hand(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
             pairs.append((int(cosines[angle % 4096]), int(sines[angle % 4096])))
         scale = math.floor(Fraction(term.weight) * Fraction(fourier.scale) * step / 4096)
         numbers = [scale * cosine for cosine, _ in pairs] + [scale * sine for _, sine in pairs]
+    elif term.moments is not None:
+        numbers = powers_by_hand(term.moments, term.weight, codes, half_bits - 6)
     elif len(term.tables) > 1:
         sides = []
         for side, weight in zip(term.sides, (term.weight, 1.0), strict=True):
@@ -78,11 +81,38 @@ def by_hand(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
     return answer
 
 
+def powers_by_hand(moments: RowMoments, weight: float, codes: dict[str, int], bits: int) -> list[int]:
+    """One row's powers in whole grid steps: whole numbers up to the clip, then one operation at a time."""
+    vector = []
+    for table in moments.tables:
+        code = codes[table.column] if table.bins is None else int(table.bins[codes[table.column]])
+        vector += [round(entry * 2**16) for entry in table.table[code].tolist()]
+    if moments.offsets is not None:
+        cell = 0 if moments.offset_of is None else codes[moments.offset_of.columns[0]]
+        vector = [one - round(other * 2**16) for one, other in zip(vector, moments.offsets[cell].tolist(), strict=True)]
+    scale = 2**16
+    if moments.projection is not None:
+        scale *= 2**18
+        columns = np.rint(moments.projection * 2**18).astype(int).T.tolist()
+        vector = [sum(one * other for one, other in zip(vector, column, strict=True)) for column in columns]
+    entries = [one * (1.0 / (moments.clip * scale)) for one in vector]
+    length = max(1.0, math.sqrt(functools.reduce(lambda total, entry: total + entry * entry, entries, 0.0)))
+    whole = [math.trunc(entry * ((1 - 2.0**-30) * 2.0**bits) / length) for entry in entries]
+    constant, linear, quadratic = (weight * own for own in moments.weights)
+    numbers = [4**bits * math.floor(constant * 4096)] if constant else []
+    numbers += [one * 2**bits * math.floor(linear * 4096) for one in whole] if linear else []
+    for place, one in enumerate(whole if quadratic else []):
+        numbers.append(one * one * math.floor(quadratic * 4096))
+        numbers += [one * other * math.floor(math.sqrt(2) * quadratic * 4096) for other in whole[place + 1 :]]
+    return numbers
+
+
 @pytest.mark.parametrize("half_bits", [12, 18])
 @pytest.mark.parametrize("kind", MAPS)
 def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "PIECE", 16)  # more rows than a piece
     monkeypatch.setattr(products, "BLOCK_ENTRIES", 64)
+    monkeypatch.setattr(row_sums, "BLOCK_ENTRIES", 64)
     codes = small_codes(45, seed=3)
     expected = np.zeros(MAPS[kind].dimension, dtype=object)
     for term in terms_of(MAPS[kind]):
@@ -98,7 +128,7 @@ def test_a_sum_is_close_to_the_features_that_a_map_shows(kind: str) -> None:
     codes = small_codes(3000)
     shown = MAPS[kind].evaluate(codes).sum(axis=0)
     found = summed(MAPS[kind], codes) * 2.0**-36
-    # Exact but for the rounding of products (2^-19 a side) and of cosines and sines (2^-12).
+    # Exact but for the rounding of products (2^-19 a side), of cosines and sines (2^-12) and of a stack's weights.
     np.testing.assert_allclose(found, shown, atol=3000 * 1e-5, rtol=0)
 
 

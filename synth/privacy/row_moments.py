@@ -1,0 +1,280 @@
+r"""The moments of whole rows: a row of codes as one vector, centred, projected and clipped; its powers are added up.
+
+.. math:: a(x) = \mathrm{clip}(P^T (v(x) - o) / c), \qquad
+    \phi(x) = [w_0, \; w_1 a, \; w_2 \, \mathrm{vech}(a a^T)]
+
+where v(x) are the columns' tables side by side, o is a public offset (one for all rows, or one for each cell of a
+column), P a public projection, c the clip norm and vech the upper triangle with :math:`\sqrt 2` off the diagonal, so
+that inner products of the second powers are squared inner products of the vectors.
+
+Every step is a function of one row and of the map's own numbers, computed so that neither the other rows nor the device
+change a bit: lookups, offsets and projections are whole numbers whose sums float64 holds exactly; the clip is made of
+single multiplications, additions, divisions and roots, which IEEE arithmetic defines; entries are truncated towards
+zero to whole steps, and the squared norm of the whole numbers is checked (``docs/proofs/sensitivity.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from synth.errors import PrivacyError
+from synth.privacy.leaves import Lookup, Matrix, OneHot, SyntheticCodes, check_dimension
+
+__all__ = ["POWER_BITS", "RowMoments", "rows_of_vectors"]
+
+CELL_BITS = 16
+"""Tables and offsets are read in whole steps of 2^-16."""
+
+PROJECTION_BITS = 18
+"""Projections are read in whole steps of at least 2^-18; wide ones in coarser steps, so that products stay exact."""
+
+POWER_BITS = 12
+"""Weights of the powers are whole steps of 2^-12, rounded down, and so are the factors of the upper triangle."""
+
+SHOWN_BITS = 12
+"""Bits of a clipped vector's entries where a map is evaluated on made rows: as many as the finest grid of a sum has."""
+
+MANTISSA = 52
+LONGEST_OFFSET = 2.0
+SHORTEST_CLIP = 2.0**-20
+
+MARGIN = 1 - 2.0**-30
+"""Covers the roundings of a clip, which has fewer than 2^20 on any path, each relative 2^-53."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowMoments:
+    """Powers of one clipped vector per row: the constant, the vector, its products in pairs.
+
+    Parameters
+    ----------
+    tables : tuple of Lookup
+        Columns, each once, whose vectors stand side by side.
+    clip : float
+        Length to which longer vectors are shortened; positive. Features are in units of it.
+    weights : tuple of three floats
+        Weights of the constant, of the vector and of its products; 0 leaves a part out, squares add up to at most 1.
+        Read in steps of 2^-12, rounded down.
+    offsets : array of shape (width,) or (cells, width), optional
+        What is taken off before anything else; absolute values at most 2.
+    offset_of : OneHot, optional
+        The one column whose cell chooses the row of ``offsets``.
+    projection : array of shape (width, n), optional
+        Columns are the directions that are kept; absolute values at most 1. Absent, all of the vector is.
+
+    Raises
+    ------
+    PrivacyError
+        If the parts do not fit each other, or a number is out of bounds.
+    """
+
+    tables: tuple[Lookup, ...]
+    clip: float
+    weights: tuple[float, float, float]
+    offsets: NDArray[np.float64] | None = None
+    offset_of: OneHot | None = None
+    projection: NDArray[np.float64] | None = None
+    _steps: _Steps = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        tables = tuple(self.tables)
+        names = [table.column for table in tables]
+        if not tables or len(set(names)) != len(names):
+            raise PrivacyError("The moments of rows need at least one column, each named once.")
+        if not (math.isfinite(self.clip) and self.clip >= SHORTEST_CLIP):
+            raise PrivacyError(f"The clip norm of the moments of rows must be at least 2^-20, got {self.clip}.")
+        weights = tuple(_rounded_down(float(weight)) for weight in self.weights)
+        if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weight**2 for weight in weights) <= 1 + 1e-12:
+            raise PrivacyError("The moments of rows need three weights, not negative, whose squares add up to 1.")
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "clip", float(self.clip))
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "offsets", self._checked_offsets())
+        object.__setattr__(self, "projection", _checked("projection", self.projection, 1.0, (self.width, None)))
+        check_dimension(self.dimension)
+        object.__setattr__(self, "_steps", _Steps.of(self))
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates before the projection."""
+        return sum(table.dimension for table in self.tables)
+
+    @property
+    def length(self) -> int:
+        """Number n of coordinates of the clipped vector."""
+        return self.width if self.projection is None else int(self.projection.shape[1])
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of features of each power; 0 where its weight is."""
+        n = self.length
+        full = (1, n, n * (n + 1) // 2)
+        return tuple(size if weight else 0 for size, weight in zip(full, self.weights, strict=True))  # type: ignore[return-value]
+
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return sum(self.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+        return (self.dimension,)
+
+    @property
+    def factors(self) -> NDArray[np.float64]:
+        """Factor of every feature, shape (dimension,): the weights, times about sqrt 2 off the diagonal of products."""
+        return self.factors_under(1.0)
+
+    def factors_under(self, weight: float) -> NDArray[np.float64]:
+        """Return the factors where the whole map has a weight of at most 1; whole multiples of 2^-12, rounded down."""
+        constant, linear, quadratic = (weight * own for own in self.weights)
+        rows, columns = np.triu_indices(self.length)
+        on, off = _rounded_down(quadratic), _rounded_down(math.sqrt(2) * quadratic)
+        parts = (
+            np.full(self.sizes[0], _rounded_down(constant)),
+            np.full(self.sizes[1], _rounded_down(linear)),
+            np.where(rows == columns, on, off)[: self.sizes[2]],
+        )
+        return np.concatenate(parts)
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the features of made rows, shape (n_rows, dimension)."""
+        whole = rows_of_vectors(self, codes.__getitem__, slice(None), bits=SHOWN_BITS).numpy().T
+        rows = whole * 2.0**-SHOWN_BITS
+        first, second = np.triu_indices(self.length)
+        parts = (np.ones((len(rows), 1)), rows, rows[:, first] * rows[:, second])
+        used = [part for part, weight in zip(parts, self.weights, strict=True) if weight]
+        return np.asarray(np.concatenate(used, axis=1) * self.factors)
+
+    def _checked_offsets(self) -> NDArray[np.float64] | None:
+        if self.offset_of is None:
+            if self.offsets is not None and np.ndim(self.offsets) == 2 and len(self.offsets) != 1:
+                raise PrivacyError("Several offsets of the moments of rows need a column that chooses among them.")
+            return _checked("offsets", self.offsets, LONGEST_OFFSET, (1, self.width))
+        if len(self.offset_of.columns) != 1 or self.offsets is None:
+            raise PrivacyError("The offsets of the moments of rows are chosen by one column, and must be given.")
+        return _checked("offsets", self.offsets, LONGEST_OFFSET, (self.offset_of.dimension, self.width))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Steps:
+    """The numbers of a map as whole steps: what is computed with."""
+
+    tables: tuple[NDArray[np.float64], ...]
+    offsets: NDArray[np.float64] | None
+    projection: Tensor | None
+    per_clip: float
+
+    @classmethod
+    def of(cls, moments: RowMoments) -> _Steps:
+        tables = tuple(np.rint(table.table * 2.0**CELL_BITS) for table in moments.tables)
+        offsets = None if moments.offsets is None else np.rint(moments.offsets * 2.0**CELL_BITS)
+        if moments.projection is None:
+            return cls(tables, offsets, None, 1.0 / (moments.clip * 2.0**CELL_BITS))
+        largest = np.concatenate([np.abs(table).max(axis=0) for table in tables])
+        if offsets is not None:
+            largest = largest + np.abs(offsets).max(axis=0)
+        # No sum of products, in whatever order it is taken, leaves the whole numbers that float64 holds.
+        reach = float((largest @ np.abs(moments.projection)).max())
+        bits = min(PROJECTION_BITS, MANTISSA - math.ceil(math.log2(max(reach, 1.0))) - 1)
+        projection = torch.from_numpy(np.rint(moments.projection * 2.0**bits).T.copy())
+        return cls(tables, offsets, projection, 1.0 / (moments.clip * 2.0 ** (CELL_BITS + bits)))
+
+
+def rows_of_vectors(
+    moments: RowMoments,
+    column: Callable[[str], NDArray[Any]],
+    places: NDArray[np.int64] | slice,
+    *,
+    bits: int,
+    device: str = "cpu",
+) -> Tensor:
+    """Return the clipped vectors of some rows in whole steps of 2^-bits.
+
+    Parameters
+    ----------
+    moments : RowMoments
+    column : callable
+        Returns a column's codes by name, shape (n_rows,).
+    places : array of int64, or slice
+        Which rows.
+    bits : int
+        6 to 20.
+    device : str
+        "cpu" or "cuda"; changes no bit.
+
+    Returns
+    -------
+    Tensor of shape (length, rows chosen), float64
+        Whole numbers; the squares of a row's add up to at most 2^(2 bits).
+    """
+    steps = moments._steps
+    codes = [column(table.column)[places] for table in moments.tables]
+    vectors = np.empty((moments.width, len(codes[0])))
+    start = 0
+    for table, whole, code in zip(moments.tables, steps.tables, codes, strict=True):
+        chosen = whole[code if table.bins is None else table.bins[code]]
+        vectors[start : start + table.dimension] = chosen.T
+        start += table.dimension
+    if steps.offsets is not None:
+        vectors -= _offsets_of(moments, steps.offsets, column, places)
+    on_device = torch.from_numpy(vectors).to(device)
+    if steps.projection is not None:
+        on_device = steps.projection.to(device) @ on_device
+    return _clipped(on_device.mul_(steps.per_clip), bits)
+
+
+def _rounded_down(weight: float) -> float:
+    return math.floor(weight * 2.0**POWER_BITS) / 2.0**POWER_BITS
+
+
+def _offsets_of(
+    moments: RowMoments,
+    offsets: NDArray[np.float64],
+    column: Callable[[str], NDArray[Any]],
+    places: NDArray[np.int64] | slice,
+) -> NDArray[np.float64]:
+    if moments.offset_of is None:
+        return offsets.T
+    cells = column(moments.offset_of.columns[0])[places]
+    bins = moments.offset_of.bins[0]
+    return np.asarray(offsets[cells if bins is None else bins[cells]].T)
+
+
+def _clipped(vectors: Tensor, bits: int) -> Tensor:
+    """Shorten columns to length 1 and truncate them to whole steps of 2^-bits."""
+    squares = torch.zeros(vectors.shape[1], dtype=torch.float64, device=vectors.device)
+    square = torch.empty_like(squares)
+    for coordinate in vectors:  # one after another: a row's sum must not depend on how many rows stand beside it
+        torch.mul(coordinate, coordinate, out=square)
+        squares.add_(square)
+    lengths = squares.sqrt_().clamp_(min=1.0)
+    whole = vectors.mul_(MARGIN * 2.0**bits).div_(lengths).trunc_()
+    # Whole numbers below 2^40 add up exactly in any order.
+    too_long = (whole * whole).sum(dim=0) > 2.0 ** (2 * bits)
+    whole[:, too_long] = 0.0  # never so, by the proof; what would be longer counts for nothing
+    return whole
+
+
+def _checked(
+    what: str, values: ArrayLike | None, most: float, shape: Sequence[int | None]
+) -> NDArray[np.float64] | None:
+    if values is None:
+        return None
+    array = np.array(values, dtype=np.float64, ndmin=2)
+    wanted = tuple(array.shape[place] if size is None else size for place, size in enumerate(shape))
+    if array.shape != wanted or 0 in array.shape:
+        raise PrivacyError(f"The {what} of the moments of rows must have shape {wanted}, got {array.shape}.")
+    if not np.isfinite(array).all() or float(np.abs(array).max()) > most:
+        raise PrivacyError(f"The {what} of the moments of rows must be finite numbers from {-most:g} to {most:g}.")
+    array.flags.writeable = False
+    return array
