@@ -133,10 +133,11 @@ class AffineHull:
         return cls(
             rows=rows[block, :n_rows],
             centre=whitening.centre[block],
-            directions=whitening.directions[block, :, :width],
-            encoded=encoded[block, :n_rows, :width],
-            values=ridge.values[block, :n_rows],
-            ones=ridge.ones[block, :n_rows],
+            # One layout in memory, whatever was solved how: products of the same numbers then have the same last digit.
+            directions=whitening.directions[block, :, :width].contiguous(),
+            encoded=encoded[block, :n_rows, :width].contiguous(),
+            values=ridge.values[block, :n_rows].contiguous(),
+            ones=ridge.ones[block, :n_rows].contiguous(),
             ridge=used,
             report=report,
         )
