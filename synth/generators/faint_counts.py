@@ -8,6 +8,8 @@ little is left for all others. Here the mass is cut into units and the posterior
 from __future__ import annotations
 
 import functools
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +22,32 @@ Matrix = NDArray[np.float64]
 UNITS = 128
 """Units into which the mass is cut; a unit must not be much wider than the noise."""
 
-_ALL_NEAR, _ALL_FAR, _FLAT = 0.45, 0.25, 0.14
-"""Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided anyhow."""
 
-_SPREADS = {0.03: 0.08, 0.12: 0.08}
-"""Prior probabilities of a division that is even by width, by how far the shares spread around it."""
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is thought of a column before it is counted, for every division of its tree.
+
+    Attributes
+    ----------
+    all_near, all_far, flat : float
+        Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided anyhow.
+    spreads : tuple of (float, float)
+        How far a left share may be from the even one by width, and the prior probability of that; what is left of 1.
+    """
+
+    all_near: float
+    all_far: float
+    flat: float
+    spreads: tuple[tuple[float, float], ...]
+
+
+_SHAPES = (
+    # Most columns: declared wider than they are, with peaks.
+    _Shape(all_near=0.45, all_far=0.25, flat=0.14, spreads=((0.03, 0.08), (0.12, 0.08))),
+    # Broad and smooth ones.
+    _Shape(all_near=0.06, all_far=0.04, flat=0.20, spreads=((0.03, 0.20), (0.12, 0.50))),
+)
+"""Equally likely; the counts of a column say which of them it has."""
 
 _STEPS = np.arange(UNITS + 1)
 _REST = _STEPS[:, None] - _STEPS[None, :]
@@ -35,7 +58,8 @@ def divide_faint(counts: Vector, variances: Vector, widths: Vector, *, total: fl
     """Return the posterior means of the masses of the leaves of a complete binary tree.
 
     The prior says of every node where its mass lies: all in one half, spread evenly by width, or anyhow. All in the
-    half nearer to zero is likelier, as declared ranges are wider than most columns are.
+    half nearer to zero is likelier, as declared ranges are wider than most columns are. Columns come in two shapes,
+    with peaks or smooth; the means under both are weighted by what the counts say for each.
 
     Parameters
     ----------
@@ -51,19 +75,33 @@ def divide_faint(counts: Vector, variances: Vector, widths: Vector, *, total: fl
     array of shape (2^depth,), not negative, sum ``total``
     """
     masses = (_STEPS * (total / UNITS)).astype(np.float64)
+    leaves = _leaf_evidence(counts, variances, widths, masses)
+    found = [_divided(leaves, widths, near, shape) for shape in _SHAPES]
+    log_evidence = np.array([one for _, one in found])
+    weights = np.exp(log_evidence - log_evidence.max())
+    means = np.tensordot(weights, np.stack([one for one, _ in found]), axes=1) @ masses
+    return np.asarray(means * (total / means.sum()))
+
+
+def _divided(leaves: Matrix, widths: Vector, near: int, shape: _Shape) -> tuple[Matrix, float]:
+    """Return the posterior of every leaf's units under one shape, and the logarithm of the shape's own evidence."""
     divisions: list[Matrix] = []
-    evidence, covered = _leaf_evidence(counts, variances, widths, masses), widths
+    evidence, covered, log_scale = leaves, widths, 0.0
     while len(evidence) > 1:
-        size = len(counts) // len(evidence)
+        size = len(leaves) // len(evidence)
         middles = size * np.arange(1, len(evidence), 2)
         left, right = evidence[::2], evidence[1::2]
         covered_left, covered = covered[::2], covered.reshape(-1, 2).sum(axis=1)
         even = np.round(covered_left / np.maximum(covered, 1.0), 2)
-        prior = np.stack([_prior(float(part), bool(near < middle)) for part, middle in zip(even, middles, strict=True)])
+        prior = np.stack(
+            [_prior(shape, float(part), bool(near < middle)) for part, middle in zip(even, middles, strict=True)]
+        )
         joint = prior * left[:, None, :] * right[:, np.maximum(_REST, 0)]
         sums = joint.sum(axis=2)
         divisions.append(joint / np.maximum(sums, 1e-300)[:, :, None])
-        evidence = sums / sums.max(axis=1, keepdims=True)
+        highest = sums.max(axis=1, keepdims=True)
+        evidence = sums / highest
+        log_scale += float(np.log(highest).sum())
     beliefs = np.zeros((1, UNITS + 1))
     beliefs[0, -1] = 1.0
     for division in reversed(divisions):
@@ -71,8 +109,7 @@ def divide_faint(counts: Vector, variances: Vector, widths: Vector, *, total: fl
         lefts = both.sum(axis=1)
         rights = np.stack([np.bincount(_REST[_POSSIBLE], weights=one[_POSSIBLE], minlength=UNITS + 1) for one in both])
         beliefs = np.stack([lefts, rights], axis=1).reshape(-1, UNITS + 1)
-    means = beliefs @ masses
-    return np.asarray(means * (total / means.sum()))
+    return beliefs, log_scale + math.log(max(float(evidence[0, -1]), 1e-300))
 
 
 def _leaf_evidence(counts: Vector, variances: Vector, widths: Vector, masses: Vector) -> Matrix:
@@ -86,13 +123,13 @@ def _leaf_evidence(counts: Vector, variances: Vector, widths: Vector, masses: Ve
 
 
 @functools.lru_cache(maxsize=64)
-def _prior(even: float, near_left: bool) -> Matrix:
+def _prior(shape: _Shape, even: float, near_left: bool) -> Matrix:
     """Return the prior of the units on the left (columns) given those of the node (rows)."""
     node, left = _STEPS[:, None].astype(np.float64), _STEPS[None, :].astype(np.float64)
-    weights = np.where(_POSSIBLE, _FLAT / (node + 1), 0.0)
-    weights[_STEPS, _STEPS] += _ALL_NEAR if near_left else _ALL_FAR
-    weights[:, 0] += _ALL_FAR if near_left else _ALL_NEAR
-    for spread, probability in _SPREADS.items():
+    weights = np.where(_POSSIBLE, shape.flat / (node + 1), 0.0)
+    weights[_STEPS, _STEPS] += shape.all_near if near_left else shape.all_far
+    weights[:, 0] += shape.all_far if near_left else shape.all_near
+    for spread, probability in shape.spreads:
         around = np.where(_POSSIBLE, np.exp(-(((left - even * node) / np.maximum(spread * node, 0.5)) ** 2) / 2), 0.0)
         weights += probability * around / around.sum(axis=1, keepdims=True)
     weights.flags.writeable = False
