@@ -19,6 +19,7 @@ from synth.models.field_sampling import sample_tree
 from synth.models.field_tables import far_tables, table_within
 from synth.models.junction_tree import JunctionTree, Subset
 from synth.models.propagation import Calibrated, Propagation, sums_within
+from synth.models.shrinkage import Spreads, part_kept
 from synth.models.threads import single_thread
 
 __all__ = ["Field", "FieldPrior", "fit_field"]
@@ -33,16 +34,13 @@ class FieldPrior:
 
     Attributes
     ----------
-    spread : float
-        A count of m believed rows is expected to be off by about ``spread`` times m.
-    clear : float
-        A count that is off by more than this many standard deviations of its noise is taken at its word.
+    spreads : Spreads
+        For tables of several columns.
     loose : float
         Columns by themselves are hardly pulled: a factor of e is worth this part of their noise.
     """
 
-    spread: float = 1.0
-    clear: float = 3.0
+    spreads: Spreads = field(default_factory=Spreads)
     loose: float = 0.5
 
 
@@ -140,9 +138,8 @@ def fit_field(
     -----
     This is the dual of least squares with an entropy (McKenna 2019 minimises least squares alone, and stops
     early). The ridge r_t decides how far a count is trusted. Near what was believed before, m rows, a field's count is
-    m (1 + theta), so that a ridge of s^2 m / v gives the count its posterior mean where its noise has the variance s^2
-    and the truth is m up to a variance of v. The variance v is taken as (spread m)^2, or as what is plainly there,
-    (y - m)^2 - (clear s)^2, if that is more.
+    m (1 + theta), so that a ridge of m (1 - k) / k leaves the part k of the distance between answer and belief: the
+    part that a posterior mean would keep (``shrinkage.part_kept``).
 
     Parameters
     ----------
@@ -313,8 +310,7 @@ def _ridge(one: Measured, believed: NDArray[np.float64], prior: FieldPrior) -> N
     variance = one.noise_std**2
     if len(one.columns) == 1:
         return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
-    expected = np.maximum(believed, 0.5)
-    plain = (one.table - believed) ** 2 - prior.clear**2 * variance
-    ridge = variance * expected / np.maximum((prior.spread * expected) ** 2, plain)
+    kept = part_kept(one.table, believed, one.noise_std, prior.spreads)
+    ridge = np.maximum(believed, 0.5) * (1.0 - kept) / kept
     # A tenth of the noise moves no count by more than its noise, and keeps the problem well conditioned.
     return np.maximum(ridge, 0.1 * math.sqrt(variance))

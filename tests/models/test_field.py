@@ -15,11 +15,12 @@ from synth.models import field_sampling
 from synth.models.answers import Measured, pooled
 from synth.models.field import Field, FieldPrior, _Dual, fit_field
 from synth.models.junction_tree import JunctionTree
+from synth.models.shrinkage import Spreads
 
 SIZES = (3, 1, 4, 2, 3)
 # Two loops, a triple, a column of one bin, and one column that stands alone.
 COLUMNS = [(0,), (1,), (2,), (3,), (4,), (0, 2), (2, 3), (0, 3), (1, 3)]
-TRUSTING = FieldPrior(spread=1e6, loose=1e-9)
+TRUSTING = FieldPrior(spreads=Spreads((1e6,), (1.0,)), loose=1e-9)
 """A prior that believes every count."""
 
 
@@ -232,10 +233,11 @@ def test_pooled_answers_keep_what_was_believed_before_any_of_them():
 def test_counts_near_what_was_believed_are_trusted_less():
     alone = [Measured((column,), np.array([50.0, 50.0]), 1.0) for column in (0, 1)]
     believed = np.full((2, 2), 25.0)
+    prior = FieldPrior(spreads=Spreads((0.1, 1.0), (0.9, 0.1)))
 
     def moved(far: float) -> float:
         answer = Measured((0, 1), believed + far * np.array([[1, -1], [-1, 1]]), 10.0, believed)
-        fitted = fit_field((2, 2), [*alone, answer], 100.0, prior=FieldPrior(spread=0.1))
+        fitted = fit_field((2, 2), [*alone, answer], 100.0, prior=prior)
         return (100 * fitted.marginal((0, 1))[0, 0] - 25) / far
 
     near, plain = moved(4.0), moved(20.0)
