@@ -85,7 +85,10 @@ def _forecast(parsed: argparse.Namespace) -> int:
 def _report(parsed: argparse.Namespace) -> int:
     from synth.services.local import owner_report_again
 
-    _say(f"Wrote {owner_report_again(parsed.folder, say=_tell)}.")
+    written = owner_report_again(
+        parsed.folder, say=_tell, classifiers=parsed.classifiers, hard_labels=parsed.hard_labels
+    )
+    _say(f"Wrote {written}.")
     return 0
 
 
@@ -202,6 +205,17 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
     report.add_argument("folder", metavar="DIR")
+    report.add_argument(
+        "--classifiers",
+        choices=("quick", "all"),
+        default="quick",
+        help="what predicts the label: a quick three, or all thirteen, each trained three times",
+    )
+    report.add_argument(
+        "--hard-labels",
+        action="store_true",
+        help="areas under curves from predicted classes, the convention of printed tables, instead of from scores",
+    )
     report.set_defaults(command=_report)
 
     verify = commands.add_parser("verify", help="check a bundle: its privacy claim, hashes, domain and signature")

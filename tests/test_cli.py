@@ -186,6 +186,7 @@ def test_a_kept_table_can_be_reported_on_again_and_a_deleted_one_cannot(
     assert not (tmp_path / "kept" / "owner" / "report.json").exists()
     assert synth("report", "kept").returncode == 0
     assert (tmp_path / "kept" / "owner" / "report.json").exists()
+    assert synth("report", "kept", "--classifiers", "all", "--hard-labels").returncode == 0
     assert synth("run", config, "--out", "gone").returncode == 0
     refused = synth("report", "gone")
     assert refused.returncode != 0

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.places import places_of
 from synth.generators.sampling import project_to_simplex, rounded_counts
-from synth.schema import ModelledColumn
+from synth.reports.counting import CodeTable
+from synth.schema import ModelledColumn, Schema
 
-__all__ = ["PUBLIC_BINS", "OneWay", "coarse_bins", "coarse_size", "independent_rows"]
+__all__ = [
+    "PUBLIC_BINS",
+    "OneWay",
+    "coarse_bins",
+    "coarse_size",
+    "independent_rows",
+    "owner_control",
+    "shuffled_rows",
+]
 
 PUBLIC_BINS = 32
 """Bins into which a number's or date's declared range is put where one bin per code would be mostly noise."""
@@ -76,6 +86,41 @@ def independent_rows(tables: Sequence[OneWay], *, n_rows: int, seed: int) -> lis
         codes = _codes_inside(table.bins, drawn, random)
         rows.append(random.permutation(codes))
     return rows
+
+
+def owner_control(
+    private: CodeTable, schema: Schema, noise: float, *, n_rows: int, seed: int
+) -> list[NDArray[np.int64]]:
+    """Draw the control of an owner-only report, from counts of private rows with as much noise as a budget buys.
+
+    The noise is not privacy noise: it shows the owner what noise of this size does, and the sum never leaves the
+    owner's page.
+
+    Parameters
+    ----------
+    private : CodeTable
+        Codes in ``schema.names`` order.
+    schema : Schema
+    noise : float
+        Standard deviation on every count, in rows.
+    n_rows : int
+        Rows to draw.
+    seed : int
+        Public.
+    """
+    random = np.random.default_rng([seed, 2])
+    tables = []
+    for column, codes in zip(schema.modelled, private, strict=True):
+        bins = coarse_bins(column)
+        counts = np.bincount(bins[codes], minlength=int(bins.max()) + 1)
+        tables.append(OneWay(bins, counts + random.normal(0.0, noise, size=len(counts))))
+    return independent_rows(tables, n_rows=n_rows, seed=seed)
+
+
+def shuffled_rows(rows: CodeTable, *, seed: int) -> list[NDArray[Any]]:
+    """Return rows with every column shuffled by itself: the control of rows that are public or synthetic."""
+    random = np.random.default_rng([seed, 3])
+    return [random.permutation(codes) for codes in rows]
 
 
 def _codes_inside(bins: NDArray[np.int32], drawn: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from synth.reports.charts import HeatMap
-from synth.reports.control import OneWay, coarse_bins, independent_rows
+from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.marginals import AlphaWay, MarginalComparison, compare_marginals
@@ -65,7 +65,7 @@ def owner_marginals(
     random = np.random.default_rng([seed, 1])
     real = _at_most(private, maximum_rows, random)
     made = _at_most(synthetic, maximum_rows, random)
-    control = _control(private, schema, control_noise, n_rows=len(made[0]), seed=seed)
+    control = owner_control(private, schema, control_noise, n_rows=len(made[0]), seed=seed)
     drawn = random.integers(len(real[0]), size=len(made[0]))
     floor = [codes[drawn] for codes in real]
     tables = [real, made, control, floor]
@@ -83,17 +83,6 @@ def _at_most(table: CodeTable, rows: int, random: np.random.Generator) -> CodeTa
         return [codes.astype(np.int64) for codes in table]
     kept = np.sort(random.choice(len(table[0]), size=rows, replace=False))
     return [codes[kept].astype(np.int64) for codes in table]
-
-
-def _control(private: CodeTable, schema: Schema, noise: float, *, n_rows: int, seed: int) -> CodeTable:
-    # Not privacy noise: it shows the owner what noise of this size does, and the sum never leaves the owner's page.
-    random = np.random.default_rng([seed, 2])
-    tables = []
-    for column, codes in zip(schema.modelled, private, strict=True):
-        bins = coarse_bins(column)
-        counts = np.bincount(bins[codes], minlength=int(bins.max()) + 1)
-        tables.append(OneWay(bins, counts + random.normal(0.0, noise, size=len(counts))))
-    return independent_rows(tables, n_rows=n_rows, seed=seed)
 
 
 def _half(on_step: Callable[[int, int], None] | None, place: int) -> Callable[[int, int], None] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from synth.config import RunConfig
 from synth.errors import InputError, JobError, RunCancelledError, SynthError
@@ -19,7 +20,7 @@ from synth.services.application import Application
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
 from synth.services.release import copy_outputs
-from synth.services.reports import build_owner_report
+from synth.services.reports import build_owner_report, downstream_options
 from synth.services.runs import carry_out
 from synth.store import RunState, TableState
 
@@ -103,8 +104,21 @@ def run_locally(
         return _deliver(application, run.id, folder, owner_report=owner_report)
 
 
-def owner_report_again(folder: str | Path, *, say: Say) -> Path:
+def owner_report_again(
+    folder: str | Path, *, say: Say, classifiers: Literal["quick", "all"] = "quick", hard_labels: bool = False
+) -> Path:
     """Build the owner-only report of a finished run whose table was kept.
+
+    Parameters
+    ----------
+    folder : path
+        What ``synth run`` wrote.
+    say : callable
+        Told one line for every phase.
+    classifiers : {"quick", "all"}
+        What predicts the label.
+    hard_labels : bool
+        Areas under curves from predicted classes: the convention of printed tables.
 
     Raises
     ------
@@ -121,7 +135,9 @@ def owner_report_again(folder: str | Path, *, say: Say) -> Path:
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
         progress = _Spoken(say)
-        if build_owner_report(config, run, source, vault=application.vault, progress=progress) is None:
+        options = downstream_options(classifiers, hard_labels=hard_labels, threads=application.settings.threads)
+        built = build_owner_report(config, run, source, vault=application.vault, progress=progress, downstream=options)
+        if built is None:
             raise JobError("There are no private rows to compare with.")
         copy_outputs(source / "owner", target / "owner", ("report.json",))
     (target / "owner" / "report.json").chmod(0o600)

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from synth.config import RunConfig
+from synth.errors import RunCancelledError, TableError
 from synth.forecast import one_way_noise
-from synth.privacy.owner_view import OwnerView
+from synth.jobs.machine import cores
+from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.vault import Vault
 from synth.progress import Progress
+from synth.reports.control import owner_control
+from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
+from synth.reports.downstream_evidence import nothing_predicted, owner_downstream
+from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_marginals import owner_marginals
+from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
+from synth.services.incidents import record_incident
 from synth.services.run_folder import write_owner_json
 from synth.store import Run
 from synth.writing import read_table
 
-__all__ = ["build_owner_report"]
+__all__ = ["build_owner_report", "downstream_options", "free_threads"]
+
+_LARGEST_CONTROL = 100_000
+_TESTS: tuple[tuple[OwnerPart, str], ...] = (
+    ("test", "the test table"),
+    ("holdout", "the hold-out: real rows the generator never saw"),
+)
 
 
-def build_owner_report(config: RunConfig, run: Run, folder: Path, *, vault: Vault, progress: Progress) -> Path | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What both reports read: the private rows, and the synthetic ones as codes, column by column."""
+
+    view: OwnerView
+    synthetic: CodeTable
+    test_problem: str | None
+
+
+def build_owner_report(
+    config: RunConfig,
+    run: Run,
+    folder: Path,
+    *,
+    vault: Vault,
+    progress: Progress,
+    downstream: DownstreamOptions | None = None,
+) -> Path | None:
     """Compare a run's synthetic rows with its private rows and write ``owner/report.json`` (mode 0600).
+
+    Parameters
+    ----------
+    config, run, folder
+        The run and the folder of its files.
+    vault : Vault
+        Where the tables are.
+    progress : Progress
+    downstream : DownstreamOptions, optional
+        How much is predicted; by default what does not hold a run up.
 
     Returns
     -------
@@ -30,31 +72,123 @@ def build_owner_report(config: RunConfig, run: Run, folder: Path, *, vault: Vaul
     """
     if run.table_id is None:
         return None
-    view = OwnerView.open(
-        vault,
-        run.table_id,
-        config.schema,
-        config.format,
-        account_key=vault.split_key(run.account_id),
-        holdout=config.holdout,
-        undeclared=config.undeclared,
-    )
+    view, test_problem = _opened(config, run, vault)
     if view.rows("train") == 0:
         return None
+    # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
+    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
+    rows = _Rows(view, list(synthetic.T), test_problem)
+    evidence = [
+        *_marginals(config, rows, progress),
+        *_predictions(config, rows, downstream or downstream_options("quick"), progress),
+    ]
     path = folder / "owner" / "report.json"
-    write_owner_json(path, _document(config, view, folder, progress))
+    write_owner_json(path, owner_document(evidence))
     return path
 
 
-def _document(config: RunConfig, view: OwnerView, folder: Path, progress: Progress) -> dict[str, Any]:
-    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
-    evidence = owner_marginals(
-        # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
-        [view.column(name) for name in config.schema.names],
-        list(synthetic.T),
+def downstream_options(choice: Choice, *, hard_labels: bool = False, threads: int = 0) -> DownstreamOptions:
+    """Return how much is predicted: quickly, in every run, or with all predictors, when the owner asks for it.
+
+    Parameters
+    ----------
+    choice : {"quick", "all"}
+        Three predictors trained twice on up to 10,000 rows, or all trained three times on up to 20,000.
+    hard_labels : bool
+        Areas under curves from predicted classes.
+    threads : int
+        Trainings at once; 0 looks at the machine.
+    """
+    if choice == "all":
+        return DownstreamOptions.thorough(hard_labels=hard_labels, threads=free_threads(threads))
+    return DownstreamOptions(hard_labels=hard_labels, threads=free_threads(threads))
+
+
+def free_threads(wanted: int = 0) -> int:
+    """Return how many trainings to run at once: the processors that others leave free, at least one.
+
+    Parameters
+    ----------
+    wanted : int
+        A number that somebody set; 0 looks at the machine.
+    """
+    if wanted > 0:
+        return wanted
+    try:
+        # This process itself is about one of those that keep the machine busy.
+        others = max(0, round(os.getloadavg()[0]) - 1)
+    except OSError:
+        others = 0
+    return max(1, cores() - others)
+
+
+def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str | None]:
+    """Open the rows, and the test table where it can still be read; a bad one must not cost a run its report."""
+
+    def opened(test_table_id: str | None) -> OwnerView:
+        return OwnerView.open(
+            vault,
+            str(run.table_id),
+            config.schema,
+            config.format,
+            account_key=vault.split_key(run.account_id),
+            holdout=config.holdout,
+            test_table_id=test_table_id,
+            test_form=config.test_format,
+            undeclared=config.undeclared,
+        )
+
+    if run.test_table_id is None:
+        return opened(None), None
+    try:
+        return opened(run.test_table_id), None
+    except TableError as error:
+        return opened(None), f"The test table could not be used: {error}"
+
+
+def _marginals(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
+    return owner_marginals(
+        _part(rows.view, "train"),
+        rows.synthetic,
         config.schema,
         control_noise=one_way_noise(config),
         seed=config.seed,
         on_step=progress.step,
     )
-    return owner_document(evidence)
+
+
+def _predictions(
+    config: RunConfig, rows: _Rows, options: DownstreamOptions, progress: Progress
+) -> tuple[OwnerOnlyEvidence, ...]:
+    if config.label is None:
+        return (nothing_predicted("No label is declared. Name the column to predict under 'label:'."),)
+    parts = [(part, words) for part, words in _TESTS if part in rows.view.parts and rows.view.rows(part)]
+    if not parts:
+        reason = rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
+        return (nothing_predicted(reason),)
+    part, words = parts[0]
+    if rows.test_problem is not None:
+        words = f"{words} ({rows.test_problem})"
+    train = _part(rows.view, "train")
+    n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
+    control = owner_control(train, config.schema, one_way_noise(config), n_rows=n_control, seed=config.seed)
+    problem = Problem(
+        schema=config.schema,
+        label=config.label,
+        tables={"synthetic": rows.synthetic, "real": train, "control": control},
+        test=_part(rows.view, part),
+        groups=config.groups,
+        seed=config.seed,
+    )
+    try:
+        return owner_downstream(problem, options, progress, tested_on=words)
+    except RunCancelledError:
+        raise
+    except Exception as error:
+        # The bundle is sealed and paid for: a library that fails on odd rows must not turn the run into a failed one.
+        incident = record_incident(error)
+        return (nothing_predicted(f"The predictions failed inside the program (incident {incident})."),)
+
+
+def _part(view: OwnerView, part: OwnerPart) -> CodeTable:
+    return [view.column(name, part) for name in view.schema.names]

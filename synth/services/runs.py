@@ -15,7 +15,7 @@ from synth.progress import Progress
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.release import PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
-from synth.services.reports import build_owner_report
+from synth.services.reports import build_owner_report, downstream_options
 from synth.store import Charge, ChargeState, Run, RunState
 
 __all__ = ["carry_out", "execute"]
@@ -50,7 +50,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
-        build_owner_report(config, run, folder, vault=application.vault, progress=timer)
+        options = downstream_options("quick", threads=application.settings.threads)
+        build_owner_report(config, run, folder, vault=application.vault, progress=timer, downstream=options)
     timer.close()
     seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
     run_folder.write_owner_json(
@@ -78,15 +79,17 @@ _PARTS = {
     "writing": "sample",
     "reporting": "report",
     "reporting_to_the_owner": "report",
+    "predicting": "report",
     "sealing": "bundle",
 }
+"""Part of ``timings.json`` by the phase, or by the first word of a phase that says more."""
 
 
 def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     """Return the seconds of each part of a run, as ``timings.json`` names them, and their total."""
     parts = dict.fromkeys(("read", "measure", "fit", "sample", "report", "bundle"), 0.0)
     for phase, seconds in phases.items():
-        parts[_PARTS.get(phase, "fit")] += seconds
+        parts[_PARTS.get(phase, _PARTS.get(phase.partition("_")[0], "fit"))] += seconds
     return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
 
 

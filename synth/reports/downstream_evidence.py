@@ -1,0 +1,250 @@
+"""The downstream report as evidence: owner-only where rows are private, safe where the test rows are public."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from synth.codes import code_values
+from synth.progress import Progress
+from synth.reports.charts import Bars, Cell, Meaning, Series, Table
+from synth.reports.control import shuffled_rows
+from synth.reports.counting import CodeTable
+from synth.reports.downstream import compare_predictions
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.prediction_problem import DownstreamOptions, Measure, Predictions, Problem, TrainedOn, Untestable
+from synth.schema import Schema
+
+__all__ = ["nothing_predicted", "owner_downstream", "public_downstream"]
+
+Kind = TypeVar("Kind", bound=OwnerOnlyEvidence | SafeEvidence)
+
+_TITLES = {
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC",
+    "macro_f1": "Macro F1",
+    "weighted_f1": "Weighted F1",
+    "accuracy": "Accuracy",
+    "r2": "R2",
+    "mae": "Mean absolute error",
+}
+_SOURCES: Mapping[TrainedOn, str] = {
+    "synthetic": "synthetic rows",
+    "real": "real rows",
+    "control": "the independent control",
+    "majority": "most frequent class",
+}
+_MEANINGS: Mapping[TrainedOn, Meaning] = {
+    "synthetic": "synthetic",
+    "real": "real",
+    "control": "control",
+    "majority": "floor",
+}
+_MOST_GROUPS = 40
+
+
+def owner_downstream(
+    problem: Problem, options: DownstreamOptions, progress: Progress, *, tested_on: str
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare predictors on private rows; for the owner's eyes only.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows to train on by origin, and private rows to test on.
+    options : DownstreamOptions
+    progress : Progress
+        Told by training; may raise to stop.
+    tested_on : str
+        What the test rows are, in words: "the hold-out".
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``downstream.<trained on>.<measure>``, ``downstream.rows``, ``downstream.classifiers``, ``downstream.notes``
+        where there are any and ``downstream.groups.<column>``; or ``downstream.none`` with the reason.
+    """
+    found = compare_predictions(problem, options, progress)
+    if isinstance(found, Untestable):
+        return (nothing_predicted(found.reason),)
+    return _evidence(OwnerOnlyEvidence, found, problem.schema, tested_on)
+
+
+def public_downstream(
+    synthetic: CodeTable,
+    public: CodeTable,
+    schema: Schema,
+    label: str,
+    options: DownstreamOptions,
+    progress: Progress,
+    *,
+    groups: Sequence[str] = (),
+    seed: int = 0,
+) -> tuple[SafeEvidence, ...]:
+    """Compare predictors on rows that are public; what comes out may be published.
+
+    Parameters
+    ----------
+    synthetic : CodeTable
+        Rows of a release.
+    public : CodeTable
+        Rows that are public without this release. One half, drawn by the seed, is trained on as the "real" rows, the
+        other is tested on. Nothing private may be given here: this function cannot know.
+    schema, label, options, progress, groups, seed
+        As in :class:`synth.reports.prediction_problem.Problem`.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        As :func:`owner_downstream`. The control is the synthetic rows with every column shuffled by itself.
+    """
+    order = np.random.default_rng([seed, 17]).permutation(len(public[0]))
+    half = len(order) // 2
+    tables: dict[TrainedOn, CodeTable] = {
+        "synthetic": synthetic,
+        "real": [codes[order[:half]] for codes in public],
+        "control": shuffled_rows(synthetic, seed=seed),
+    }
+    test = [codes[order[half:]] for codes in public]
+    problem = Problem(schema=schema, label=label, tables=tables, test=test, groups=groups, seed=seed)
+    found = compare_predictions(problem, options, progress)
+    if isinstance(found, Untestable):
+        return (SafeEvidence(id="downstream.none", title="Nothing predicted", value=None, sentence=found.reason),)
+    return _evidence(SafeEvidence, found, schema, "one half of a public sample")
+
+
+def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
+    """Say why a report holds no predictions."""
+    return OwnerOnlyEvidence(
+        id="downstream.none", title="Nothing predicted", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _evidence(kind: type[Kind], found: Predictions, schema: Schema, tested_on: str) -> tuple[Kind, ...]:
+    suffix = f" {OWNER_ONLY_SENTENCE}" if kind is OwnerOnlyEvidence else ""
+    entries = [
+        _number(kind, found, source, name, measure, suffix)
+        for source, measures in found.means.items()
+        for name, measure in measures.items()
+    ]
+    entries.append(_rows(kind, found, tested_on, suffix))
+    entries.append(_by_predictor(kind, found, suffix))
+    if found.notes:
+        entries.append(
+            kind(
+                id="downstream.notes",
+                title="What to know about these numbers",
+                value=None,
+                sentence=" ".join(found.notes) + suffix,
+            )
+        )
+    entries += [_groups(kind, found, schema, name, suffix) for name in found.groups]
+    return tuple(entries)
+
+
+def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, measure: Measure, suffix: str) -> Kind:
+    what = "predicting the mean" if found.kind == "number" else "always the most frequent class"
+    origin = f"trained on {_SOURCES[source]}" if source != "majority" else what
+    count = len(found.by_predictor)
+    kinds = "regressors" if found.kind == "number" else "classifiers"
+    sentence = {
+        "synthetic": f"Mean over {count} {kinds} that saw synthetic rows only, tested on real rows.",
+        "real": f"The same {count} {kinds} trained on real rows: what could be reached.",
+        "control": "The same on rows with the right columns, unrelated to each other: what costs nothing to reach.",
+        "majority": "No model at all: the anchor at the bottom.",
+    }[source]
+    if name in ("roc_auc", "pr_auc"):
+        sentence += " From hard labels, as in printed tables." if found.options.hard_labels else ""
+        sentence += " Of the rarer class of the test rows." if found.classes == 2 else ""
+        sentence += " Mean over classes, one against the rest." if found.classes > 2 else ""
+    return kind(
+        id=f"downstream.{source}.{name}",
+        title=f"{_TITLES[name]}, {origin}",
+        value=measure.value,
+        error=measure.error,
+        unit=found.unit if name == "mae" else "",
+        sentence=sentence + suffix,
+    )
+
+
+def _rows(kind: type[Kind], found: Predictions, tested_on: str, suffix: str) -> Kind:
+    options = found.options
+    trained = "; ".join(f"{_SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
+    sampled = f" (of larger tables a seeded sample of {options.maximum_rows:,})"
+    ranges = "The range of a number (95 %) covers bootstrap samples of the test rows and the spread between trainings."
+    return kind(
+        id="downstream.rows",
+        title="Rows tested on",
+        value=found.test_rows,
+        unit="rows",
+        sentence=f"Tested on {tested_on}. Trained on {trained}{sampled}. Trainings of each predictor: "
+        f"{options.repeats}. {ranges}{suffix}",
+    )
+
+
+def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
+    main = "r2" if found.kind == "number" else "roc_auc"
+    names = [name for name in _TITLES if name in next(iter(found.means.values()))]
+    rows: list[tuple[Cell, ...]] = [
+        (title, _SOURCES[source], *(measures[name].value for name in names))
+        for title, sources in found.by_predictor.items()
+        for source, measures in sources.items()
+    ]
+    rows += [("mean", _SOURCES[source], *(of[name].value for name in names)) for source, of in found.means.items()]
+    table = Table("By predictor", ("predictor", "trained on", *(_TITLES[name] for name in names)), tuple(rows))
+    bars = _bars(found, main)
+    return kind(
+        id="downstream.classifiers",
+        title="By predictor",
+        value=None,
+        sentence=f"Every predictor with one fixed setting; none was chosen by test rows.{suffix}",
+        figures=(table,) if bars is None else (bars, table),
+    )
+
+
+def _bars(found: Predictions, main: str) -> Bars | None:
+    shown: list[Series] = []
+    titles = tuple(found.by_predictor)
+    for source, meaning in _MEANINGS.items():
+        if source not in found.means:
+            continue
+        if source == "majority":
+            measures = [found.means["majority"][main]] * len(titles)
+        else:
+            measures = [found.by_predictor[title][source][main] for title in titles]
+        if any(one.value is None for one in measures):
+            return None
+        values = tuple(one.value or 0.0 for one in measures)
+        errors = None if source == "majority" else tuple(one.error or 0.0 for one in measures)
+        shown.append(Series(_SOURCES[source], meaning, values, errors))
+    return Bars(f"{_TITLES[main]} by predictor", _TITLES[main], titles, tuple(shown))
+
+
+def _groups(kind: type[Kind], found: Predictions, schema: Schema, name: str, suffix: str) -> Kind:
+    column = schema.modelled_column(name)
+    labels = code_values(column, missing="missing")
+    largest = np.argsort(-found.group_rows[name], kind="stable")[:_MOST_GROUPS]
+    occupied = [code for code in np.sort(largest).tolist() if found.group_rows[name][code] > 0]
+    sources = list(found.groups[name])
+    rows = tuple(
+        (labels[code], int(found.group_rows[name][code]), *(float(found.groups[name][one][code]) for one in sources))
+        for code in occupied
+    )
+    measure = "mean absolute error" if found.kind == "number" else "accuracy"
+    of_synthetic = found.groups[name]["synthetic"][occupied]
+    return kind(
+        id=f"downstream.groups.{name}",
+        title=f"Widest gap between groups of {name}",
+        value=float(np.max(of_synthetic) - np.min(of_synthetic)),
+        unit=measure,
+        sentence=f"Mean {measure} over predictors for each value of '{name}'; small groups are mostly chance.{suffix}",
+        figures=(
+            Table(
+                f"{measure.capitalize()} by {name}",
+                (name, "test rows", *(f"trained on {_SOURCES[one]}" for one in sources)),
+                rows,
+            ),
+        ),
+    )

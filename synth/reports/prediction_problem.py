@@ -1,0 +1,171 @@
+"""What a downstream report is asked, and what comes out: plain values that cross from one module to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import InputError
+from synth.reports.classifiers import CLASSIFIERS, REGRESSORS
+from synth.reports.counting import CodeTable
+from synth.schema import Schema
+
+__all__ = [
+    "CLASSIFIER_CHOICES",
+    "MANY_CLASSES",
+    "QUICK_FOR_MANY_CLASSES",
+    "REGRESSOR_CHOICES",
+    "Choice",
+    "DownstreamOptions",
+    "Measure",
+    "Predictions",
+    "Problem",
+    "TrainedOn",
+    "Untestable",
+]
+
+TrainedOn = Literal["synthetic", "real", "control", "majority"]
+"""What a predictor was trained on; the most frequent class of the real rows is no predictor but an anchor."""
+
+Choice = Literal["quick", "all"]
+
+CLASSIFIER_CHOICES: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("logistic_regression", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(CLASSIFIERS),
+}
+MANY_CLASSES = 10
+QUICK_FOR_MANY_CLASSES = ("logistic_regression", "random_forest", "lda")
+"""With more than ten declared classes boosting, which grows trees for every class, is no longer quick."""
+
+REGRESSOR_CHOICES: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("ridge", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(REGRESSORS),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DownstreamOptions:
+    """How much is trained, and how it is scored.
+
+    Attributes
+    ----------
+    predictors : {"quick", "all"}
+    repeats : int
+        Trainings of each predictor, 1 to 20.
+    maximum_rows, maximum_test_rows : int
+        Of larger tables seeded samples of this many rows are trained on and tested on.
+    hard_labels : bool
+        Areas under curves from predicted classes instead of scores: the convention of the printed tables
+        (Vinaroz 2022, Table 2). It undervalues every classifier and is here for comparison with them.
+    resamples : int
+        Bootstrap samples of the test rows.
+    threads : int
+        Trainings at once; results do not depend on it.
+    """
+
+    predictors: Choice = "quick"
+    repeats: int = 2
+    maximum_rows: int = 10_000
+    maximum_test_rows: int = 20_000
+    hard_labels: bool = False
+    resamples: int = 40
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.predictors not in CLASSIFIER_CHOICES:
+            raise InputError(f"Classifiers must be {' or '.join(CLASSIFIER_CHOICES)}, got '{self.predictors}'.")
+        if not 1 <= self.repeats <= 20:
+            raise InputError(f"Trainings of each classifier must be 1 to 20, got {self.repeats}.")
+        if min(self.maximum_rows, self.maximum_test_rows, self.resamples) < 2:
+            raise InputError("Rows to train on, rows to test on and bootstrap samples must be at least 2.")
+
+    @classmethod
+    def thorough(cls, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
+        """Return what a careful owner asks for: every classifier, three times, on up to 20,000 rows."""
+        return cls(predictors="all", repeats=3, maximum_rows=20_000, hard_labels=hard_labels, threads=threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """What is predicted from what, and on which rows it is tested.
+
+    Attributes
+    ----------
+    schema : Schema
+    label : str
+    tables : mapping
+        Rows to train on, codes in ``schema.names`` order; "real" also gives the most frequent class.
+    test : CodeTable
+        Rows to test on.
+    groups : sequence of str
+        Columns by whose values accuracies are told apart.
+    seed : int
+        Public.
+    """
+
+    schema: Schema
+    label: str
+    tables: Mapping[TrainedOn, CodeTable]
+    test: CodeTable
+    groups: Sequence[str] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number with half the width of its 95 % range; None where it is not defined."""
+
+    value: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictions:
+    """What came out.
+
+    Attributes
+    ----------
+    kind : {"classes", "number"}
+    unit : str
+        Unit of the mean absolute error.
+    means : mapping of mappings
+        By what was trained on and by measure, the mean over predictors.
+    by_predictor : mapping of mappings of mappings
+        By title of predictor first.
+    groups : mapping of mappings
+        By column and by what was trained on: accuracy (mean absolute error for numbers) for every code of the column,
+        shape (column size,), NaN where no test row has it.
+    group_rows : mapping
+        By column: test rows for every code.
+    rows : mapping
+        Rows trained on, by table.
+    test_rows : int
+    classes : int
+        Classes among the test rows; 0 for numbers.
+    notes : tuple of str
+        What could not be trained, was left out, or was cut.
+    options : DownstreamOptions
+    """
+
+    kind: Literal["classes", "number"]
+    unit: str
+    means: Mapping[TrainedOn, Mapping[str, Measure]]
+    by_predictor: Mapping[str, Mapping[TrainedOn, Mapping[str, Measure]]]
+    groups: Mapping[str, Mapping[TrainedOn, NDArray[np.float64]]]
+    group_rows: Mapping[str, NDArray[np.int64]]
+    rows: Mapping[TrainedOn, int]
+    test_rows: int
+    classes: int
+    notes: tuple[str, ...]
+    options: DownstreamOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Untestable:
+    """Why nothing can be predicted, in one sentence."""
+
+    reason: str
