@@ -24,10 +24,10 @@ from synth.errors import InputError
 
 __all__ = ["Ridge", "factor_of", "find_ridge"]
 
-_SKETCH = 32
+_SKETCH = 64
 _STEPS = 60
 # A Newton step this small, relative to lambda, leaves an error of about its square.
-_LAST_STEP = {torch.float64: 1e-6, torch.float32: 1e-4}
+_LAST_STEP = {torch.float64: 1e-6, torch.float32: 1e-3}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
