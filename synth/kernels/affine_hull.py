@@ -34,7 +34,7 @@ GUARD = 1e-3
 # Float32 keeps four digits of a solution while the number of rows over lambda stays below this.
 _SINGLE_PRECISION_CONDITION = 1e5
 _MAXIMUM_ROWS = 20_000
-_CHUNK_ENTRIES = 2**23
+_CHUNK_ENTRIES = 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,13 +178,14 @@ class AffineHull:
         Differs from the paper, which claims in eq. 148 that the weights always have a positive sum. They do not; where
         the sum is at most 1e-3 of the absolute sum, the image is the row with the nearest encoding.
         """
-        parts = [self._images(part) for part in self._chunks(points)]
+        cancels = _Cancellation(self)
+        parts = [self._images(part, cancels) for part in self._chunks(points)]
         return HullImages(torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts]))
 
     def distance(self, points: Tensor) -> Tensor:
         """Return the distances of points of shape (m, p) from their images, shape (m,) (Definition 2)."""
-        parts = [_norms(part - self._images(part)[0]) for part in self._chunks(points)]
-        return torch.cat(parts)
+        cancels = _Cancellation(self)
+        return torch.cat([_norms(self._images(part, cancels)[0].sub_(part)) for part in self._chunks(points)])
 
     def images_of_rows(self) -> Tensor:
         r"""Return the images of the machine's own rows, shape (N, p), without evaluating the kernel again.
@@ -201,7 +202,7 @@ class AffineHull:
         if len(doubtful):
             exponents = self._exponents(self.encoded[doubtful])
             shifted = torch.exp(-(exponents - exponents.amin(dim=1, keepdim=True)))
-            guarded[doubtful] = self._cancels(shifted)
+            guarded[doubtful] = _Cancellation(self)(shifted)
         totals = torch.where(guarded, torch.ones_like(totals), totals)
         images = self.smoothed_rows() / totals[:, None]
         # The nearest row to a row is itself.
@@ -211,27 +212,28 @@ class AffineHull:
         """Return kernel ridge regression's fit to the rows, shape (N, p): their images times their weights' sums."""
         return self.rows - self.ridge * self.values
 
-    def _images(self, points: Tensor) -> tuple[Tensor, Tensor]:
+    def _images(self, points: Tensor, cancels: _Cancellation) -> tuple[Tensor, Tensor]:
         encoded = (points.double() - self.centre) @ self.directions
         exponents = self._exponents(encoded)
         least, nearest = exponents.min(dim=1)
         # The factor that is taken out is the same above and below the fraction; without it far points give 0 / 0.
-        kernel = torch.exp(-(exponents - least[:, None]).to(self.values.dtype))
+        kernel = torch.sub(least[:, None], exponents, out=exponents).to(self.values.dtype).exp_()
         totals = kernel @ self.ones
         size = max(1, self.report.n_effective)
         taken_out = encoded.square().sum(dim=1) / (2 * size) + least
         guarded = torch.zeros_like(totals, dtype=torch.bool)
         doubtful = torch.nonzero(totals <= GUARD * self._most_absolute(kernel, taken_out)).flatten()
         if len(doubtful):
-            guarded[doubtful] = self._cancels(kernel[doubtful])
-        images = (kernel @ self.values) / torch.where(guarded, torch.ones_like(totals), totals)[:, None]
+            guarded[doubtful] = cancels(kernel[doubtful])
+        images = (kernel @ self.values).div_(torch.where(guarded, torch.ones_like(totals), totals)[:, None])
         images[guarded] = self.rows[nearest[guarded]]
         return images, guarded
 
     def _exponents(self, encoded: Tensor) -> Tensor:
         """Return squared distances to the encoded rows over 2n, less the point's own square, which cancels later."""
         size = max(1, self.report.n_effective)
-        return self.encoded.square().sum(dim=1) / (2 * size) - encoded @ self.encoded.T / size
+        own = self.encoded.square().sum(dim=1) / (2 * size)
+        return torch.addmm(own, encoded, self.encoded.T, alpha=-1 / size)
 
     def _most_absolute(self, kernel: Tensor, taken_out: Tensor) -> Tensor:
         r"""Bound the absolute sum of the weights :math:`h = B k` from above, without B.
@@ -244,25 +246,35 @@ class AffineHull:
         far = math.sqrt(n_rows) * torch.linalg.vector_norm(kernel, dim=1, dtype=torch.float64) / self.ridge
         return torch.minimum(near, far).clamp(max=torch.finfo(kernel.dtype).max).to(kernel.dtype)
 
-    def _cancels(self, kernel: Tensor) -> Tensor:
-        """Say for which rows of a kernel matrix the weights nearly cancel; K is built and factored once more."""
-        real = torch.ones(1, self.rows.shape[0], dtype=torch.bool, device=self.rows.device)
-        dimensions = torch.tensor([self.report.n_effective], dtype=torch.float64, device=self.rows.device)
-        ridge = torch.tensor([self.ridge], dtype=torch.float64, device=self.rows.device)
-        factor = factor_of(encoded_kernel(self.encoded[None], dimensions, real), ridge)[0]
-        weights = torch.cholesky_solve(kernel.double().T, factor)
-        return weights.sum(dim=0) <= GUARD * weights.abs().sum(dim=0)
-
     def _chunks(self, points: Tensor) -> Iterator[Tensor]:
         if points.ndim != 2 or points.shape[1] != self.rows.shape[1]:
             raise InputError(
                 f"Points of shape {tuple(points.shape)} do not fit an affine hull of {self.rows.shape[1]} columns."
             )
-        if not bool(torch.isfinite(points).all()):
-            raise InputError("Points hold entries that are not finite; replace missing values first.")
-        size = max(1, _CHUNK_ENTRIES // max(1, self.rows.shape[0]))
-        for part in torch.split(points, size):
-            yield part.to(self.rows)
+        for part in torch.split(points, max(1, _CHUNK_ENTRIES // self.rows.shape[0])):
+            own = part.to(self.rows)
+            if not bool(torch.isfinite(own).all()):
+                raise InputError("Points hold entries that are not finite; replace missing values first.")
+            yield own
+
+
+class _Cancellation:
+    """Says where weights nearly cancel. K is built and factored once more, if a point ever comes in doubt."""
+
+    def __init__(self, hull: AffineHull) -> None:
+        self._hull = hull
+        self._factor: Tensor | None = None
+
+    def __call__(self, kernel: Tensor) -> Tensor:
+        """Return for every row of a kernel matrix whether its weights nearly cancel."""
+        if self._factor is None:
+            hull, device = self._hull, kernel.device
+            real = torch.ones(1, hull.rows.shape[0], dtype=torch.bool, device=device)
+            dimensions = torch.tensor([hull.report.n_effective], dtype=torch.float64, device=device)
+            ridge = torch.tensor([hull.ridge], dtype=torch.float64, device=device)
+            self._factor = factor_of(encoded_kernel(hull.encoded[None], dimensions, real), ridge)[0]
+        weights = torch.cholesky_solve(kernel.double().T, self._factor)
+        return weights.sum(dim=0) <= GUARD * weights.abs().sum(dim=0)
 
 
 def checked_rows(rows: Tensor) -> Tensor:

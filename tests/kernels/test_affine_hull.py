@@ -160,6 +160,17 @@ def test_far_points_have_images(away, dtype):
     assert float(found.images.abs().max()) < 2e3
 
 
+def test_many_points_no_points_and_points_that_float32_cannot_hold():
+    hull = AffineHull.fit(blobs(2000, 4), 3)
+    points = 3 * blobs(1500, 4, seed=1) - 1
+    one_by_one = torch.cat([hull.image(point[None]) for point in points[::100]])
+    assert furthest(hull.image(points)[::100], one_by_one) < 1e-10
+    assert hull.image(points[:0]).shape == (0, 4)
+    assert hull.distance(points[:0]).shape == (0,)
+    with pytest.raises(InputError, match="not finite"):
+        AffineHull.fit(blobs(9, 4).float(), 3).distance(points * 1e300)
+
+
 def test_taking_out_the_largest_exponent_changes_nothing_where_the_plain_formula_works():
     rows, points = blobs(60, 3), 2 * blobs(20, 3, seed=1) - 0.5
     assert furthest(AffineHull.fit(rows, 3).image(points), SlowMachine(rows, 3).image(points)) < 1e-10
@@ -173,7 +184,7 @@ def test_the_counterexample_to_theorem_2():
     negative, near_zero = slow.weights([case["y_negative"], case["y_near_zero"]])
     assert negative.sum() < 0
     assert negative.sum() / np.abs(negative).sum() == pytest.approx(case["rel"], rel=1e-4)
-    assert np.linalg.norm(near_zero @ slow.rows / near_zero.sum()) > 100 * case["bound46"]
+    assert np.linalg.norm(near_zero @ slow.rows / near_zero.sum()) > 1e5 > 1000 * case["bound46"]
     found = hull.images(tensor([case["y_negative"], case["y_near_zero"], case["Y"][0]]))
     assert found.guarded.tolist() == [True, True, False]
     rows = {tuple(row) for row in case["Y"]}
