@@ -32,7 +32,7 @@ __all__ = [
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "people_at_most", "budget", "holdout",
     "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
-    "undeclared", "evaluation_share", "domain_source",
+    "undeclared", "evaluation_share", "domain_source", "protection", "cell_change",
 }  # fmt: skip
 
 
@@ -164,6 +164,8 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
     }
     if config.test_format is not None:
         body["test_format"] = format_to_mapping(config.test_format)
+    if config.schema.protection != "record":
+        body |= {"protection": config.schema.protection, "cell_change": config.schema.cell_change}
     if config.domain_source:
         body["domain_source"] = dict(config.domain_source)
     return {key: value for key, value in body.items() if value is not None}
@@ -189,6 +191,8 @@ def _schema(document: Mapping[str, Any]) -> Schema:
             id_column=None if identifier is None else str(identifier),
         ),
         row_count=_choice(document, "row_count", "public", ("public", "private")),
+        protection=_choice(document, "protection", "record", ("record", "cell")),
+        cell_change=parse_number("cell_change", document.get("cell_change", 1.0)),
     )
 
 

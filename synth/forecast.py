@@ -14,21 +14,23 @@ from typing import Literal
 
 from synth.config import RunConfig
 from synth.errors import ConfigError
-from synth.generators import GENERATORS, GeneratorTask, make
+from synth.generators import GENERATORS, GeneratorTask, lets_rows_out, make
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.cell_conversion import row_epsilon_of_cells
 from synth.privacy.costs import MU_UNIT
 from synth.privacy.features import Constant, OneHot
 from synth.privacy.receipt import Release
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
-from synth.reports.expected import Basis, BudgetShare, CellForecast, Forecast, Promise, promise_of
+from synth.reports.expected import Basis, BudgetShare, CellForecast, ColumnNoise, Forecast, Promise, promise_of
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession, UnplannedError
 
 __all__ = [
     "BudgetShare",
     "CellForecast",
+    "ColumnNoise",
     "Forecast",
     "Promise",
     "budget_parts",
@@ -54,7 +56,9 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     parts = []
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
-    if config.evaluation_share > 0 and not GENERATORS[config.generator].measures_one_ways:
+    # Where one cell is hidden no sum is asked, so nothing is evaluated.
+    sums = config.schema.protection == "record"
+    if sums and config.evaluation_share > 0 and not GENERATORS[config.generator].measures_one_ways:
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
     left = 1 - sum(part.share for part in parts)
     if left <= 0:
@@ -81,25 +85,41 @@ def forecast(config: RunConfig) -> Forecast:
     if "evaluation" in shares:
         question = evaluation_question(config.schema)
         session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
-    if GENERATORS[config.generator].measures_one_ways:
-        task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    generator = make(config.generator, task, config.options)
+    if generator.measures_one_ways or lets_rows_out(generator):
         before = len(session.releases)
         try:
-            make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+            generator.fit(session.part(session.remaining_share), NullProgress())
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
-            parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
+            if not session.row_plans:
+                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
+    row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.releases)
     return Forecast(
         epsilon=config.epsilon,
         delta=config.delta,
         people=config.people_at_most,
-        promise=promise_of(config.epsilon, config.delta),
+        promise=promise_of(config.epsilon, config.delta, pure=config.schema.protection == "cell"),
         columns=_columns(config, tables),
         pairs=_pairs(config, budget, tables),
         row_count_std=row_count_std,
         parts=parts,
+        row_noise=row_noise,
+        row_epsilon=row_epsilon,
     )
+
+
+def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:
+    """Return the noise of every column where rows are let out, and what noise on cells is worth for a row."""
+    found, row_epsilon = [], None
+    for question, plan in session.row_plans:
+        names = [table.column for table in question.tables]
+        found += [ColumnNoise(name, std) for name, std in zip(names, plan.noise_stds, strict=True)]
+        if plan.pure:
+            row_epsilon = row_epsilon_of_cells(plan.cells, config.delta, numbers=plan.width)
+    return tuple(found), row_epsilon
 
 
 def _around_the_choices(
@@ -160,6 +180,9 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
 
 def one_way_noise(config: RunConfig) -> float:
     """Return the standard error, in rows, of one-way tables that share a run's whole budget: the control's noise."""
+    if config.schema.protection == "cell":
+        # One cell moves two counts of one column's table by 1 each: Laplace noise of scale 2 / epsilon on every count.
+        return 2 * math.sqrt(2.0) / config.epsilon
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     session = PlannedSession(config.schema, budget, rows=1.0)
     session.noisy_sum(evaluation_question(config.schema), share=1.0, query=EVALUATION_QUERY, source="forecast")
@@ -180,7 +203,7 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable]) -> tuple[CellFo
 
 def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable]) -> tuple[CellForecast, ...]:
     names = config.schema.names
-    if len(names) < 2:
+    if len(names) < 2 or config.schema.protection == "cell":
         return ()
     measured = {frozenset(table.columns): table for table in reversed(tables) if len(table.columns) == 2}
     noise = _noise_of_every_pair(config, budget)

@@ -35,6 +35,7 @@ __all__ = [
     "Neighbours",
     "NumberColumn",
     "PrivacyUnit",
+    "Protection",
     "RowCountRule",
     "Schema",
     "Weight",
@@ -60,9 +61,13 @@ class Neighbours(StrEnum):
 
     ADD_REMOVE = "add_remove"
     REPLACE = "replace_one"
+    CELL = "one_cell"
 
 
 RowCountRule = Literal["public", "private"]
+
+Protection = Literal["record", "cell"]
+"""What is hidden: everything a unit brings, or one cell of the table with every other cell known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +96,20 @@ class PrivacyUnit:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The declared table: its columns in output order, the unit, and whether the number of units is public."""
+    """The declared table: its columns in output order, the unit, and whether the number of units is public.
+
+    With ``protection`` "cell" the promise hides one cell: a number or date that changes by at most ``cell_change`` of
+    its declared range, or any change of a category, a special value or whether a cell is missing.
+    """
 
     columns: tuple[Column, ...]
     unit: PrivacyUnit = PrivacyUnit()
     row_count: RowCountRule = "public"
+    protection: Protection = "record"
+    cell_change: float = 1.0
 
     def __post_init__(self) -> None:
+        self._check_protection()
         names = [column.name for column in self.columns]
         for name in names:
             if not name.strip():
@@ -114,6 +126,21 @@ class Schema:
         problem = domain_problem(self.modelled)
         if problem is not None:
             raise SchemaError(problem)
+
+    def _check_protection(self) -> None:
+        if not 0 < self.cell_change <= 1:
+            raise SchemaError(
+                f"cell_change must be above 0 and at most 1, a part of the declared range, got {self.cell_change:g}."
+            )
+        if self.protection == "record":
+            if self.cell_change != 1:
+                raise SchemaError("cell_change is only for 'protection: cell'. Leave it out to protect whole rows.")
+            return
+        if self.row_count != "public" or self.unit.rows_per_unit != 1 or self.unit.id_column is not None:
+            raise SchemaError(
+                "'protection: cell' hides one cell and no row: declare row_count: public, rows_per_unit: 1 and no "
+                "id_column, or 'protection: record'."
+            )
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:
@@ -157,8 +184,18 @@ class Schema:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Replace-one where the number of units is public, add/remove where it is private."""
+        """One cell where that is declared; else replace-one where the number of units is public, and add/remove."""
+        if self.protection == "cell":
+            return Neighbours.CELL
         return Neighbours.REPLACE if self.row_count == "public" else Neighbours.ADD_REMOVE
+
+    @property
+    def sentence(self) -> str:
+        """The promise's subject in words, shown on every page."""
+        if self.protection == "record":
+            return self.unit.sentence
+        change = "" if self.cell_change == 1 else f" changing by at most {self.cell_change:g} of its declared range"
+        return f"Protects ONE CELL{change}; class labels, class sizes and the number of rows are not protected"
 
     @property
     def rows_are_public(self) -> bool:

@@ -11,6 +11,7 @@ from synth.bundle.canonical import canonical_json
 from synth.config import OptionValue
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours, PrivacyUnit
 
@@ -30,6 +31,9 @@ CERTIFICATE_VERSION = 1
 DECLARED = "declared"
 READ_FROM_ROWS = "read from the private rows"
 """Domain source of a column whose bounds or categories were taken from the rows without any charge."""
+
+ROW_EPSILON = "row_epsilon"
+"""Key of a certificate that hides one cell: what the same noise is worth for a whole row."""
 
 CERTIFICATE_KEYS = frozenset(
     {
@@ -65,6 +69,9 @@ class Certificate:
         Versions of the packages that compute the numbers above.
     ledger : mapping
         The account's number of charges and the head of its hash chain after this run's charge.
+    row_epsilon : float, optional
+        Where one cell is hidden, and only there: epsilon at ``delta`` for replacing a whole row by one with the same
+        label; computed from the receipts as well.
     """
 
     epsilon: float
@@ -82,6 +89,7 @@ class Certificate:
     files: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, str | int] = field(default_factory=dict)
+    row_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if not self.receipts:
@@ -94,6 +102,10 @@ class Certificate:
                 )
         if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
             raise PrivacyError("A certificate needs a positive, finite epsilon and a delta between 0 and 1.")
+        if (self.row_epsilon is None) != (self.neighbours is not Neighbours.CELL):
+            raise PrivacyError("A certificate says what its noise is worth for a row exactly where it hides one cell.")
+        if self.row_epsilon is not None and not (math.isfinite(self.row_epsilon) and self.row_epsilon > 0):
+            raise PrivacyError("What noise on cells is worth for a row must be positive and finite.")
 
     @property
     def read_columns(self) -> tuple[str, ...]:
@@ -142,6 +154,7 @@ def certify(
         domain_source=dict(domain_source or {}),
         versions=dict(versions or {}),
         ledger=dict(ledger or {}),
+        row_epsilon=row_epsilon_of_receipts(receipts, delta) if neighbours is Neighbours.CELL else None,
     )
 
 
@@ -153,7 +166,7 @@ def _all_assumptions(receipts: Sequence[Receipt], declared: Sequence[str]) -> tu
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values, with exactly the keys of :data:`CERTIFICATE_KEYS`."""
+    """Write a certificate as JSON values: :data:`CERTIFICATE_KEYS`, and one key more where it hides one cell."""
     unit = certificate.unit
     return {
         "version": CERTIFICATE_VERSION,
@@ -172,6 +185,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         "files": dict(certificate.files),
         "versions": dict(certificate.versions),
         "ledger": dict(certificate.ledger),
+        **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
     }
 
 
@@ -188,7 +202,7 @@ def certificate_from_dict(document: object) -> Certificate:
     VerificationError
         If a key is missing, unknown, or of the wrong type.
     """
-    if not isinstance(document, dict) or set(document) != CERTIFICATE_KEYS:
+    if not isinstance(document, dict) or set(document) - {ROW_EPSILON} != CERTIFICATE_KEYS:
         raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
     if document["version"] != CERTIFICATE_VERSION:
         raise VerificationError(
@@ -212,6 +226,7 @@ def certificate_from_dict(document: object) -> Certificate:
             files={_text(name): _text(digest) for name, digest in document["files"].items()},
             versions={_text(name): _text(version) for name, version in document["versions"].items()},
             ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
+            row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
         )
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None
@@ -225,6 +240,8 @@ def promise(certificate: Certificate) -> tuple[str, ...]:
     The first line names the columns that are not covered where there are any: epsilon is never stated without it.
     """
     unit, relation = certificate.unit, certificate.neighbours
+    if certificate.row_epsilon is not None:
+        return (*_promise_of_a_cell(certificate, certificate.row_epsilon), *_assumed(certificate))
     rows = "one row" if unit.rows_per_unit == 1 else f"up to {unit.rows_per_unit} rows"
     change = (
         f"replacing one {unit.protects}'s {rows} by another's"
@@ -242,7 +259,29 @@ def promise(certificate: Certificate) -> tuple[str, ...]:
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
         f"factor of {odds:.4g}, except with a chance of about {certificate.delta:.3g}.",
     ]
-    return (*lines, *(f"Assumed: {sentence}" for sentence in certificate.assumptions))
+    return (*lines, *_assumed(certificate))
+
+
+def _promise_of_a_cell(certificate: Certificate, row_epsilon: float) -> tuple[str, ...]:
+    lines = []
+    if certificate.read_columns:
+        names = ", ".join(certificate.read_columns)
+        lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
+    odds = math.exp(min(certificate.epsilon, 700.0))
+    return (
+        *lines,
+        f"Protects ONE CELL: epsilon = {certificate.epsilon:.6g}, pure, for a change of one cell of the table of the "
+        f"account '{certificate.account}'.",
+        "Class labels, class sizes and the number of rows are not protected.",
+        f"The same setting is epsilon = {row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing a row by "
+        "one with the same label; a changed label has no protection.",
+        "In words: whatever someone believed about one cell, this release changes their odds by at most a factor of "
+        f"{odds:.4g}. It does not promise that for a {certificate.unit.protects}.",
+    )
+
+
+def _assumed(certificate: Certificate) -> tuple[str, ...]:
+    return tuple(f"Assumed: {sentence}" for sentence in certificate.assumptions)
 
 
 def _plain(value: OptionValue) -> Any:

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description
-from synth.privacy.features import FeatureMap
+from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.receipt import Receipt, Release
+from synth.privacy.row_plans import ROW_NOISES, RowsQuestion
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 
 __all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]
@@ -67,6 +69,7 @@ class Measurements:
     releases: tuple[Release, ...]
     selections: tuple[Selection, ...] = ()
     rows: RowCount | None = None
+    row_releases: tuple[RowsRelease, ...] = ()
 
 
 def measurements_to_bytes(measurements: Measurements) -> bytes:
@@ -92,6 +95,10 @@ def measurements_to_bytes(measurements: Measurements) -> bytes:
         "releases": releases,
         "selections": [_selection_to_dict(selection, arrays) for selection in measurements.selections],
     }
+    if measurements.row_releases:
+        index["row_releases"] = [
+            _rows_to_dict(place, release, arrays) for place, release in enumerate(measurements.row_releases)
+        ]
     return _packed(index, arrays.by_name)
 
 
@@ -106,6 +113,30 @@ def _selection_to_dict(selection: Selection, arrays: _Arrays) -> dict[str, Any]:
         "penalty": candidate.penalty,
         "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
     }
+
+
+def _rows_to_dict(place: int, release: RowsRelease, arrays: _Arrays) -> dict[str, Any]:
+    names = {"numbers": f"rows_{place:04d}", "labels": f"labels_{place:04d}"}
+    arrays.by_name[names["numbers"]] = _smallest(release.numbers)
+    if release.labels is not None:
+        arrays.by_name[names["labels"]] = _smallest(release.labels)
+    tables = [describe(table) for table in release.question.tables]
+    return {
+        "receipts": [receipt.to_dict() for receipt in release.receipts],
+        "numbers": names["numbers"],
+        "labels": None if release.labels is None else names["labels"],
+        "label": release.question.label,
+        "noise": release.question.noise,
+        "question": [question for question, _ in tables],
+        "tables": [{key: arrays.add(table) for key, table in held.items()} for _, held in tables],
+    }
+
+
+def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
+    """Return whole numbers in the smallest type that holds them: noisy rows are as many as the table has cells."""
+    low, high = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
+    kinds = ("<i1", "<i2", "<i4", "<i8")
+    return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
 
 
 def _packed(index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -149,6 +180,7 @@ def measurements_from_bytes(data: bytes) -> Measurements:
             tuple(_release(entry, arrays) for entry in index["releases"]),
             tuple(_selection(entry, arrays) for entry in index["selections"]),
             _row_count(index["rows"]),
+            tuple(_rows(entry, arrays) for entry in index.get("row_releases", ())),
         )
     except PrivacyError as refusal:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
@@ -173,6 +205,26 @@ def _selection(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
         bins=tuple(None if name is None else arrays[name] for name in entry["bins"]),
     )
     return Selection(Receipt.from_dict(entry["receipt"]), int(entry["index"]), candidate)
+
+
+def _rows(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RowsRelease:
+    tables = [
+        from_description(question, {str(key): arrays[name] for key, name in names.items()})
+        for question, names in zip(entry["question"], entry["tables"], strict=True)
+    ]
+    label, noise = entry["label"], entry["noise"]
+    numbers, labels = (None if entry[key] is None else arrays[entry[key]] for key in ("numbers", "labels"))
+    found = [array for array in (numbers, labels) if array is not None]
+    if not all(isinstance(table, Lookup) for table in tables) or any(array.dtype.kind != "i" for array in found):
+        raise ValueError
+    if numbers is None or (label is None) != (labels is None) or noise not in ROW_NOISES:
+        raise ValueError
+    question = RowsQuestion(
+        tuple(table for table in tables if isinstance(table, Lookup)),
+        None if label is None else str(label),
+        noise=noise,
+    )
+    return RowsRelease(tuple(map(Receipt.from_dict, entry["receipts"])), question, numbers, labels)
 
 
 def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:

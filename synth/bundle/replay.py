@@ -121,7 +121,14 @@ def _refitted(
     if rows is None:
         raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
-    session = RecordedSession(config.schema, budget, rows=rows, releases=known.releases, selections=known.selections)
+    session = RecordedSession(
+        config.schema,
+        budget,
+        rows=rows,
+        releases=known.releases,
+        selections=known.selections,
+        row_releases=known.row_releases,
+    )
     other = generator is not None and generator != config.generator
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
     fitted = fresh.fit(session, progress or NullProgress())

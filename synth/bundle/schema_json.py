@@ -11,13 +11,18 @@ from synth.schema_file import column_to_mapping, parse_column
 
 __all__ = ["schema_from_document", "schema_to_document"]
 
+_OF_CELLS = {"protection", "cell_change"}
+
 
 def schema_to_document(schema: Schema) -> dict[str, Any]:
     """Write a schema as JSON values."""
     unit = schema.unit
+    # Said only where it is not the whole row that is protected, so that other documents stay as they were.
+    cell = {} if schema.protection == "record" else {"protection": "cell", "cell_change": schema.cell_change}
     return {
         "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
         "row_count": schema.row_count,
+        **cell,
         "columns": [{"name": column.name, **column_to_mapping(column)} for column in schema],
     }
 
@@ -31,7 +36,10 @@ def schema_from_document(document: object) -> Schema:
         If it is not what :func:`schema_to_document` writes.
     """
     try:
-        if not isinstance(document, Mapping) or set(document) != {"unit", "row_count", "columns"}:
+        if not isinstance(document, Mapping) or set(document) - _OF_CELLS != {"unit", "row_count", "columns"}:
+            raise TypeError
+        cell = {key: document[key] for key in _OF_CELLS if set(document) >= _OF_CELLS}
+        if set(document) & _OF_CELLS != set(cell) or cell.get("protection", "cell") != "cell":
             raise TypeError
         unit = document["unit"]
         if document["row_count"] not in ("public", "private") or not isinstance(unit["rows_per_unit"], int):
@@ -41,6 +49,7 @@ def schema_from_document(document: object) -> Schema:
             columns=tuple(parse_column(str(column.pop("name")), column) for column in columns),
             unit=PrivacyUnit(**unit),
             row_count=document["row_count"],
+            **cell,
         )
     except InputError as refusal:
         raise VerificationError(f"schema.json cannot be used: {refusal}") from None

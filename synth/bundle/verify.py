@@ -15,13 +15,15 @@ from synth.bundle.certificate import Certificate, certificate_from_dict, promise
 from synth.bundle.domain import check_csv, check_parquet
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import card_from_stream
+from synth.bundle.rows_check import rows_problems
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.bundle.signature import fingerprint_of, signature_problem
 from synth.bundle.texts import CANNOT_SHOW
 from synth.config_file import parse_config, read_mapping
 from synth.errors import SynthError, VerificationError
-from synth.privacy.accounting import epsilon_of_receipts, units_of_receipt
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.receipt import GAUSSIAN, Receipt, Release
 from synth.reports.document import owner_document
 from synth.reports.evidence import ChargedEvidence, OwnerOnlyEvidence, evidence_from_dict
 from synth.schema import Schema
@@ -30,6 +32,9 @@ __all__ = ["Verdict", "verify"]
 
 _RELATIVE = 1e-8
 """Two computers may disagree on epsilon by this much; the accountant is exact to about 1e-12."""
+
+_ROW_RELATIVE = 1e-4
+"""The same for what noise on cells is worth for a row, which is searched for on a grid."""
 
 _UNCHECKABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What arithmetic and parsing raise on values that no honest bundle holds."""
@@ -47,7 +52,8 @@ class Verdict:
         What is promised, to whom, under which assumptions, what was checked and what cannot be shown; each
         difference with its reason.
     json : dict
-        The same for programs: ok, failures, checked, epsilon, delta, fingerprint, signer, cannot_show.
+        The same for programs: ok, failures, checked, epsilon, delta, neighbours, row_epsilon (where one cell is
+        hidden), not_covered, fingerprint, signer, cannot_show.
     """
 
     ok: bool
@@ -140,6 +146,8 @@ class _Check:
             "checked": list(self.checked),
             "epsilon": None if certificate is None else certificate.epsilon,
             "delta": None if certificate is None else certificate.delta,
+            "neighbours": None if certificate is None else certificate.neighbours.value,
+            "row_epsilon": None if certificate is None else certificate.row_epsilon,
             "not_covered": [] if certificate is None else list(certificate.read_columns),
             "fingerprint": self.fingerprint,
             "signer": signer,
@@ -160,11 +168,20 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
             yield f"{name} protects another unit than the certificate."
         if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
             yield f"{name} states a cost that does not follow from its sensitivity and noise."
-        if receipt.mechanism == "discrete_gaussian" and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
+        if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
+            yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
+        if receipt.mechanism in GAUSSIAN and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
             yield f"{name} leaves out a part of the cost of noise on a grid."
     recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
     if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
+    if certificate.row_epsilon is not None:
+        of_row = row_epsilon_of_receipts(certificate.receipts, certificate.delta)
+        if of_row is None or not abs(of_row - certificate.row_epsilon) <= _ROW_RELATIVE * of_row:
+            yield (
+                f"The receipts are worth epsilon = {of_row or 0.0:.6g} for a whole row; the certificate states "
+                f"{certificate.row_epsilon:.6g}."
+            )
 
 
 def _slack(receipt: Receipt) -> float:
@@ -232,11 +249,14 @@ def _measurement_problems(archive: Archive, certificate: Certificate, schema: Sc
     measurements = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [release.receipt for release in measurements.releases]
     receipts += [selection.receipt for selection in measurements.selections]
+    receipts += [receipt for release in measurements.row_releases for receipt in release.receipts]
     for receipt in receipts:
         if by_sequence.get(receipt.sequence) != receipt:
             yield f"The answer to '{receipt.query}' carries another receipt than the certificate."
     for release in measurements.releases:
         yield from _answer_problems(release)
+    for rows in measurements.row_releases:
+        yield from rows_problems(rows, schema)
     answered = {receipt.sequence for receipt in receipts}
     for receipt in certificate.receipts:
         if receipt.sequence not in answered:

@@ -23,6 +23,7 @@ from synth.config_file import config_to_yaml
 from synth.errors import PrivacyError
 from synth.privacy.answers import RowCount
 from synth.privacy.receipt import Release
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
@@ -58,6 +59,8 @@ class Contents:
         Every noisy answer of the run.
     selections : sequence of Selection
         Every private choice of the run.
+    row_releases : sequence of RowsRelease
+        Every answer of noisy rows.
     rows : RowCount, optional
         What the session said about the number of private rows; needed to fit the answers again.
     state : mapping of name to Tensor
@@ -76,6 +79,7 @@ class Contents:
     evidence: Sequence[Publishable]
     certificate: Certificate
     selections: Sequence[Selection] = ()
+    row_releases: Sequence[RowsRelease] = ()
     rows: RowCount | None = None
 
 
@@ -122,7 +126,9 @@ def write_bundle(
         "schema.json": canonical_json(schema_to_document(config.schema)),
         "config.yaml": config_to_yaml(config).encode("utf-8"),
         "measurements.npz": measurements_to_bytes(
-            Measurements(tuple(contents.releases), tuple(contents.selections), contents.rows)
+            Measurements(
+                tuple(contents.releases), tuple(contents.selections), contents.rows, tuple(contents.row_releases)
+            )
         ),
         "model.safetensors": model_to_bytes(ModelCard.of(config), contents.state),
         "report.json": report_json,
@@ -146,6 +152,7 @@ def _refuse_test_noise(contents: Contents) -> None:
     certified = [receipt.to_dict() for receipt in contents.certificate.receipts]
     answered = [release.receipt for release in contents.releases]
     answered += [selection.receipt for selection in contents.selections]
+    answered += [receipt for release in contents.row_releases for receipt in release.receipts]
     for receipt in answered:
         if not receipt.private:
             raise PrivacyError(f"The answer to '{receipt.query}' was made with test noise: NOT PRIVATE.")

@@ -22,6 +22,7 @@ __all__ = [
     "OptionField",
     "cards",
     "describe",
+    "lets_rows_out",
     "make",
     "options_of",
     "restore",
@@ -50,7 +51,18 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
         If the generator or an option is unknown, of the wrong kind or out of range.
     """
     kind = _find(name)
-    return kind(task, build_options(kind.Options, options, generator=name))
+    made = kind(task, build_options(kind.Options, options, generator=name))
+    if task.schema.protection == "cell" and not lets_rows_out(made):
+        raise ConfigError(
+            f"generator '{name}' protects whole rows and cannot promise one cell; declare 'protection: record', or "
+            "choose generator kahm with mode cell."
+        )
+    return made
+
+
+def lets_rows_out(generator: Generator) -> bool:
+    """Whether a generator, with its options, asks for noisy rows: the one question where one cell is hidden."""
+    return bool(getattr(generator, "lets_rows_out", False))
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: Mapping[str, Tensor]) -> Generator:

@@ -47,12 +47,15 @@ from synth.privacy.costs import (
     mu_of_gaussian,
     mu_of_pure,
     mu_squared_of,
+    pure_epsilon_of,
+    pure_units_of,
+    pure_units_of_receipt,
     require_honest,
     total_up,
     units_of,
     units_of_receipt,
 )
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import GAUSSIAN, Receipt
 
 __all__ = [
     "COORDINATE_ALLOWANCE",
@@ -72,6 +75,9 @@ __all__ = [
     "mu_of_pure",
     "mu_squared_of",
     "posterior",
+    "pure_epsilon_of",
+    "pure_units_of",
+    "pure_units_of_receipt",
     "require_honest",
     "total_up",
     "true_positive_ceiling",
@@ -231,13 +237,14 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
     if not all(receipt.private for receipt in paid):
         _require_delta(delta)
         return math.inf
-    return epsilon_of(
+    of_curve = epsilon_of(
         mu_squared_of(sum(receipt.mu_squared_units for receipt in paid)),
         delta,
         slack=total_up(receipt.slack for receipt in paid),
-        coordinates=sum(receipt.dimension for receipt in paid if receipt.mechanism == "discrete_gaussian"),
+        coordinates=sum(receipt.dimension for receipt in paid if receipt.mechanism in GAUSSIAN),
         additive_delta=total_up(receipt.additive_delta for receipt in paid),
     )
+    return of_curve + pure_epsilon_of(sum(receipt.pure_units for receipt in paid))
 
 
 def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import FeatureMap
+from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.receipt import Release
+from synth.privacy.row_plans import LABEL_SHARE, RowNoise
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 from synth.schema import Neighbours, Schema
 
@@ -63,6 +65,20 @@ class AnswerSource(Protocol):
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
         """Choose the candidate that describes the rows worst, with noise."""
+        ...
+
+    def noisy_rows(
+        self,
+        tables: Sequence[Lookup],
+        *,
+        label: str | None = None,
+        label_share: float = LABEL_SHARE,
+        noise: RowNoise = "gaussian",
+        share: float,
+        query: str,
+        source: str,
+    ) -> RowsRelease:
+        """Let every row out by itself, with noise of its own."""
         ...
 
     def part(self, share: float) -> AnswerSource:

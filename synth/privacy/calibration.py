@@ -12,7 +12,7 @@ from synth.privacy.costs import discretisation_slack, mu_of_gaussian, mu_squared
 from synth.privacy.samplers import MAXIMUM_SCALE
 from synth.privacy.terms import Term
 
-__all__ = ["GaussianPlan", "plan_gaussian"]
+__all__ = ["GaussianPlan", "gaussian_on_grid", "plan_gaussian"]
 
 FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)
 """Bits of each side of a product, in order of preference; the grid has twice as many bits."""
@@ -71,17 +71,33 @@ def plan_gaussian(
     """
     dimension = sum(term.places.size for term in terms)
     for half_bits in FINE if all(term.is_exact for term in terms) else COARSE:
-        sensitivity = max(between_neighbours(bound_of(terms, half_bits=half_bits)), SMALLEST_SENSITIVITY)
-        variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
-        plan = GaussianPlan(
-            half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance)
-        )
-        if plan.slack <= slack and math.isqrt(variance) + 1 <= MAXIMUM_SCALE:
+        sensitivity = between_neighbours(bound_of(terms, half_bits=half_bits))
+        plan = gaussian_on_grid(half_bits, sensitivity, dimension=dimension, units=units)
+        if plan.slack <= slack and math.isqrt(plan.variance) + 1 <= MAXIMUM_SCALE:
             return plan
     raise PrivacyError(
         f"No grid carries the noise of a question with {dimension:,} numbers at this share of the budget; "
         "ask fewer numbers at a time, or choose epsilon between 0.001 and 100."
     )
+
+
+def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, units: int) -> GaussianPlan:
+    """Return the least noise that keeps one release within ``units`` of mu^2 on one grid.
+
+    Parameters
+    ----------
+    half_bits : int
+        The grid step is 2^-(2 half_bits), in units of the answer.
+    sensitivity : float
+        In units of the answer.
+    dimension : int
+        Noisy coordinates that can differ between neighbours.
+    units : int
+        Cost allowed, in units of 2^-40 of mu^2.
+    """
+    sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
+    variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
+    return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
 
 
 def _variance(sensitivity: float, units: int) -> int:

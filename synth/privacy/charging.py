@@ -64,6 +64,7 @@ def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost
         slack_units=cost.slack_units,
         coordinates=cost.coordinates,
         additive_delta_units=cost.additive_delta_units,
+        pure_units=cost.pure_units,
         accountant=f"mu^2, autodp {version('autodp')}",
         certificate_id=None,
         time=now(),

@@ -1,18 +1,21 @@
 r"""What one mechanism costs: its mu, in whole units of mu^2, and the slack of noise on a grid.
 
-Every number here is rounded up. The proofs stand in ``docs/proofs/exponential-mechanism.md`` and
-``docs/proofs/discretisation-slack.md``.
+Noise on single cells is paid for in pure epsilon instead, which adds: a mu of pure epsilon 1 would be worth more than
+epsilon 1 at any usual delta. Every number here is rounded up. The proofs stand in ``docs/proofs``:
+``exponential-mechanism.md``, ``discretisation-slack.md`` and ``noisy-rows.md``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 from scipy.special import erfinv, expit, log_ndtr, ndtri
 
 from synth.errors import PrivacyError
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import GAUSSIAN, CellNoise, Receipt
+from synth.schema import Neighbours
 
 __all__ = [
     "MU_UNIT",
@@ -22,14 +25,20 @@ __all__ = [
     "mu_of_gaussian",
     "mu_of_pure",
     "mu_squared_of",
+    "pure_epsilon_of",
+    "pure_of_mu",
+    "pure_units_of",
+    "pure_units_of_cells",
+    "pure_units_of_receipt",
     "require_honest",
     "total_up",
     "units_of",
+    "units_of_cells",
     "units_of_receipt",
 ]
 
 MU_UNIT = 2.0**-40
-"""Costs are whole multiples of this much mu^2, rounded up."""
+"""Costs are whole multiples of this much mu^2, or of this much pure epsilon, rounded up."""
 
 _MARGIN = 1e-9
 """Relative margin of searches, always on the safe side."""
@@ -92,6 +101,23 @@ def mu_of_pure(epsilon: float) -> float:
     return mu_of_exponential(2 * epsilon)
 
 
+def pure_of_mu(mu: float) -> float:
+    """Return the largest pure epsilon, less a relative 1e-9, whose ``mu_of_pure`` is at most ``mu``."""
+    return exponential_of_mu(mu) / 2
+
+
+def pure_units_of(epsilon: float) -> int:
+    """Return a pure epsilon in whole units of 2^-40, rounded up."""
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise PrivacyError(f"A pure epsilon must be finite and at least 0, got {epsilon}.")
+    return math.ceil(Fraction(epsilon) / Fraction(MU_UNIT))
+
+
+def pure_epsilon_of(units: int) -> float:
+    """Return whole units of 2^-40 as a pure epsilon; never below the true value."""
+    return mu_squared_of(units)
+
+
 def discretisation_slack(*, dimension: int, variance: int) -> float:
     """Return c = 6 dimension / variance of one discrete Gaussian release, rounded up.
 
@@ -111,7 +137,31 @@ def units_of_receipt(receipt: Receipt) -> int:
     """Return the cost that a receipt's sensitivity and noise amount to, in units of 2^-40 of mu^2."""
     if receipt.mechanism == "exponential":
         return units_of(mu_of_exponential(receipt.noise_scale) ** 2)
+    if receipt.mechanism == "randomised_response":
+        return units_of(mu_of_pure(receipt.noise_scale) ** 2)
+    if receipt.mechanism == "discrete_laplace":
+        return 0 if receipt.neighbours is Neighbours.CELL else units_of_cells(receipt.cells)
     return units_of(mu_of_gaussian(sensitivity=receipt.sensitivity, noise_std=receipt.noise_scale) ** 2)
+
+
+def units_of_cells(cells: Iterable[CellNoise]) -> int:
+    """Return the cost, in units of mu^2, of Laplace noise on every cell of a row that may change wholly."""
+    return sum(units_of(mu_of_pure(math.nextafter(l1 / scale, math.inf)) ** 2) for l1, _, scale in cells if l1)
+
+
+def pure_units_of_cells(cells: Iterable[CellNoise]) -> int:
+    """Return the pure epsilon, in units of 2^-40, of Laplace noise on cells of which one may change.
+
+    It moves the numbers of one column, so the dearest column is the cost of them all.
+    """
+    return max(math.ceil(Fraction(l1, scale) / Fraction(MU_UNIT)) for l1, _, scale in cells)
+
+
+def pure_units_of_receipt(receipt: Receipt) -> int:
+    """Return the pure epsilon that a receipt's noise amounts to, in units of 2^-40; 0 where it is paid for in mu^2."""
+    if receipt.mechanism != "discrete_laplace" or receipt.neighbours is not Neighbours.CELL:
+        return 0
+    return pure_units_of_cells(receipt.cells)
 
 
 def total_up(values: Iterable[float]) -> float:
@@ -128,7 +178,15 @@ def require_honest(receipt: Receipt) -> None:
             f"Receipt {receipt.sequence} ('{receipt.query}') states a cost of {receipt.mu_squared_units} units; its "
             f"sensitivity and noise amount to {least_units}."
         )
-    if receipt.mechanism == "discrete_gaussian":
+    least_pure = pure_units_of_receipt(receipt)
+    if receipt.pure_units < least_pure:
+        raise PrivacyError(
+            f"Receipt {receipt.sequence} ('{receipt.query}') states a pure epsilon of {receipt.pure_units} units; its "
+            f"noise amounts to {least_pure}."
+        )
+    if receipt.neighbours is Neighbours.CELL and receipt.mechanism != "discrete_laplace":
+        raise PrivacyError(f"Receipt {receipt.sequence} ('{receipt.query}') is of noise that does not hide one cell.")
+    if receipt.mechanism in GAUSSIAN:
         least_slack = 6 * receipt.dimension * (receipt.grid / receipt.noise_scale) ** 2
         if receipt.slack < least_slack * (1 - _MARGIN):
             raise PrivacyError(

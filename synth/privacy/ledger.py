@@ -19,6 +19,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.chain import LedgerHead
 from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
+from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState, EventKind, RunState, Store, now
 
 __all__ = ["CHOSEN_AFTER_LOOKING", "SEEN_ELSEWHERE", "Ledger", "LedgerHead", "Spent"]
@@ -63,7 +64,7 @@ class Ledger:
         LedgerError
             If the account is frozen or its chain is broken.
         """
-        cost = Cost.of_budget(budget.epsilon, budget.delta)
+        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             account, charges = self._locked(connection, account_id)
             require_open(account)
@@ -98,7 +99,7 @@ class Ledger:
         LedgerError
             If the certificate is in the ledger already, or the chain is broken.
         """
-        cost = Cost.of_budget(budget.epsilon, budget.delta)
+        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             account, charges = self._locked(connection, account_id)
             require_same_neighbours(account, budget)
@@ -194,7 +195,8 @@ class Ledger:
     def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
         """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
         account = self._store.accounts[account_id]
-        return largest_fit(account, Cost.of_charges(self.current(account_id)), delta=delta, at_most=at_most)
+        before, neighbours = Cost.of_charges(self.current(account_id)), account.neighbours or Neighbours.REPLACE
+        return largest_fit(account, before, delta=delta, at_most=at_most, neighbours=neighbours)
 
     def head(self, account_id: str) -> LedgerHead:
         """Return the account's row count and last digest, for certificates and table headers.

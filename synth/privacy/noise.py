@@ -14,7 +14,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from synth.privacy.samplers import (
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_choice,
+    random_order,
+    randomised_response,
+)
 
 __all__ = ["CipherStream", "NoiseSource", "SystemNoise"]
 
@@ -48,6 +54,16 @@ class NoiseSource(Protocol):
 
     def choose(self, scores: NDArray[np.int64], *, numerator: int, denominator: int) -> int:
         """Choose an index with probability proportional to exp((numerator/denominator) * score)."""
+        ...
+
+    def respond(
+        self, values: NDArray[np.int64], *, classes: int, numerator: int, denominator: int
+    ) -> NDArray[np.int64]:
+        """Answer with each value or, with weight exp(-numerator/denominator), each other class."""
+        ...
+
+    def order(self, size: int) -> NDArray[np.int64]:
+        """Draw an order of ``size`` things, all orders alike."""
         ...
 
 
@@ -132,6 +148,28 @@ class SystemNoise:
         int, the chosen index
         """
         return exponential_choice(self._stream, scores, numerator=numerator, denominator=denominator)
+
+    def respond(
+        self, values: NDArray[np.int64], *, classes: int, numerator: int, denominator: int
+    ) -> NDArray[np.int64]:
+        """Randomise labels (see ``samplers.randomised_response``).
+
+        Parameters
+        ----------
+        values : int64 array of shape (size,), from 0 to classes - 1
+        classes : int
+        numerator, denominator : int
+            Each class but the value's own has weight exp(-numerator/denominator), the value's own weight 1.
+
+        Returns
+        -------
+        int64 array of shape (size,)
+        """
+        return randomised_response(self._stream, values, classes=classes, numerator=numerator, denominator=denominator)
+
+    def order(self, size: int) -> NDArray[np.int64]:
+        """Draw an order of ``size`` things (see ``samplers.random_order``)."""
+        return random_order(self._stream, size)
 
     def __repr__(self) -> str:
         return "SystemNoise()"

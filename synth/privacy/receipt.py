@@ -17,9 +17,18 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError, UnsupportedCostError
 from synth.schema import Neighbours
 
-__all__ = ["Mechanism", "Receipt", "Release"]
+__all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "Receipt", "Release"]
 
-Mechanism = Literal["discrete_gaussian", "exponential"]
+Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
+"""How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
+
+CellNoise = tuple[int, int, int]
+"""Noise of one column's cells, in grid steps: the largest L1 change of a cell's numbers, the largest change of one of
+them, and the scale of the Laplace noise on each."""
+
+
+GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
+"""Mechanisms whose noise on a grid is treated as Gaussian, at the cost of a slack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +55,30 @@ class Receipt:
     """Whom the promise protects, in the owner's word."""
     rows_per_unit: int
     sensitivity: float
-    """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian), of one score
-    (exponential); the relation and ``rows_per_unit`` are in it already."""
+    """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian), of one row's vector
+    (gaussian rows), L1 of one cell's numbers (laplace, the dearest column), of one score (exponential), 1 (response);
+    the relation and ``rows_per_unit`` are in it already."""
     noise_scale: float
-    """Gaussian: standard deviation of the noise in units of the answer. Exponential: the parameter e."""
+    """Gaussian: standard deviation of the noise in units of the answer. Laplace: the scale on the dearest column.
+    Exponential: the parameter e. Response: epsilon of one label."""
     dimension: int
-    """Gaussian: number of noisy coordinates. Exponential: number of candidates."""
+    """Gaussian: number of noisy coordinates. Rows: coordinates of one row, as no other row's change between neighbours.
+    Exponential, response: number of candidates, of classes."""
     grid: float
     """Grid step, in units of the answer."""
     mu_squared_units: int
-    """Cost in multiples of 2^-40 of mu^2, rounded up."""
+    """Cost in multiples of 2^-40 of mu^2, rounded up; 0 where the cost is pure."""
     slack: float
-    """Discretisation cost c = 6 dimension (grid / noise_scale)^2, rounded up; 0 for a selection."""
+    """Discretisation cost c = 6 dimension (grid / noise_scale)^2, rounded up; 0 where no noise is called Gaussian."""
     additive_delta: float = 0.0
     private: bool = True
     """False when a test's noise source was used; no certificate accepts such a receipt."""
     assumptions: tuple[str, ...] = ()
     """Sentences that the promise leans on, printed in the certificate."""
+    pure_units: int = 0
+    """Cost in multiples of 2^-40 of pure epsilon, rounded up; only noise on single cells is paid for so."""
+    cells: tuple[CellNoise, ...] = ()
+    """Laplace: the noise of every column, in order; one cell changes one column only, a whole row all of them."""
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(Mechanism):
@@ -76,11 +92,16 @@ class Receipt:
         for name in ("slack", "additive_delta"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise self._refusal(name, "finite and at least 0")
-        for name in ("rows_per_unit", "dimension", "mu_squared_units"):
+        for name in ("rows_per_unit", "dimension"):
             if getattr(self, name) < 1:
                 raise self._refusal(name, "at least 1")
-        if self.sequence < 0:
-            raise self._refusal("sequence", "at least 0")
+        for name in ("sequence", "mu_squared_units", "pure_units"):
+            if getattr(self, name) < 0:
+                raise self._refusal(name, "at least 0")
+        if self.mu_squared_units + self.pure_units < 1:
+            raise self._refusal("mu_squared_units", "at least 1")
+        if (self.mechanism == "discrete_laplace") != bool(self.cells) or not all(map(_is_noise, self.cells)):
+            raise self._refusal("cells", "three whole numbers for every column, where noise is Laplace")
 
     def _refusal(self, name: str, rule: str) -> PrivacyError:
         return PrivacyError(f"Receipt {self.sequence}: {name} must be {rule}, got {getattr(self, name)}.")
@@ -88,7 +109,10 @@ class Receipt:
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary of JSON types from which ``from_dict`` makes an equal receipt."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
+        values |= {"neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
+        values["cells"] = [list(cell) for cell in self.cells]
+        # What only cells need is left out where it says nothing: receipts of older bundles have no such fields.
+        return {name: value for name, value in values.items() if value or name not in _OF_CELLS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -100,8 +124,8 @@ class Receipt:
             If a field is missing, unknown or of another type.
         """
         expected = {field.name for field in fields(cls)}
-        if set(values) != expected:
-            names = ", ".join(sorted(expected ^ set(values)))
+        if not expected - _OF_CELLS <= set(values) <= expected:
+            names = ", ".join(sorted((expected - _OF_CELLS) ^ (set(values) - _OF_CELLS)))
             raise PrivacyError(f"A receipt must have exactly the documented fields; missing or unknown: {names}.")
         return cls(**{name: _typed(name, value) for name, value in values.items()})
 
@@ -136,7 +160,12 @@ class Release:
 
 
 _TEXTS = ("query", "mechanism", "source", "protects")
-_WHOLE_NUMBERS = ("sequence", "rows_per_unit", "dimension", "mu_squared_units")
+_WHOLE_NUMBERS = ("sequence", "rows_per_unit", "dimension", "mu_squared_units", "pure_units")
+_OF_CELLS = {"pure_units", "cells"}
+
+
+def _is_noise(cell: CellNoise) -> bool:
+    return len(cell) == 3 and cell[0] >= cell[1] >= 0 and cell[2] >= 1
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -145,6 +174,8 @@ def _typed(name: str, value: Any) -> Any:
         return Neighbours(value)
     if name == "assumptions" and isinstance(value, list) and all(isinstance(text, str) for text in value):
         return tuple(value)
+    if name == "cells" and isinstance(value, list) and all(map(_is_whole, value)):
+        return tuple(tuple(cell) for cell in value)
     if name == "private" and isinstance(value, bool):
         return value
     if name in _TEXTS and isinstance(value, str):
@@ -155,3 +186,7 @@ def _typed(name: str, value: Any) -> Any:
         if name in ("sensitivity", "noise_scale", "grid", "slack", "additive_delta"):
             return float(value)
     raise PrivacyError(f"A receipt's field '{name}' has a value of the wrong kind ({type(value).__name__}).")
+
+
+def _is_whole(cell: Any) -> bool:
+    return isinstance(cell, list) and all(isinstance(number, int) and not isinstance(number, bool) for number in cell)

@@ -14,7 +14,13 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from synth.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from synth.privacy.samplers import (
+    discrete_gaussian,
+    discrete_laplace,
+    exponential_choice,
+    random_order,
+    randomised_response,
+)
 
 __all__ = ["NoiseCall", "RecordedNoise"]
 
@@ -23,11 +29,11 @@ __all__ = ["NoiseCall", "RecordedNoise"]
 class NoiseCall:
     """One request for noise.
 
-    ``parameter`` is the variance (gaussian), the scale (laplace) or the pair numerator, denominator (choose); ``size``
-    the number of draws or of candidates; ``scores`` what a selection was given.
+    ``parameter`` is the variance (gaussian), the scale (laplace), the number of things (order) or the pair numerator,
+    denominator (choose, respond); ``size`` the number of draws or of candidates; ``scores`` what a selection was given.
     """
 
-    kind: Literal["gaussian", "laplace", "choose"]
+    kind: Literal["gaussian", "laplace", "choose", "respond", "order"]
     parameter: int | tuple[int, int]
     size: int
     scores: tuple[int, ...] = ()
@@ -53,7 +59,7 @@ class RecordedNoise:
     Parameters
     ----------
     key : int or None
-        Seeds the noise; None draws no noise at all (zeros, and the first best candidate).
+        Seeds the noise; None draws no noise at all (zeros, the first best candidate, true labels, rows as they lie).
     """
 
     private: ClassVar[bool] = False
@@ -78,6 +84,20 @@ class RecordedNoise:
         if self._stream is None:
             return int(scores.argmax())
         return exponential_choice(self._stream, scores, numerator=numerator, denominator=denominator)
+
+    def respond(
+        self, values: NDArray[np.int64], *, classes: int, numerator: int, denominator: int
+    ) -> NDArray[np.int64]:
+        """Randomise labels by known noise, or not at all."""
+        self.calls.append(NoiseCall("respond", (numerator, denominator), values.size))
+        if self._stream is None:
+            return values.copy()
+        return randomised_response(self._stream, values, classes=classes, numerator=numerator, denominator=denominator)
+
+    def order(self, size: int) -> NDArray[np.int64]:
+        """Draw a known order, or leave things as they lie."""
+        self.calls.append(NoiseCall("order", size, size))
+        return np.arange(size) if self._stream is None else random_order(self._stream, size)
 
     def __repr__(self) -> str:
         return "RecordedNoise(NOT PRIVATE)"

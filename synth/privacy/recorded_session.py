@@ -8,8 +8,10 @@ from synth.errors import PrivacyError
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.descriptions import same_map
-from synth.privacy.features import FeatureMap
+from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.receipt import Release
+from synth.privacy.row_plans import LABEL_SHARE, RowNoise, RowsQuestion
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 from synth.schema import Neighbours, Schema
 
@@ -26,7 +28,7 @@ class RecordedSession:
         What the earlier session was given.
     rows : RowCount
         What the earlier session said about the number of rows.
-    releases, selections : iterable
+    releases, selections, row_releases : iterable
         Its answers.
     """
 
@@ -38,11 +40,13 @@ class RecordedSession:
         rows: RowCount,
         releases: Iterable[Release] = (),
         selections: Iterable[Selection] = (),
+        row_releases: Iterable[RowsRelease] = (),
     ) -> None:
         self.schema, self.budget, self.rows = schema, budget, rows
         self.remaining_share = 1.0
         self._releases = {release.receipt.query: release for release in releases}
         self._selections = {selection.receipt.query: selection for selection in selections}
+        self._row_releases = {release.receipt.query: release for release in row_releases}
 
     @property
     def neighbours(self) -> Neighbours:
@@ -78,6 +82,31 @@ class RecordedSession:
         if len(candidates) != selection.receipt.dimension:
             raise PrivacyError(f"'{query}' was asked with other candidates; use the options of the recorded run.")
         return Selection(selection.receipt, selection.index, candidates[selection.index])
+
+    def noisy_rows(
+        self,
+        tables: Sequence[Lookup],
+        *,
+        label: str | None = None,
+        label_share: float = LABEL_SHARE,
+        noise: RowNoise = "gaussian",
+        share: float,
+        query: str,
+        source: str,
+    ) -> RowsRelease:
+        """Return the recorded rows; ``share``, ``label_share`` and ``source`` are not used.
+
+        Raises
+        ------
+        PrivacyError
+            If the question was never asked, or of other columns, another label or another noise.
+        """
+        release = self._row_releases.get(query)
+        if release is None:
+            raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
+        if not release.question.same_as(RowsQuestion(tuple(tables), label, noise=noise)):
+            raise PrivacyError(f"'{query}' was asked of other columns; use the options of the recorded run.")
+        return release
 
     def part(self, share: float) -> RecordedSession:
         """Return the same recorded answers; nothing is charged."""

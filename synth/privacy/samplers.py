@@ -23,6 +23,8 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "exponential_choice",
+    "random_order",
+    "randomised_response",
 ]
 
 Integers = NDArray[np.int64]
@@ -236,3 +238,66 @@ def _ratio(numerator: int, denominator: int) -> float:
     if not -900 < numerator.bit_length() - denominator.bit_length() < 900:
         raise PrivacyError("The parameter of a selection must lie between 2^-900 and 2^900.")
     return numerator / denominator
+
+
+def randomised_response(
+    source: WordSource, values: Integers, *, classes: int, numerator: int, denominator: int, doubt: float = DOUBT
+) -> Integers:
+    r"""Answer with each value, or another of the classes, exactly: weight 1 for the value, exp(-e) for each other one.
+
+    Classes are proposed uniformly; the value itself is kept always, another one with probability exp(-e). How often is
+    proposed does not depend on the values.
+
+    Parameters
+    ----------
+    source : WordSource
+        The random bits.
+    values : int64 array of shape (size,), from 0 to classes - 1
+    classes : int
+        How many there are; at least 1.
+    numerator, denominator : int
+        The rational parameter e; both at least 1.
+    doubt : float
+        Comparisons closer than this are made exactly; the law does not depend on it.
+
+    Returns
+    -------
+    int64 array of shape (size,)
+
+    Raises
+    ------
+    PrivacyError
+        If a value is no class, or the parameter is not a positive fraction in float64's range.
+    """
+    ratio = _ratio(numerator, denominator)
+    if classes < 1 or (values.size and not (int(values.min()) >= 0 and int(values.max()) < classes)):
+        raise PrivacyError(f"Every value of a randomised response must be one of {classes} classes.")
+    answers = np.empty(values.size, dtype=np.int64)
+    for start in range(0, values.size, _BLOCK):
+        waiting = np.arange(start, min(start + _BLOCK, values.size))
+        while waiting.size:
+            first, second = source.words(2 * waiting.size).reshape(2, waiting.size)
+            proposed, unbiased = _uniform(first, classes)
+            own = proposed == values[waiting]
+            accept, unsure = _coins(second, np.full(waiting.size, ratio), doubt)
+            for place in np.flatnonzero(unsure & ~own):
+                accept[place] = LazyUniform(int(second[place]), source).below_exp(numerator, denominator)
+            kept = (accept | own) & unbiased
+            answers[waiting[kept]] = proposed[kept]
+            waiting = waiting[~kept]
+    return answers
+
+
+def random_order(source: WordSource, size: int) -> Integers:
+    """Draw an order of ``size`` things, all orders alike: that of random words, drawn anew while two are equal.
+
+    Returns
+    -------
+    int64 array of shape (size,): which thing comes first, second, ...
+    """
+    while True:
+        words = source.words(size)
+        order = np.argsort(words, kind="stable")
+        ordered = words[order]
+        if not (ordered[1:] == ordered[:-1]).any():
+            return order.astype(np.int64)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import torch
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE
@@ -29,11 +27,14 @@ from synth.privacy.features import Constant, FeatureMap
 from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.recorded_session import RecordedSession
+from synth.privacy.row_questions import RowQuestions
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
+from synth.privacy.session_record import Record, assumptions_of, resolved_device
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
-from synth.privacy.validation import check_fits
-from synth.schema import Neighbours, PrivacyUnit, Schema
+from synth.privacy.validation import check_fits, require_whole_rows
+from synth.schema import Neighbours, Schema
 
 if TYPE_CHECKING:
     from synth.privacy.table import PrivateTable
@@ -44,6 +45,7 @@ __all__ = [
     "PrivateSession",
     "RecordedSession",
     "RowCount",
+    "RowsRelease",
     "Selection",
     "between_neighbours",
 ]
@@ -51,28 +53,16 @@ __all__ = [
 ROUNDED_DOWN = 1 - 2.0**-40
 
 
-@dataclass(slots=True, eq=False)
-class _Record:
-    """What a session and its parts have answered so far."""
-
-    receipts: list[Receipt] = field(default_factory=list)
-    releases: list[Release] = field(default_factory=list)
-    selections: list[Selection] = field(default_factory=list)
-    queries: set[str] = field(default_factory=set)
-    coordinates: int = 0
-    counted: Release | None = None
-
-
 def between_neighbours(row: Bound, schema: Schema) -> float:
     """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
 
     A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
     """
-    m, replace = schema.unit.rows_per_unit, schema.neighbours is Neighbours.REPLACE
+    m, replace = schema.unit.rows_per_unit, schema.neighbours is not Neighbours.ADD_REMOVE
     return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
 
 
-class PrivateSession:
+class PrivateSession(RowQuestions):
     """Answers questions about private rows with noise and a receipt.
 
     Parameters
@@ -115,10 +105,10 @@ class PrivateSession:
         self._table = table
         self._budget = budget
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
-        self._device = _resolved(device)
-        self._record = _Record()
+        self._device = resolved_device(device)
+        self._record = Record()
         self._memory = CountMemory()
-        self._units = self._root_units = math.floor(budget.mu_squared / MU_UNIT)
+        self._units = self._root_units = budget.units
         self._spent_units = 0
 
     @property
@@ -213,6 +203,7 @@ class PrivateSession:
         PrivacyError
             If the map does not fit the schema or no grid carries the noise. Nothing is spent then.
         """
+        require_whole_rows(self.schema)
         check_fits(feature_map, self.schema)
         terms = terms_of(feature_map)
         units = self._affordable(share)
@@ -253,6 +244,7 @@ class PrivateSession:
         Selection
             The chosen candidate, its index and the receipt; scores stay here.
         """
+        require_whole_rows(self.schema)
         if not candidates:
             raise PrivacyError("A selection needs at least one candidate.")
         declared = dict(zip(self.schema.names, self.schema.sizes, strict=True))
@@ -311,7 +303,7 @@ class PrivateSession:
     def _rows(self) -> Rows:
         return Rows(lambda name: self._table._codes((name,))[name], self._table._rows, self._memory)
 
-    def _receipt(self, *, slack: float = 0.0, **values: Any) -> Receipt:
+    def _receipt(self, *, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any) -> Receipt:
         unit = self.schema.unit
         receipt = Receipt(
             sequence=len(self._record.receipts),
@@ -320,7 +312,7 @@ class PrivateSession:
             rows_per_unit=unit.rows_per_unit,
             slack=slack,
             private=self._noise.private,
-            assumptions=() if unit.id_column is not None else (_declared_cap(unit),),
+            assumptions=(*assumptions_of(self.schema), *assumptions),
             **values,
         )
         self._record.receipts.append(receipt)
@@ -331,16 +323,3 @@ class PrivateSession:
 
     def __reduce__(self) -> NoReturn:
         raise PrivacyError("A session cannot be copied, pickled or sent to another process.")
-
-
-def _declared_cap(unit: PrivacyUnit) -> str:
-    rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
-    return f"No {unit.protects} has more than {rows}: declared by the owner, not enforced, as no id column is declared."
-
-
-def _resolved(device: str) -> str:
-    if device not in {"auto", "cpu", "cuda"}:
-        raise PrivacyError(f"device must be auto, cpu or cuda, got {device}.")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device

@@ -17,9 +17,12 @@ from synth.privacy.accounting import (
     epsilon_of,
     mu_of_budget,
     mu_squared_of,
+    pure_epsilon_of,
+    pure_units_of,
     units_of,
 )
 from synth.privacy.budget import PrivacyBudget
+from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState
 
 __all__ = ["FINE_UNIT", "Cost", "Spent", "fine_units_of", "largest_fit", "over_cap_error", "stays_within_cap"]
@@ -35,9 +38,9 @@ def fine_units_of(amount: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """An amount of privacy loss as integers: units of 2^-40 of mu^2, of 2^-60 of slack and of additive delta.
+    """An amount of privacy loss as integers: units of 2^-40 of mu^2 and of pure epsilon, of 2^-60 of slack and delta.
 
-    ``charges`` is how many charges were added; each was rounded up by less than one unit of mu^2.
+    ``charges`` is how many charges were added; each was rounded up by less than one unit.
     """
 
     mu_squared_units: int = 0
@@ -45,10 +48,16 @@ class Cost:
     coordinates: int = 0
     additive_delta_units: int = 0
     charges: int = 0
+    pure_units: int = 0
 
     @classmethod
-    def of_budget(cls, epsilon: float, delta: float) -> Cost:
-        """Return the cost of a run that may spend all of (epsilon, delta), discretisation allowances included."""
+    def of_budget(cls, epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
+        """Return the cost of a run that may spend all of (epsilon, delta), discretisation allowances included.
+
+        Noise on single cells is pure and carries no allowance: its cost is epsilon itself.
+        """
+        if neighbours is Neighbours.CELL:
+            return cls(pure_units=pure_units_of(epsilon), charges=1)
         return cls(
             mu_squared_units=units_of(mu_of_budget(epsilon, delta) ** 2),
             slack_units=fine_units_of(SLACK_ALLOWANCE),
@@ -68,6 +77,7 @@ class Cost:
                     coordinates=charge.coordinates,
                     additive_delta_units=charge.additive_delta_units,
                     charges=1,
+                    pure_units=charge.pure_units,
                 )
         return total
 
@@ -78,30 +88,33 @@ class Cost:
             coordinates=self.coordinates + other.coordinates,
             additive_delta_units=self.additive_delta_units + other.additive_delta_units,
             charges=self.charges + other.charges,
+            pure_units=self.pure_units + other.pure_units,
         )
 
     def epsilon(self, delta: float) -> float:
         """Return the exact epsilon of this cost at ``delta``; 0 for no cost, infinity where no epsilon is true."""
-        return self._epsilon(delta, self.mu_squared_units)
+        return self._epsilon(delta)
 
     def fits(self, *, epsilon: float, delta: float) -> bool:
         """Whether this cost stays within a cap.
 
         The last unit of each charge is rounding and is taken off again: without that, a small budget equal to the cap
-        would be refused for 2^-40 of mu^2 that no mechanism spends.
+        would be refused for 2^-40 of mu^2, or of epsilon, that no mechanism spends.
         """
-        return self._epsilon(delta, max(0, self.mu_squared_units - self.charges)) <= epsilon
+        return self._epsilon(delta, rounding=self.charges) <= epsilon
 
-    def _epsilon(self, delta: float, mu_squared_units: int) -> float:
+    def _epsilon(self, delta: float, *, rounding: int = 0) -> float:
         if self.charges == 0:
             return 0.0
-        return epsilon_of(
-            mu_squared_of(mu_squared_units),
+        of_curve = epsilon_of(
+            mu_squared_of(max(0, self.mu_squared_units - rounding)),
             delta,
             slack=self.slack_units * FINE_UNIT,
             coordinates=self.coordinates,
             additive_delta=self.additive_delta_units * FINE_UNIT,
         )
+        # Basic composition: (e, d)-DP and pure e'-DP together are (e + e', d)-DP.
+        return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +160,7 @@ class Spent:
         cost = Cost.of_charges(counted)
         if extra is not None:
             asked.append((extra.epsilon, extra.delta))
-            cost += Cost.of_budget(extra.epsilon, extra.delta)
+            cost += Cost.of_budget(extra.epsilon, extra.delta, extra.neighbours)
         at = delta or account.delta_cap or max((d for _, d in asked), default=0.0)
         return cls(
             cost=cost,
@@ -178,9 +191,9 @@ def over_cap_error(account: Account, before: Cost, budget: PrivacyBudget) -> Bud
     """Return the refusal of a budget: the total it would reach, the cap, and what would fit."""
     if account.epsilon_cap is None or account.delta_cap is None:
         raise ValueError("An account without a cap refuses no budget.")
-    total = (before + Cost.of_budget(budget.epsilon, budget.delta)).epsilon(account.delta_cap)
+    total = (before + Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)).epsilon(account.delta_cap)
     reached = f"bring the total to {_rounded_up(total)}" if math.isfinite(total) else "break the limit on delta"
-    fit = largest_fit(account, before, delta=budget.delta, at_most=budget.epsilon)
+    fit = largest_fit(account, before, delta=budget.delta, at_most=budget.epsilon, neighbours=budget.neighbours)
     remedy = (
         f"Use {fit:.2f} or less, or ask for a higher limit."
         if fit is not None
@@ -192,7 +205,9 @@ def over_cap_error(account: Account, before: Cost, budget: PrivacyBudget) -> Bud
     )
 
 
-def largest_fit(account: Account, before: Cost, *, delta: float, at_most: float) -> float | None:
+def largest_fit(
+    account: Account, before: Cost, *, delta: float, at_most: float, neighbours: Neighbours
+) -> float | None:
     """Return the largest epsilon in steps of 0.01 that still fits at ``delta``, or None when not even 0.01 does.
 
     Parameters
@@ -205,13 +220,15 @@ def largest_fit(account: Account, before: Cost, *, delta: float, at_most: float)
         Delta of the budget that is looked for.
     at_most : float
         Largest epsilon of interest.
+    neighbours : Neighbours
+        The account's relation, which says what a budget costs.
     """
     cap, cap_delta = account.epsilon_cap, account.delta_cap
     if cap is None or cap_delta is None:
         return at_most
 
     def fits(hundredths: int) -> bool:
-        return (before + Cost.of_budget(hundredths / 100, delta)).fits(epsilon=cap, delta=cap_delta)
+        return (before + Cost.of_budget(hundredths / 100, delta, neighbours)).fits(epsilon=cap, delta=cap_delta)
 
     low, high = 0, math.floor(at_most * 100)
     while low < high:

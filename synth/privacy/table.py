@@ -218,7 +218,7 @@ def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdou
     if holdout > 0:
         units = place_hashes(encoded.n_rows) if hashes is None else hashes
         # An exact split needs a public number of units; without ids that is the number of rows, if each is a unit.
-        exact = schema.neighbours is Neighbours.REPLACE and (hashes is not None or cap == 1)
+        exact = schema.neighbours is not Neighbours.ADD_REMOVE and (hashes is not None or cap == 1)
         held = held_out_rows(units, share=holdout, exact=exact, account_key=account_key)
     chosen &= held if part == "holdout" else ~held
     columns = encoded.codes if chosen.all() else {name: codes[chosen] for name, codes in encoded.codes.items()}

@@ -6,9 +6,24 @@ from synth.errors import PrivacyError
 from synth.privacy.features import FeatureMap, Leaf, Product, Stack
 from synth.privacy.leaves import Constant, Lookup, OneHot
 from synth.privacy.row_moments import RowMoments
-from synth.schema import Schema
+from synth.schema import Neighbours, Schema
 
-__all__ = ["check_fits"]
+__all__ = ["check_fits", "require_whole_rows"]
+
+
+def require_whole_rows(schema: Schema) -> None:
+    """Refuse a sum or a selection where one cell is hidden: their noise is worked out for whole rows.
+
+    Raises
+    ------
+    PrivacyError
+        If the schema protects one cell.
+    """
+    if schema.neighbours is Neighbours.CELL:
+        raise PrivacyError(
+            "Where one cell is protected only noisy rows can be asked for; declare 'protection: record' for sums, "
+            "choices and the number of rows."
+        )
 
 
 def check_fits(feature_map: FeatureMap, schema: Schema) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from synth.privacy.accounting import mu_of_budget
+from synth.privacy.accounting import mu_of_budget, mu_of_pure
 from synth.privacy.ceilings import (
     advantage_ceiling,
     gaussian_advantage,
@@ -19,7 +19,7 @@ from synth.privacy.ceilings import (
 )
 from synth.reports.compared import BAR
 
-__all__ = ["Basis", "BudgetShare", "CellForecast", "Forecast", "Promise", "promise_of"]
+__all__ = ["Basis", "BudgetShare", "CellForecast", "ColumnNoise", "Forecast", "Promise", "promise_of"]
 
 _FALSE_POSITIVE = 0.01
 
@@ -90,12 +90,29 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnNoise:
+    """Noise that each cell of a column will carry where rows are let out one by one.
+
+    ``std`` is its standard deviation in units of how far one of the column's numbers can move: 1 is the whole range.
+    """
+
+    column: str
+    std: float
+
+    @property
+    def drowned(self) -> bool:
+        """Whether noise is wider than the whole range."""
+        return self.std > 1
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """What a run will give, from declared facts alone.
 
     ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
     number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where
-    the budget goes; they add up to 1.
+    the budget goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
+    ``row_epsilon``, where one cell is hidden, what the same setting is worth for a whole row with the same label.
     """
 
     epsilon: float
@@ -106,6 +123,8 @@ class Forecast:
     pairs: tuple[CellForecast, ...]
     row_count_std: float
     parts: tuple[BudgetShare, ...]
+    row_noise: tuple[ColumnNoise, ...] = ()
+    row_epsilon: float | None = None
 
     @property
     def column_range(self) -> float | None:
@@ -124,9 +143,17 @@ class Forecast:
 
 
 @functools.lru_cache(maxsize=256)
-def promise_of(epsilon: float, delta: float) -> Promise:
-    """Explain a promise; formulas only."""
-    mu = mu_of_budget(epsilon, delta)
+def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
+    """Explain a promise; formulas only.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+    pure : bool
+        Whether the noise is that of single cells: it keeps epsilon with delta 0, and has a mu of its own.
+    """
+    mu = mu_of_pure(epsilon) if pure else mu_of_budget(epsilon, delta)
+    delta = 0.0 if pure else delta
     return Promise(
         odds=math.exp(min(epsilon, 700.0)),
         even=posterior(0.5, epsilon),

@@ -17,12 +17,14 @@ from synth.privacy.accounting import SLACK_ALLOWANCE
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import plan_gaussian
-from synth.privacy.costs import MU_UNIT
-from synth.privacy.features import FeatureMap
+from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.receipt import Receipt, Release
+from synth.privacy.row_plans import LABEL_SHARE, RowNoise, RowsPlan, RowsQuestion, plan_rows
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import between_neighbours
 from synth.privacy.terms import terms_of
+from synth.privacy.validation import require_whole_rows
 from synth.schema import Neighbours, Schema
 
 __all__ = ["PlannedSession", "UnplannedError"]
@@ -49,7 +51,8 @@ class PlannedSession:
         self.schema, self.budget = schema, budget
         self.rows = RowCount(rows, 0.0, public=True)
         self.releases: list[Release] = []
-        self._units = self._root_units = math.floor(budget.mu_squared / MU_UNIT)
+        self.row_plans: list[tuple[RowsQuestion, RowsPlan]] = []
+        self._units = self._root_units = budget.units
         self._spent_units = 0
 
     @property
@@ -66,12 +69,14 @@ class PlannedSession:
         """Set a share aside; its questions are gathered with the others."""
         view = object.__new__(PlannedSession)
         view.schema, view.budget, view.rows, view.releases = self.schema, self.budget, self.rows, self.releases
+        view.row_plans = self.row_plans
         view._root_units, view._spent_units = self._root_units, 0
         view._units = self._charged(share)
         return view
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
         """Plan a question and answer zeros."""
+        require_whole_rows(self.schema)
         units = self._charged(share)
         plan = plan_gaussian(
             terms_of(feature_map),
@@ -103,6 +108,24 @@ class PlannedSession:
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
         """Refuse: which table is chosen, and so what is asked next, depends on the rows."""
         raise UnplannedError(f"What follows '{query}' depends on the rows and cannot be planned without them.")
+
+    def noisy_rows(
+        self,
+        tables: Sequence[Lookup],
+        *,
+        label: str | None = None,
+        label_share: float = LABEL_SHARE,
+        noise: RowNoise = "gaussian",
+        share: float,
+        query: str,
+        source: str,
+    ) -> RowsRelease:
+        """Plan the noise of every row, keep the plan, and refuse: what is made of noisy rows is not known before."""
+        question = RowsQuestion(tuple(tables), label, label_share, noise)
+        units = self._charged(share)
+        plan = plan_rows(question, self.schema, units=units, slack=SLACK_ALLOWANCE * units / self._root_units)
+        self.row_plans.append((question, plan))
+        raise UnplannedError(f"What is made of '{query}' depends on the rows and cannot be planned without them.")
 
     def _charged(self, share: float) -> int:
         units = math.floor(self._units * Fraction(share))

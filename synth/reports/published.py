@@ -101,7 +101,7 @@ def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence
         SafeEvidence(
             id="overview.unit",
             title="Protected",
-            value=f"one {unit.protects}",
-            sentence=f"{unit.sentence}. Account {config.account}.",
+            value="one cell" if config.schema.protection == "cell" else f"one {unit.protects}",
+            sentence=f"{config.schema.sentence}. Account {config.account}.",
         ),
     )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 from synth.config import RunConfig
 from synth.errors import PrivacyError
 from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
-from synth.privacy.accounting import epsilon_of
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.rules import parse_rules
-from synth.schema import PrivacyUnit
 from synth.services.views import BudgetPart, Plan
-from synth.store import Account, Store, check_same_promise
+from synth.store import Account, RunState, Store, check_same_promise
 
-__all__ = ["check_config", "forecast_lines", "plan_run", "priced_parts"]
+__all__ = ["check_config", "check_same_cells", "forecast_lines", "plan_run", "priced_parts"]
 
 
 def check_config(config: RunConfig) -> None:
@@ -31,6 +31,27 @@ def check_config(config: RunConfig) -> None:
     parse_rules(config.rules, config.schema)
 
 
+def check_same_cells(config: RunConfig, account: Account, store: Store) -> None:
+    """Refuse a run that hides other cells than the account's earlier ones: a label of one run is public in it for good.
+
+    Raises
+    ------
+    PrivacyError
+        If an earlier run of the account named another label, or another declared change of a cell.
+    """
+    if config.schema.protection != "cell":
+        return
+    for run in store.runs.of_account(account.id):
+        if run.state is RunState.CANCELLED:
+            continue
+        earlier = json.loads(run.config)
+        if earlier.get("label") != config.label or float(earlier.get("cell_change", 1.0)) != config.schema.cell_change:
+            raise PrivacyError(
+                f"Earlier runs of the account '{account.name}' protect other cells: they name another label or another "
+                "cell_change. Name the same, or use another account."
+            )
+
+
 def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     """Plan a run: its parts, the forecast, and the account before and after; reads no rows and writes nothing."""
     check_config(config)
@@ -41,7 +62,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         before = ledger.spent(account.id).epsilon
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
-        refusal = _refusal(account, ledger, budget, config.schema.unit)
+        refusal = _refusal(config, account, budget, store=store, ledger=ledger)
     expected = forecast(config)
     return Plan(
         parts=priced_parts(config, expected),
@@ -54,14 +75,15 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     )
 
 
-def _refusal(account: Account, ledger: Ledger, budget: PrivacyBudget, unit: PrivacyUnit) -> str | None:
+def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, *, store: Store, ledger: Ledger) -> str | None:
     """Return the sentence with which the ledger would refuse the budget, or None."""
     try:
-        check_same_promise(account, budget.neighbours, unit)
+        check_same_promise(account, budget.neighbours, config.schema.unit)
+        check_same_cells(config, account, store)
     except PrivacyError as error:
         return str(error)
     before = Cost.of_charges(ledger.current(account.id))
-    if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta)):
+    if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)):
         return None
     return str(over_cap_error(account, before, budget))
 
@@ -74,7 +96,7 @@ def priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...
             name=part.name,
             question=part.question,
             share=part.share,
-            epsilon_alone=epsilon_of(budget.mu_squared * part.share, config.delta),
+            epsilon_alone=budget.epsilon_of_share(part.share),
         )
         for part in expected.parts
     )
@@ -84,12 +106,28 @@ def forecast_lines(config: RunConfig) -> list[str]:
     """Return the forecast of a configuration as lines of text."""
     check_config(config)
     expected = forecast(config)
-    lines = [f"epsilon {config.epsilon:g}, delta {config.delta:g}. {config.schema.unit.sentence}. No row is read."]
+    lines = [f"epsilon {config.epsilon:g}, delta {config.delta:g}. {config.schema.sentence}. No row is read."]
     lines += [
         f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
         for part in priced_parts(config, expected)
     ]
-    return lines + _forecast_table(expected)
+    return [*lines, *_rows_lines(expected), *_forecast_table(expected)]
+
+
+def _rows_lines(found: Forecast) -> list[str]:
+    """Return what the noise of rows will be, where they are let out one by one."""
+    lines = []
+    if found.row_epsilon is not None:
+        lines.append(
+            f"One cell is protected. The same setting is epsilon = {found.row_epsilon:.6g} at delta = "
+            f"{found.delta:.3g} for replacing a row by one with the same label; a changed label has no protection."
+        )
+    if found.row_noise:
+        lines.append("Noise on every cell (standard deviation, in units of its column's range):")
+    for noise in found.row_noise:
+        drowned = "  wider than the whole range" if noise.drowned else ""
+        lines.append(f"  {noise.column:40} {noise.std:9.3g}{drowned}")
+    return lines
 
 
 def _forecast_table(found: Forecast) -> list[str]:

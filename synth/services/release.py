@@ -23,6 +23,7 @@ from synth.generators import GeneratorTask, make
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.receipt import Receipt, Release
+from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -80,6 +81,7 @@ class Measured:
     selections: tuple[Selection, ...]
     receipts: tuple[Receipt, ...]
     rows: RowCount
+    row_releases: tuple[RowsRelease, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,15 @@ def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -
     generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
     progress.phase("Sampling")
     codes = repair(generator.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
-    return Measured(codes, generator.state(), session.releases, session.selections, session.receipts, session.rows)
+    return Measured(
+        codes,
+        generator.state(),
+        session.releases,
+        session.selections,
+        session.receipts,
+        session.rows,
+        session.row_releases,
+    )
 
 
 def seal_release(
@@ -150,6 +160,7 @@ def seal_release(
         evidence=evidence,
         certificate=certificate,
         selections=measured.selections,
+        row_releases=measured.row_releases,
         rows=measured.rows,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names)

@@ -20,6 +20,8 @@ from synth.store.names import display_name
 
 __all__ = ["Account", "Accounts", "check_same_promise"]
 
+ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows are not protected"
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -188,6 +190,12 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
     if account.neighbours is None:
         return
     if account.neighbours is not neighbours:
+        if Neighbours.CELL in (account.neighbours, neighbours):
+            kind = "one cell" if account.neighbours is Neighbours.CELL else "whole rows"
+            raise PrivacyError(
+                f"The account '{account.name}' protects {kind}; this table asks for another promise, and the two "
+                "cannot be added. Use another account."
+            )
         public = "public" if account.neighbours is Neighbours.REPLACE else "private"
         raise PrivacyError(
             f"The account '{account.name}' was opened with a {public} number of rows; this table says otherwise. "
@@ -204,7 +212,7 @@ def _promise(neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[st
     return {
         "neighbours": None if neighbours is None else neighbours.value,
         "protects": None if unit is None else unit.protects,
-        "unit": None if unit is None else unit.sentence,
+        "unit": ONE_CELL if neighbours is Neighbours.CELL else None if unit is None else unit.sentence,
     }
 
 

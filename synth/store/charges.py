@@ -30,8 +30,9 @@ class ChargeState(StrEnum):
 class Charge:
     """One row of the ledger: the whole cost of one run and the state it has reached.
 
-    ``position`` counts the account's rows from 1. ``mu_squared_units`` are multiples of 2^-40 of mu^2;
-    ``slack_units`` and ``additive_delta_units`` are multiples of 2^-60; all are rounded up. ``coordinates`` is the
+    ``position`` counts the account's rows from 1. ``mu_squared_units`` are multiples of 2^-40 of mu^2 and
+    ``pure_units`` of pure epsilon, in which only single cells are paid for; ``slack_units`` and
+    ``additive_delta_units`` are multiples of 2^-60; all are rounded up. ``coordinates`` is the
     number of noisy coordinates the discretisation allowance covers. ``epsilon`` and ``delta`` are what was asked for.
     ``digest`` is the SHA-256 of this row and ``previous``, that of the row before it.
     """
@@ -55,6 +56,7 @@ class Charge:
     time: datetime
     previous: str
     digest: str
+    pure_units: int = 0
 
 
 class Charges:

@@ -108,6 +108,7 @@ CHARGES = Table(
     Column("slack_units", BigInteger, nullable=False),
     Column("coordinates", BigInteger, nullable=False),
     Column("additive_delta_units", BigInteger, nullable=False),
+    Column("pure_units", BigInteger, nullable=False, server_default="0"),
     Column("accountant", Text, nullable=False),
     Column("certificate_id", Text),
     Column("time", Moment, nullable=False),

@@ -14,9 +14,15 @@ from synth.store.triggers import create_triggers
 
 __all__ = ["CURRENT_VERSION", "MIGRATIONS", "prepare"]
 
-CURRENT_VERSION = 1
+CURRENT_VERSION = 2
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType({})
+
+def _count_pure_epsilon(connection: Connection) -> None:
+    # A column with a default changes no row, so neither the triggers nor the hash chain are touched.
+    connection.execute(text("ALTER TABLE charges ADD COLUMN pure_units BIGINT DEFAULT 0 NOT NULL"))
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType({1: _count_pure_epsilon})
 """From version n to n + 1; there is no way back, because the ledger only grows."""
 
 PREPARATION_LOCK = 0x4845524D

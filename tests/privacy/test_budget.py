@@ -38,7 +38,7 @@ def test_an_impossible_delta_is_named(delta: float) -> None:
 
 
 def test_the_relation_is_a_type_and_not_a_text() -> None:
-    with pytest.raises(PrivacyError, match=r"Neighbours\.ADD_REMOVE or Neighbours.REPLACE"):
+    with pytest.raises(PrivacyError, match=r"Neighbours\.ADD_REMOVE, Neighbours.REPLACE or Neighbours.CELL"):
         PrivacyBudget(1.0, 1e-5, "replace_one")
 
 

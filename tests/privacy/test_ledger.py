@@ -163,7 +163,7 @@ def test_the_tight_total_is_the_exact_composition(ledger: Ledger, store: Store, 
 
 
 def test_amounts_are_integers_rounded_up() -> None:
-    cost = Cost.of_budget(1.0, 1e-6)
+    cost = Cost.of_budget(1.0, 1e-6, Neighbours.REPLACE)
     for value in (cost.mu_squared_units, cost.slack_units, cost.coordinates, cost.additive_delta_units):
         assert isinstance(value, int)
     exact = mu_of_budget(1.0, 1e-6) ** 2 / MU_UNIT
@@ -193,10 +193,10 @@ def test_many_large_charges_do_not_overflow(ledger: Ledger, account: Account) ->
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-5, 1e-6, 1e-9])
 def test_one_charge_of_exactly_the_cap_fits(epsilon: float, delta: float) -> None:
-    cost = Cost.of_budget(epsilon, delta)
+    cost = Cost.of_budget(epsilon, delta, Neighbours.REPLACE)
     assert cost.fits(epsilon=epsilon, delta=delta)
-    assert not (cost + Cost.of_budget(0.01, delta)).fits(epsilon=epsilon, delta=delta)
-    assert not Cost.of_budget(epsilon * 1.0001, delta).fits(epsilon=epsilon, delta=delta)
+    assert not (cost + Cost.of_budget(0.01, delta, Neighbours.REPLACE)).fits(epsilon=epsilon, delta=delta)
+    assert not Cost.of_budget(epsilon * 1.0001, delta, Neighbours.REPLACE).fits(epsilon=epsilon, delta=delta)
 
 
 def test_a_budget_over_the_cap_is_refused_and_the_sentence_helps(
@@ -434,7 +434,7 @@ def test_racing_processes_are_granted_exactly_what_fits(
     store.accounts.set_cap(account.id, epsilon=cap, delta=1e-6)
     fits = 0
     total = Cost()
-    while (total := total + Cost.of_budget(0.25, 1e-6)).fits(epsilon=cap, delta=1e-6):
+    while (total := total + Cost.of_budget(0.25, 1e-6, Neighbours.REPLACE)).fits(epsilon=cap, delta=1e-6):
         fits += 1
     granted = run_processes("race", settings, account, 4, attempts)
     assert 10 <= fits < 4 * attempts

@@ -58,11 +58,25 @@ def test_an_older_database_is_brought_forward_once(
     settings: Settings, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = []
-    monkeypatch.setattr(migrations, "CURRENT_VERSION", 3)
-    monkeypatch.setattr(migrations, "MIGRATIONS", {1: lambda _: steps.append(1), 2: lambda _: steps.append(2)})
+    first = migrations.CURRENT_VERSION
+    monkeypatch.setattr(migrations, "CURRENT_VERSION", first + 2)
+    later = {first: lambda _: steps.append(1), first + 1: lambda _: steps.append(2)}
+    monkeypatch.setattr(migrations, "MIGRATIONS", later)
     for _ in range(2):
         Store(settings).close()
     assert steps == [1, 2]
+
+
+def test_a_ledger_without_pure_epsilon_gets_it_and_still_verifies(settings: Settings, filled: Store) -> None:
+    with filled.writing() as connection:
+        connection.execute(text("ALTER TABLE charges DROP COLUMN pure_units"))
+        connection.execute(text("UPDATE store_version SET number = 1"))
+    with Store(settings) as again:
+        ledger, account = Ledger(again), again.accounts.all()[0]
+        ledger.verify_chain()
+        assert [charge.pure_units for charge in ledger.rows(account.id)] == [0]
+        ledger.reserve(account.id, "another run", CHARGE, purpose="a run")
+        ledger.verify_chain()
 
 
 def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:
