@@ -54,7 +54,7 @@ class RecordedSession:
         return self.budget.neighbours
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
-        """Return the recorded answer; ``share`` and ``source`` are not used.
+        """Return the recorded answer; ``share`` is taken off what remains, ``source`` is not used.
 
         Raises
         ------
@@ -66,10 +66,11 @@ class RecordedSession:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
         if not same_map(release.feature_map, feature_map):
             raise PrivacyError(f"'{query}' was asked with another feature map; use the options of the recorded run.")
+        self._take(share)
         return release
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
-        """Return the recorded choice; ``share`` and ``source`` are not used.
+        """Return the recorded choice; ``share`` is taken off what remains, ``source`` is not used.
 
         Raises
         ------
@@ -81,6 +82,7 @@ class RecordedSession:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
         if len(candidates) != selection.receipt.dimension:
             raise PrivacyError(f"'{query}' was asked with other candidates; use the options of the recorded run.")
+        self._take(share)
         return Selection(selection.receipt, selection.index, candidates[selection.index])
 
     def noisy_rows(
@@ -109,5 +111,13 @@ class RecordedSession:
         return release
 
     def part(self, share: float) -> RecordedSession:
-        """Return the same recorded answers; nothing is charged."""
-        return self
+        """Return the same recorded answers, for a part that has all of its own share left."""
+        self._take(share)
+        view = object.__new__(RecordedSession)
+        view.schema, view.budget, view.rows, view.remaining_share = self.schema, self.budget, self.rows, 1.0
+        view._releases, view._selections = self._releases, self._selections
+        return view
+
+    def _take(self, share: float) -> None:
+        """Keep count of what was asked as the earlier session did, so that what follows from it is decided alike."""
+        self.remaining_share = max(self.remaining_share - share, 0.0)

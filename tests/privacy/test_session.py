@@ -422,9 +422,13 @@ def test_a_recorded_session_repeats_answers_and_knows_no_others() -> None:
         session.schema, session.budget, rows=session.rows, releases=session.releases, selections=session.selections
     )
     assert again.noisy_sum(REGION, share=0.5, query="q", source="another") is release
-    chosen = again.part(0.5).noisy_max(CANDIDATES, share=0.1, query="best", source="another")
+    part = again.part(0.5)
+    assert (part.rows, part.remaining_share) == (session.rows, 1.0)
+    chosen = part.noisy_max(CANDIDATES, share=0.25, query="best", source="another")
     assert (chosen.index, chosen.receipt) == (selection.index, selection.receipt)
-    assert (again.neighbours, again.rows, again.remaining_share) == (session.neighbours, session.rows, 1.0)
+    # What remains is what remained of the earlier session after the same questions.
+    assert (again.neighbours, again.rows, again.remaining_share) == (session.neighbours, session.rows, 0.0)
+    assert part.remaining_share == 0.75
     for query, feature_map, words in (
         ("other", REGION, "never asked"),
         ("q", Stack((REGION,), (1.0,)), "another feature map"),
