@@ -1,4 +1,4 @@
-"""How the adaptive generator divides its budget: by declared facts, the number of rows and the noise to expect."""
+"""How the adaptive generator divides its budget: by declared facts, the number of rows, and a first look at columns."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from synth.generators.one_ways import OneWays
 from synth.privacy.bounds import Bound
 from synth.privacy.session import AnswerSource, between_neighbours
 
-__all__ = ["AdaptiveBudget", "divided"]
+__all__ = ["AdaptiveBudget", "divided", "share_for_columns"]
 
 _ROUNDS_PER_COLUMN = 3.0
 
 _FEWEST_ROUNDS_PER_COLUMN = 0.75
 """Rounds below which chosen tables do more harm to the columns than good to the rest."""
 
-_COLUMN_NOISE = 0.1
-"""Noise of all counts of a typical column together, as a part of the rows, from which on columns get a larger share."""
-
 _LARGEST_SHARE = 0.5
 """Most of the budget that columns by themselves get where there is any left for tables of several."""
+
+_RELATED = 0.1
+"""Rows of which two even columns tell about each other, as a part of all: what tables of several could find."""
+
+_COARSE = 32
+"""Cells of a number or date in which its error is looked at."""
 
 _TABLE_NOISE = 0.02
 """Noise of a count of several columns, as a part of the rows, from which on a table tells next to nothing."""
@@ -60,24 +66,31 @@ class AdaptiveBudget:
 
 
 def divided(
-    session: AnswerSource, sizes: Sequence[int], *, least_for_columns: float, label_share: float, label_size: int
+    session: AnswerSource,
+    whole: float,
+    sizes: Sequence[int],
+    *,
+    for_columns: float,
+    label_share: float,
+    label_size: int,
 ) -> AdaptiveBudget:
-    """Divide what is left of a session's budget.
+    """Divide a session's budget.
 
     Parameters
     ----------
     session : AnswerSource
+    whole : float
+        Part of the session's budget to divide.
     sizes : sequence of int
         Most bins of every column, by its declaration.
-    least_for_columns : float
-        Least part for the columns by themselves; they get up to half where their noise is large for the rows there are.
+    for_columns : float
+        Part of it for the columns by themselves; all that the label leaves where noise would drown the other tables.
     label_share : float
         Part for the columns by class of the label; more where nothing else is left to ask, and none where noise would
         drown even a few bins by class.
     label_size : int
         Classes of the label; 1 without one.
     """
-    whole = session.remaining_share
     columns = sum(size > 1 for size in sizes)
     if columns < 2:
         return AdaptiveBudget(whole, 0.0, 0.0, 0.0)
@@ -85,15 +98,54 @@ def divided(
     # Squared rows of noise that all of the budget would leave in one table.
     variance = one_hot**2 / (session.budget.mu_squared * whole)
     rows = session.rows.value
-    squared_cells = sum(size**2 for size in sizes) / len(sizes)
-    needed = columns * variance * squared_cells / (_COLUMN_NOISE * rows) ** 2
-    for_columns = max(least_for_columns, min(needed, _LARGEST_SHARE))
     for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
     left = 1.0 - for_columns - for_label
     n_rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
     if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
-    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - least_for_columns) if for_label else 0.0
+    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - for_columns) if for_label else 0.0
     if for_label and _FEW_BINS * label_size * math.sqrt(columns * variance / for_label) > rows:
         for_label = 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
+
+
+def share_for_columns(one_ways: OneWays, spent: float) -> float:
+    r"""Return which part of a budget should go to the columns by themselves, from a first answer about them.
+
+    Columns that are off by A in all pairs together for the whole budget, and tables of several that are off by T, leave
+    an error of
+
+    .. math:: A / \sqrt f + T / \sqrt{1 - f}
+
+    which is least where f / (1 - f) = (A / T)^(2/3). A is what noise makes of the columns as they were answered; T is a
+    fixed part of what two columns could tell about each other, which is little where most rows agree.
+
+    Parameters
+    ----------
+    one_ways : OneWays
+        As answered so far.
+    spent : float
+        Part of the budget that this took.
+
+    Returns
+    -------
+    float, at most one half
+    """
+    errors, varied = [], []
+    for one in one_ways.columns:
+        places = one.places
+        coarse = min(places.levels, _COARSE)
+        cells = np.arange(places.size) - places.levels + coarse
+        cells[: places.levels] = np.arange(places.levels) * coarse // max(places.levels, 1)
+        part = np.bincount(cells, weights=one.proportions)
+        noise = one.cell_std / one_ways.rows
+        errors.append(0.5 * math.sqrt(2 / math.pi) * noise * float((part / np.hypot(part, noise)).sum()))
+        varied.append(1.0 - float((part**2).sum()))
+    n = len(errors)
+    columns = (n - 1) * sum(errors) * math.sqrt(spent)
+    # Of each pair the column that varies less; in ascending order, every one is the lesser beside all that follow.
+    tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
+    if tables <= 0:
+        return _LARGEST_SHARE
+    ratio = (columns / tables) ** (2 / 3)
+    return float(min(ratio / (1.0 + ratio), _LARGEST_SHARE))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.generators.adaptive_budget import AdaptiveBudget, divided
+from synth.generators.adaptive_budget import AdaptiveBudget, divided, share_for_columns
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
@@ -37,6 +37,12 @@ _PAIR_CELLS = 2**24
 """Most cells of all pairs of columns together; wide tables get coarser bins."""
 
 _MOST_CANDIDATES = 10_000
+
+_WORTH_ASKING = 0.03
+"""Part of the budget below which columns are not counted again."""
+
+_DUST = 1e-3
+"""Part of the budget that rounding may leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,30 +114,30 @@ class DpHpAdaptive:
         """Count columns, choose and count tables, and fit the model to all answers."""
         device = resolve_device(self._task.device)
         progress.phase("Counting columns")
-        budget = divided(
-            session,
-            self._columns_most(self._most_bins),
-            least_for_columns=self._options.columns_share,
-            label_share=self._options.label_share,
-            label_size=1 if self._label is None else self._columns[self._label].size,
-        )
-        one_ways = self._measured_columns(session, budget.columns)
+        one_ways, budget = self._measured_columns(session)
         self._bins = coarsen(one_ways, self._coarsening(one_ways, budget))
+        useful = [d for d, one in enumerate(self._bins) if one.size > 1]
+        by_label = self._label in useful and len(useful) > 1 and budget.by_label > 0
+        choosing = len(useful) > 1 and budget.n_rounds > 0
+        if not by_label and not choosing and session.remaining_share > _DUST:
+            # Columns that might have varied do not: nothing else is worth asking.
+            one_ways = self._counted(session, session.remaining_share, one_ways)
+            self._bins = coarsen(one_ways, CoarseningOptions(bins=self._most_bins))
         sizes = tuple(one.size for one in self._bins)
         kind = self._kind()
         fitter = fitter_of(
             kind, sizes, one_ways.rows, device, seed=self._task.seed, triple_cells=self._options.cells // 64
         )
         measured = [one.measured(d) for d, one in enumerate(self._bins)]
-        if budget.by_label:
+        if by_label:
             # Shares are rounded down; the last question takes what that left.
-            share = budget.by_label if budget.n_rounds else session.remaining_share
+            share = budget.by_label if choosing else session.remaining_share
             measured += self._measured_by_label(session, share, one_ways.rows)
         fitter.refit(measured, last=False)
-        if budget.n_rounds:
+        if choosing:
             progress.phase("Choosing tables")
             plan = RoundPlan(
-                share=budget.rounds,
+                share=budget.rounds if by_label else budget.rounds + budget.by_label,
                 rounds=budget.n_rounds,
                 choosing=self._options.choosing_share,
                 cells=self._options.cells,
@@ -238,7 +244,34 @@ class DpHpAdaptive:
             source=self._source,
         )
 
-    def _measured_columns(self, session: AnswerSource, share: float) -> OneWays:
+    def _measured_columns(self, session: AnswerSource) -> tuple[OneWays, AdaptiveBudget]:
+        """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
+        whole = session.remaining_share
+        options = self._options
+
+        def division(for_columns: float) -> AdaptiveBudget:
+            return divided(
+                session,
+                whole,
+                self._columns_most(self._most_bins),
+                for_columns=for_columns,
+                label_share=options.label_share,
+                label_size=1 if self._label is None else self._columns[self._label].size,
+            )
+
+        budget = division(options.columns_share)
+        one_ways = self._counted(session, budget.columns, None)
+        if not budget.n_rounds:
+            return one_ways, budget
+        wanted = share_for_columns(one_ways, budget.columns / whole)
+        if wanted < options.columns_share + _WORTH_ASKING:
+            return one_ways, budget
+        spent = budget.columns
+        budget = division(wanted)
+        last = not budget.n_rounds and not budget.by_label
+        return self._counted(session, session.remaining_share if last else budget.columns - spent, one_ways), budget
+
+    def _counted(self, session: AnswerSource, share: float, earlier: OneWays | None) -> OneWays:
         return measure_one_ways(
             session,
             self._columns,
@@ -246,6 +279,7 @@ class DpHpAdaptive:
             share=share,
             source=self._source,
             options=OneWayOptions(),
+            earlier=earlier,
         )
 
 

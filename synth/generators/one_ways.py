@@ -86,7 +86,7 @@ class OneWay:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneWays:
-    """One-way tables of all modelled columns, from one release."""
+    """One-way tables of all modelled columns, from one release or several."""
 
     columns: tuple[OneWay, ...]
     label: int | None
@@ -95,6 +95,12 @@ class OneWays:
 
     unit_noise: float
     """Noise of one count of a one-hot table that is asked for all of the session's budget by itself, in rows."""
+
+    asked: int
+    """How often they were asked for."""
+
+    answers: tuple[tuple[tuple[Vector, float], ...], ...]
+    """For every column, its noisy tables, the finest first, with the variance of a count."""
 
 
 def measure_one_ways(
@@ -105,6 +111,7 @@ def measure_one_ways(
     share: float,
     source: str,
     options: OneWayOptions,
+    earlier: OneWays | None = None,
 ) -> OneWays:
     """Count every column by itself, all in one question.
 
@@ -119,27 +126,40 @@ def measure_one_ways(
     source : str
         Who asks.
     options : OneWayOptions
+    earlier : OneWays, optional
+        What the same question said before; both answers are averaged, each with the inverse of its variance.
     """
     layouts = [_layout(column, options) for column in columns]
     question = _question(columns, layouts, label)
-    release = session.noisy_sum(question, share=share, query="one-way tables", source=source)
+    query = "one-way tables" if earlier is None else f"one-way tables again ({earlier.asked})"
+    release = session.noisy_sum(question, share=share, query=query, source=source)
     pieces = np.split(
         np.asarray(release.value, dtype=np.float64).reshape(-1),
         np.cumsum([part.dimension for part in question.parts])[:-1],
     )
     rows = session.rows
     total = max(rows.value, 1.0)
-    answers = iter(zip(pieces, question.weights, strict=True))
-    learned = []
-    for layout in layouts:
+    pieces_by_depth = iter(zip(pieces, question.weights, strict=True))
+    learned, kept = [], []
+    for d, layout in enumerate(layouts):
         tables = []
-        for _ in layout.depths:
-            piece, weight = next(answers)
-            tables.append((piece / weight, (release.noise_std / weight) ** 2))
+        for depth in range(len(layout.depths)):
+            piece, weight = next(pieces_by_depth)
+            answer = (piece / weight, (release.noise_std / weight) ** 2)
+            tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
         learned.append(_learn(layout, tables, total, rows.noise_std**2))
+        kept.append(tuple(tables))
     names = [column.name for column in columns]
     unit_noise = release.noise_std * math.sqrt(share)
-    return OneWays(tuple(learned), None if label is None else names.index(label), total, unit_noise)
+    asked = 1 if earlier is None else earlier.asked + 1
+    label_position = None if label is None else names.index(label)
+    return OneWays(tuple(learned), label_position, total, unit_noise, asked, tuple(kept))
+
+
+def _averaged(one: tuple[Vector, float], other: tuple[Vector, float]) -> tuple[Vector, float]:
+    """Average two answers to one question, each with the inverse of its variance."""
+    precision = 1.0 / one[1] + 1.0 / other[1]
+    return (one[0] / one[1] + other[0] / other[1]) / precision, 1.0 / precision
 
 
 @dataclass(frozen=True, slots=True, eq=False)

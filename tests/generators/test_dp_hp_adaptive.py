@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,8 @@ from synth.config import RunConfig
 from synth.errors import ConfigError, RunCancelledError
 from synth.forecast import forecast
 from synth.generators import dp_hp_adaptive
+from synth.generators.adaptive_budget import share_for_columns
+from synth.generators.coarsening import CoarseningOptions
 from synth.generators.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
 from synth.generators.fine_places import OneWayOptions
 from synth.generators.joint_models import FieldFitter, MixtureFitter, kind_for
@@ -95,14 +98,24 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
         np.testing.assert_array_equal(one.table, release.value)
         assert one.noise_std == release.noise_std
 
-    # Columns by themselves: worked out again from the one answer, with nothing else at hand.
+    # Columns by themselves: worked out again from the answers about them, with nothing else at hand.
     alone = [one for one in last if len(one.columns) == 1]
-    knows_one = RecordedSession(
-        opened.schema, opened.budget, rows=opened.rows, releases=[answers["one-way tables"]], selections=()
+    about_columns = [release for query, release in answers.items() if query.startswith("one-way tables")]
+    assert len(about_columns) == 2
+    knows_columns = RecordedSession(
+        opened.schema, opened.budget, rows=opened.rows, releases=about_columns, selections=()
     )
-    one_ways = measure_one_ways(
-        knows_one, opened.schema.modelled, label="outcome", share=0.5, source="test", options=OneWayOptions()
-    )
+    one_ways = None
+    for _ in about_columns:
+        one_ways = measure_one_ways(
+            knows_columns,
+            opened.schema.modelled,
+            label="outcome",
+            share=0.25,
+            source="test",
+            options=OneWayOptions(),
+            earlier=one_ways,
+        )
     assert [one.columns for one in alone] == [(d,) for d in range(len(opened.schema.names))]
     for one, bins, way in zip(alone, made._bins, one_ways.columns, strict=True):
         again = type(bins).of(way, bins.bin_of_place).measured(one.columns[0])
@@ -183,8 +196,9 @@ def test_every_choice_is_followed_by_its_table():
     fit(opened)
     kinds = [(receipt.mechanism, receipt.query) for receipt in opened.receipts]
     assert kinds[0] == ("discrete_gaussian", "one-way tables")
-    assert kinds[1] == ("discrete_gaussian", "tables by label")
-    choices, tables = kinds[2::2], kinds[3::2]
+    assert kinds[1] == ("discrete_gaussian", "one-way tables again (1)")
+    assert kinds[2] == ("discrete_gaussian", "tables by label")
+    choices, tables = kinds[3::2], kinds[4::2]
     assert [query for _, query in choices] == [f"choice {number + 1}" for number in range(len(choices))]
     assert [mechanism for mechanism, _ in choices] == ["exponential"] * len(choices)
     chosen = counted_together(opened)
@@ -228,6 +242,54 @@ def test_few_rows_spend_everything_on_columns_and_choose_nothing(n_rows, asked):
     assert opened.remaining_share < 1e-8
     check_domain(made.sample(100, 0), opened.schema, 100)
     assert len(counted_together(opened)) == 0
+
+
+def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypatch):
+    # Bins so wide that no number has two of them.
+    monkeypatch.setattr(DpHpAdaptive, "_coarsening", lambda *_: CoarseningOptions(bins=1))
+    declared = Schema((NumberColumn("a", 0, 499, 1), NumberColumn("b", 0, 499, 1)))
+    codes = {name: np.random.default_rng(0).integers(0, 500, 4000) for name in "ab"}
+    opened = session(declared, codes, epsilon=5.0)
+    made = fit(opened, label=None)
+    queries = [receipt.query for receipt in opened.receipts]
+    assert all(query.startswith("one-way tables") for query in queries)
+    assert len(queries) > 1
+    assert opened.remaining_share < 1e-8
+    # The last answer sharpened the columns, and the model's bins were cut anew.
+    assert min(one.size for one in made._bins) > 1
+
+
+def test_columns_get_more_where_tables_of_several_could_tell_little():
+    def wanted(codes: dict[str, np.ndarray], epsilon: float) -> float:
+        declared = Schema(tuple(YesNoColumn(name) for name in codes), row_count="public")
+        opened = session(declared, codes, epsilon=epsilon)
+        one_ways = measure_one_ways(
+            opened, declared.modelled, label=None, share=0.2, source="test", options=OneWayOptions()
+        )
+        return share_for_columns(one_ways, 0.2)
+
+    random = np.random.default_rng(0)
+    even = {f"c{d}": random.integers(0, 2, 4000) for d in range(12)}
+    rare = {f"c{d}": (random.random(4000) < 0.02).astype(int) for d in range(12)}
+    assert wanted(even, 1.0) + 0.1 < wanted(rare, 1.0)
+    assert wanted(even, 8.0) + 0.05 < wanted(even, 1.0)
+    assert wanted(rare, 0.01) == 0.5
+
+
+def test_a_share_for_columns_is_where_both_errors_are_least():
+    declared = Schema((YesNoColumn("a"), YesNoColumn("b"), YesNoColumn("c")))
+    codes = {name: np.random.default_rng(3).integers(0, 2, 4000) for name in "abc"}
+    opened = session(declared, codes, epsilon=0.3)
+    one_ways = measure_one_ways(
+        opened, declared.modelled, label=None, share=0.3, source="test", options=OneWayOptions()
+    )
+    # Noise of a cell for the whole budget, as a part of the rows: two cells of one half each, in two pairs a column.
+    noise = one_ways.columns[0].cell_std * math.sqrt(0.3) / 4000
+    columns, tables = 3 * 2 * math.sqrt(2 / math.pi) * noise, 0.1 * 3 * 0.5
+    shares = np.linspace(0.001, 0.999, 100_000)
+    best = shares[np.argmin(columns / np.sqrt(shares) + tables / np.sqrt(1 - shares))]
+    assert 0.05 < best < 0.45
+    assert share_for_columns(one_ways, 0.3) == pytest.approx(best, abs=0.01)
 
 
 def test_more_budget_asks_for_more_and_less_noisy_tables():

@@ -52,6 +52,33 @@ def test_everything_comes_from_one_answer() -> None:
     assert opened.remaining_share == 0
 
 
+def test_two_answers_are_averaged_by_their_precision() -> None:
+    opened = session(schema(), dependent_codes(500), epsilon=1.0)
+    columns = opened.schema.modelled
+    first, both = None, None
+    for share in (0.2, 0.6):
+        first, both = (
+            both,
+            measure_one_ways(
+                opened, columns, label=None, share=share, source="test", options=OneWayOptions(), earlier=both
+            ),
+        )
+    assert first is not None
+    assert both is not None
+    assert [one.query for one in opened.receipts] == ["one-way tables", "one-way tables again (1)"]
+    for early, late in zip(first.columns, both.columns, strict=True):
+        # Four times the budget, half of the noise.
+        assert late.cell_std == pytest.approx(early.cell_std / 2, rel=1e-3)
+    again = np.asarray(opened.releases[1].value).reshape(-1)
+    once = np.asarray(opened.releases[0].value).reshape(-1)
+    weights = np.repeat(
+        opened.releases[1].feature_map.weights, [part.dimension for part in opened.releases[1].feature_map.parts]
+    )
+    kept = np.concatenate([values for column in both.answers for values, _ in column])
+    np.testing.assert_allclose(kept, (0.25 * once + 0.75 * again) / weights, rtol=1e-3, atol=0.05)
+    assert both.unit_noise == pytest.approx(first.unit_noise, rel=1e-3)
+
+
 def test_weights_follow_importance_and_length() -> None:
     columns = (
         NumberColumn("wide", 0, 5000, 1, weight=Weight.HIGH),
