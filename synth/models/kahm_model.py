@@ -96,9 +96,10 @@ class KahmModel:
         """Reports of the parts of every class."""
         return tuple(hull.reports for hull in self.hulls)
 
-    def distances(self, points: Tensor) -> Tensor:
+    def distances(self, points: Tensor | NDArray[np.floating]) -> Tensor:
         """Return the distances of points of shape (m, p) from their images by every class, shape (m, C), on the CPU."""
-        return torch.stack([hull.distance(points).cpu() for hull in self.hulls], dim=1)
+        table = torch.as_tensor(points)
+        return torch.stack([hull.distance(table).cpu() for hull in self.hulls], dim=1)
 
     def matching_scores(self, points: Tensor) -> Tensor:
         """Return class-matching scores, shape (m, C) (Definition 8); not probabilities."""

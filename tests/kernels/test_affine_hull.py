@@ -10,6 +10,8 @@ from kahm_reference import DTYPES, TOLERANCE, SlowMachine, blobs, furthest, tens
 from synth.errors import InputError
 from synth.kernels.affine_hull import AffineHull
 from synth.kernels.matching import matching_scores
+from synth.kernels.ridge_search import _error_by_gram, _error_by_rows
+from synth.kernels.whitening import encoded_kernel
 
 FITS = [(case["name"], fit["n"]) for case in vectors()["cases"] for fit in case["fits"]]
 
@@ -37,6 +39,49 @@ def test_reference_values(name, n, dtype):
     assert furthest(hull.distance(points), [point["Gamma"] for point in want["points"]]) < tolerance
     error = float(hull.distance(tensor(rows, dtype)).sum())
     assert error == pytest.approx(want["model_error_r"], abs=len(rows) * tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("name", "n"), FITS)
+def test_reference_values_of_the_parts(name, n, dtype):
+    rows, want = reference(name, n)
+    hull, tolerance = AffineHull.fit(tensor(rows, dtype), n), TOLERANCE[dtype]
+    lengths = torch.linalg.vector_norm(hull.directions, dim=0)
+    assert furthest(lengths**-2, want["eig_theta"]) < tolerance
+    axes = (hull.directions / lengths).T
+    signs = torch.sign((axes * tensor(want["P"])).sum(dim=1, keepdim=True))
+    assert furthest(signs * axes, want["P"]) < tolerance
+    kernel = encoded_kernel(hull.encoded[None], tensor([n]), torch.ones(1, len(rows), dtype=torch.bool))
+    if want["K"] is not None:
+        assert furthest(kernel[0], want["K"]) < tolerance
+    assert float(torch.linalg.eigvalsh(kernel[0])[-1]) == pytest.approx(want["mu_max"], abs=tolerance)
+    # Memberships h, by the encoding and lambda of the machine.
+    points = (tensor([point["y"] for point in want["points"]]) - hull.centre) @ hull.directions
+    near = torch.exp(-torch.cdist(points, hull.encoded).square() / (2 * n))
+    weights = torch.linalg.solve(kernel[0] + hull.ridge * torch.eye(len(rows)), near.T).T
+    assert furthest(weights, [point["h"] for point in want["points"]]) < tolerance
+    assert furthest(weights.sum(dim=1), [point["h_sum"] for point in want["points"]]) < tolerance
+
+
+@pytest.mark.parametrize(("name", "n"), FITS)
+def test_reference_values_of_the_smoothing_error(name, n):
+    rows, want = reference(name, n)
+    table, encoded = tensor(rows)[None], AffineHull.fit(tensor(rows), n).encoded[None]
+    kernel = encoded_kernel(encoded, tensor([n]), torch.ones(1, len(rows), dtype=torch.bool))
+    entries, level = tensor([table.numel()]), float(table.square().mean())
+    for error in (_error_by_rows(kernel, table, entries), _error_by_gram(kernel, table @ table.mT, entries)):
+        for part, value in want["R_of_e"].items():
+            excess = float(part) * level
+            found, slope = error(tensor([excess + 2 * level]))
+            assert float(found) == pytest.approx(value, abs=1e-8)
+            step = 1e-4 * level
+            above, below = (float(error(tensor([excess + 2 * level + move]))[0]) for move in (step, -step))
+            assert float(slope) == pytest.approx((above - below) / (2 * step), abs=1e-6)
+            assert 0 < float(slope) < 1
+        excess = level / 2
+        for iterate in want["iterates_from_half"]:
+            assert excess == pytest.approx(iterate, abs=1e-8)
+            excess = float(error(tensor([excess + 2 * level]))[0])
 
 
 @pytest.mark.parametrize(("name", "n"), FITS)
