@@ -14,7 +14,9 @@ from synth.errors import PrivacyError
 
 __all__ = [
     "advantage_ceiling",
+    "auc_ceiling",
     "gaussian_advantage",
+    "gaussian_auc",
     "gaussian_true_positive",
     "posterior",
     "true_positive_ceiling",
@@ -63,10 +65,38 @@ def true_positive_ceiling(epsilon: float, delta: float, false_positive: float) -
     return min(risen, 1 - math.exp(-epsilon) * (1 - delta - false_positive), 1.0)
 
 
+def auc_ceiling(epsilon: float, delta: float) -> float:
+    r"""Return the largest area under the curve of true over false positives: that of :func:`true_positive_ceiling`.
+
+    .. math:: 1 - \frac{(1 - \delta)^2}{1 + e^\varepsilon}
+
+    It also bounds many people's scores thrown together: the ceiling is concave, so their mean lies under it too.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 0; infinity promises nothing.
+    delta : float
+        From 0 to 1.
+
+    Returns
+    -------
+    float in [1/2, 1]
+    """
+    _require_promise(epsilon, delta)
+    return 1 - (1 - delta) ** 2 * float(expit(-epsilon))
+
+
 def gaussian_advantage(mu: float) -> float:
     """Return the largest (true-positive rate - false-positive rate) against mu-GDP: 2 Phi(mu/2) - 1."""
     _require_mu(mu)
     return math.erf(mu / math.sqrt(8))
+
+
+def gaussian_auc(mu: float) -> float:
+    """Return the largest area under the curve of true over false positives against mu-GDP: Phi(mu / sqrt(2))."""
+    _require_mu(mu)
+    return float(ndtr(mu / math.sqrt(2)))
 
 
 def gaussian_true_positive(mu: float, false_positive: float) -> float:

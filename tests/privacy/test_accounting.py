@@ -41,6 +41,7 @@ from synth.privacy.accounting import (
     units_of,
     units_of_receipt,
 )
+from synth.privacy.ceilings import auc_ceiling, gaussian_auc
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 
@@ -486,6 +487,16 @@ def test_a_gaussian_never_exceeds_the_ceiling_of_its_promise() -> None:
     for mu, delta, rate in itertools.product((0.1, 1.0, 5.0), (1e-9, 1e-3), (1e-4, 0.01, 0.5)):
         epsilon = epsilon_of(mu**2, delta)
         assert gaussian_true_positive(mu, rate) <= true_positive_ceiling(epsilon, delta, rate) + 1e-9
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (0.5, 1e-5), (1.0, 0.01), (4.0, 1e-6), (1.0, 1.0)])
+def test_the_area_under_a_ceiling_is_its_integral(epsilon: float, delta: float) -> None:
+    rates = (np.arange(100_000) + 0.5) / 100_000
+    area = np.mean([true_positive_ceiling(epsilon, delta, rate) for rate in rates.tolist()])
+    assert auc_ceiling(epsilon, delta) == pytest.approx(area, abs=1e-6)
+    assert auc_ceiling(math.inf, delta) == gaussian_auc(math.inf) == 1.0
+    gaussian = np.mean([gaussian_true_positive(epsilon, rate) for rate in rates.tolist()])
+    assert gaussian_auc(epsilon) == pytest.approx(gaussian, abs=1e-5)
 
 
 def test_no_promise_has_no_ceiling_and_a_perfect_one_leaves_guessing() -> None:
