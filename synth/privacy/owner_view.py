@@ -18,12 +18,12 @@ from synth.config import TableFormat
 from synth.encoding import CellCounts
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.reader import EncodedTable, ReaderLimits
-from synth.privacy.table import TableSource, read_table, rows_of
+from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.schema import Schema
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 
-OWNER_ONLY_READERS = ("synth.services.reports",)
+OWNER_ONLY_READERS = ("synth.services.attacks", "synth.services.reports")
 """The modules outside this package that may read exact rows; their results are owner-only evidence."""
 
 OwnerPart = Literal["train", "holdout", "test"]
@@ -47,11 +47,12 @@ class OwnerView:
     test table. Every answer is owner-only.
     """
 
-    __slots__ = ("_counts", "_parts", "schema")
+    __slots__ = ("_counts", "_parts", "_units", "schema")
 
     schema: Schema
     _parts: dict[str, Codes]
     _counts: dict[str, CellCounts]
+    _units: dict[str, npt.NDArray[np.int64]]
 
     def __init__(self) -> None:
         raise PrivacyError("An owner's view is opened by a table's id; use OwnerView.open.")
@@ -120,6 +121,9 @@ class OwnerView:
         parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
         for part in parts:
             view._parts[part] = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+            if encoded.unit_hashes is not None:
+                chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+                view._units[part] = _numbered(encoded.unit_hashes[chosen])
         view._counts = dict(encoded.counts)
         return view
 
@@ -129,6 +133,7 @@ class OwnerView:
         view.schema = schema
         view._parts = {}
         view._counts = {}
+        view._units = {}
         return view
 
     @property
@@ -159,6 +164,16 @@ class OwnerView:
     def column(self, name: str, part: OwnerPart = "train") -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return one column of a part as codes, in the smallest unsigned type that fits."""
         return self._part(part)[self.schema.modelled_column(name).name]
+
+    def units(self, part: OwnerPart = "train") -> npt.NDArray[np.int64]:
+        """Say whose each row of a part is: rows of one unit have one number; without an id column each row has its own.
+
+        Returns
+        -------
+        array of shape (rows,), numbers from 0, that mean nothing outside their part
+        """
+        n_rows = self.rows(part)
+        return self._units[part] if part in self._units else np.arange(n_rows)
 
     def counts(self, columns: Sequence[str], part: OwnerPart = "train") -> SparseCounts:
         """Count the rows of a part by the joint code of some columns.
@@ -202,6 +217,11 @@ class OwnerView:
 
     def __getstate__(self) -> NoReturn:
         self.__reduce_ex__(None)
+
+
+def _numbered(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    whole = np.ascontiguousarray(unit_hashes).view(np.dtype((np.void, unit_hashes.shape[1]))).ravel()
+    return np.unique(whole, return_inverse=True)[1].astype(np.int64)
 
 
 def _occupied(index: npt.NDArray[np.int64], *, cells: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

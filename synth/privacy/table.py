@@ -21,7 +21,7 @@ from synth.privacy.reader_pipes import HASH_BYTES
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
 from synth.schema import Neighbours, Schema
 
-__all__ = ["Part", "PrivateTable", "TableSource", "read_table", "rows_of"]
+__all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of"]
 
 Part = Literal["train", "holdout"]
 
@@ -208,6 +208,27 @@ def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdou
     PrivacyError
         If ``holdout`` is outside [0, 1).
     """
+    chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+    columns = encoded.codes if chosen.all() else {name: codes[chosen] for name, codes in encoded.codes.items()}
+    for codes in columns.values():
+        codes.flags.writeable = False
+    return columns
+
+
+def chosen_rows(
+    encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
+) -> npt.NDArray[np.bool_]:
+    """Say which rows are on one side of a table after the cap on rows per unit; for this package alone.
+
+    Parameters
+    ----------
+    encoded, schema, account_key, holdout, part
+        As in :func:`rows_of`.
+
+    Returns
+    -------
+    array of bool of shape (n_rows,)
+    """
     if not 0 <= holdout < 1:
         raise PrivacyError(f"holdout must be at least 0 and below 1, got {holdout:g}.")
     hashes, cap = encoded.unit_hashes, schema.unit.rows_per_unit
@@ -221,10 +242,7 @@ def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdou
         exact = schema.neighbours is not Neighbours.ADD_REMOVE and (hashes is not None or cap == 1)
         held = held_out_rows(units, share=holdout, exact=exact, account_key=account_key)
     chosen &= held if part == "holdout" else ~held
-    columns = encoded.codes if chosen.all() else {name: codes[chosen] for name, codes in encoded.codes.items()}
-    for codes in columns.values():
-        codes.flags.writeable = False
-    return columns
+    return chosen
 
 
 def _hashes_of(unit_ids: Sequence[Hashable], key: bytes) -> npt.NDArray[np.uint8]:

@@ -64,6 +64,17 @@ def test_parts_are_the_rows_that_a_run_reads(view: OwnerView) -> None:
         np.testing.assert_array_equal(view.codes(part)[:, 1], table._column("town"))
 
 
+def test_rows_of_one_unit_have_one_number_and_lie_on_one_side(view: OwnerView) -> None:
+    # Seven ids, capped at two rows.
+    for part in ("train", "holdout"):
+        units = view.units(part)
+        assert len(units) == view.rows(part)
+        assert np.bincount(units).max() == 2
+    assert len(set(view.units().tolist())) + len(set(view.units("holdout").tolist())) == 7
+    without = OwnerView.from_codes(Schema((NumberColumn("age", 0, 9, 1),)), {"train": {"age": [1, 1, 2]}})
+    np.testing.assert_array_equal(without.units(), [0, 1, 2])
+
+
 def test_cells_that_were_not_as_declared_are_counted_over_all_rows(view: OwnerView) -> None:
     counts = view.cell_counts
     ages = [place % 13 for place in range(40)]
