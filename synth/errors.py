@@ -13,6 +13,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
     │   ├── ApprovalRequiredError  a second person has to agree              exit 4
     │   ├── UnsupportedCostError   an accountant does not know a mechanism
+    │   ├── AttackError            an attack on public rows did better than the proof allows
     │   └── LedgerError            the ledger is missing, altered or behind  exit 3
     ├── VerificationError          a bundle does not say what it claims      exit 1
     └── JobError                   a run stopped
@@ -25,6 +26,7 @@ from typing import ClassVar
 
 __all__ = [
     "ApprovalRequiredError",
+    "AttackError",
     "BudgetExceededError",
     "ConfigError",
     "InputError",
@@ -84,6 +86,21 @@ class ApprovalRequiredError(PrivacyError):
 
 class UnsupportedCostError(PrivacyError):
     """An accountant was given a mechanism it does not know."""
+
+
+class AttackError(PrivacyError):
+    """An attack on public or planted rows did better than the proof allows: a bug, and nothing may be released.
+
+    Parameters
+    ----------
+    message : str
+    incident : str
+        Under which id it is recorded.
+    """
+
+    def __init__(self, message: str, *, incident: str) -> None:
+        super().__init__(message)
+        self.incident = incident
 
 
 class LedgerError(PrivacyError):

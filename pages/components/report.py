@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from pages.components.attacks import ATTACKS_SECTION
 from pages.components.badges import OWNER_ONLY_NOTE, badge
 from pages.components.charts import draw, show_table
 from pages.components.evidence import cards, number_card, read_evidence, section_of
@@ -69,7 +70,7 @@ def owner_only(run_id: str) -> None:
     entries = read_evidence(document)
     marginals = [entry for entry in entries if section_of(entry) == "marginals"]
     _marginals(marginals, key="owner-ways")
-    cards([entry for entry in entries if entry not in marginals], key="owner")
+    cards([entry for entry in entries if section_of(entry) not in ("marginals", ATTACKS_SECTION)], key="owner")
 
 
 def _each_column(entries: Sequence[Evidence]) -> None:

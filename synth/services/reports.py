@@ -22,6 +22,7 @@ from synth.reports.downstream_evidence import nothing_predicted, owner_downstrea
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
+from synth.services.attacks import attack_run
 from synth.services.incidents import record_incident
 from synth.services.run_folder import write_owner_json
 from synth.store import Run
@@ -81,6 +82,7 @@ def build_owner_report(
     evidence = [
         *_marginals(config, rows, progress),
         *_predictions(config, rows, downstream or downstream_options("quick"), progress),
+        *attack_run(config, view, rows.synthetic, folder, progress),
     ]
     path = folder / "owner" / "report.json"
     write_owner_json(path, owner_document(evidence))

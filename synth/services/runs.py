@@ -80,6 +80,7 @@ _PARTS = {
     "reporting": "report",
     "reporting_to_the_owner": "report",
     "predicting": "report",
+    "attacking": "report",
     "sealing": "bundle",
 }
 """Part of ``timings.json`` by the phase, or by the first word of a phase that says more."""

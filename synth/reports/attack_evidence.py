@@ -1,0 +1,203 @@
+"""Membership inference as evidence: each attack beside guessing and under its proven ceiling.
+
+On private rows every number is for the owner only, and an attack above its ceiling is a warning: a release that stopped
+because of private rows would itself tell something of them. On public rows the numbers are safe, and it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+from synth.errors import AttackError
+from synth.reports.attack_words import (
+    ceiling_words,
+    figures_of,
+    numbers_of,
+    people_words,
+    too_few_words,
+)
+from synth.reports.attacks import ATTACKS, Attack
+from synth.reports.counting import CodeTable
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.membership import AttackResult, Sides, UnitRows, run_attacks
+from synth.reports.proven_ceiling import ProvenCeiling
+from synth.schema import Schema
+
+__all__ = ["attack_public_rows", "nothing_attacked", "owner_attacks"]
+
+_DECLARE = (
+    "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
+    "next run: a fifth of the units is then kept from every generator."
+)
+
+
+def owner_attacks(
+    train: UnitRows,
+    held_out: UnitRows | None,
+    released: CodeTable,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    *,
+    share: float,
+    seed: int,
+    attacks: Sequence[Attack] = ATTACKS,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Attack a release with the private rows in hand.
+
+    Parameters
+    ----------
+    train, held_out : UnitRows
+        The two sides of the split; None where nothing was held out.
+    released : CodeTable
+        The synthetic rows, codes in ``schema.names`` order.
+    schema : Schema
+    ceiling : ProvenCeiling
+        What the certificate promises and its receipts prove.
+    share : float
+        Declared part of the units that was held out.
+    seed : int
+        Public.
+    attacks : sequence of Attack
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``attacks.<name>.area`` and ``attacks.<name>.caught`` for each attack, ``attacks.reached`` with the pictures,
+        ``attacks.people``; ``attacks.warning`` where the proof was exceeded; ``attacks.none`` where nothing was done.
+    """
+    if held_out is None:
+        return nothing_attacked(_DECLARE)
+    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    if not sides.enough or not len(released[0]):
+        return nothing_attacked(too_few_words(sides))
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
+    found = _warnings(results, schema)
+    found += [
+        OwnerOnlyEvidence(
+            id=f"attacks.{one.name}.{measure}",
+            title=title,
+            value=estimate.value,
+            unit=unit,
+            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        )
+        for one in results
+        for measure, title, unit, estimate, sentence in numbers_of(one, ceiling)
+    ]
+    people = OwnerOnlyEvidence(
+        id="attacks.people",
+        title="People attacked",
+        value=sum(sides.sizes),
+        unit="units",
+        sentence=f"{people_words(sides, schema)} {OWNER_ONLY_SENTENCE}",
+    )
+    reached = OwnerOnlyEvidence(
+        id="attacks.reached",
+        title="What each attack reached",
+        value=None,
+        sentence=f"{ceiling_words(ceiling)} {OWNER_ONLY_SENTENCE}",
+        figures=figures_of(results, ceiling, "real"),
+    )
+    return (*found, people, reached)
+
+
+def attack_public_rows(
+    train: UnitRows,
+    held_out: UnitRows,
+    released: CodeTable,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    *,
+    share: float,
+    seed: int,
+    incident: Callable[[BaseException], str] | None = None,
+    attacks: Sequence[Attack] = ATTACKS,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[SafeEvidence, ...]:
+    """Attack a release that was made from public, planted or stand-in rows.
+
+    Parameters
+    ----------
+    train, held_out, released, schema, ceiling, share, seed, attacks, on_step
+        As in :func:`owner_attacks`; no row is private.
+    incident : callable, optional
+        Records an error and returns the id of the incident.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        With the ids of :func:`owner_attacks`.
+
+    Raises
+    ------
+    AttackError
+        If an attack did better than the proof allows; wrongly with a chance of at most 1e-4 over all attacks.
+    """
+    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    if not sides.enough or not len(released[0]):
+        return (SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides)),)
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
+    exceeded = [one.title for one in results if one.is_exceeded]
+    if exceeded:
+        identity = (incident or _any_id)(AttackError("", incident=""))
+        raise AttackError(
+            f"Stop. An attack did better than the proof allows ({', '.join(exceeded)}). This is a bug; do not release. "
+            f"Incident {identity}.",
+            incident=identity,
+        )
+    found = [
+        SafeEvidence(
+            id=f"attacks.{one.name}.{measure}", title=title, value=estimate.value, unit=unit, sentence=sentence
+        )
+        for one in results
+        for measure, title, unit, estimate, sentence in numbers_of(one, ceiling)
+    ]
+    people = SafeEvidence(
+        id="attacks.people",
+        title="People attacked",
+        value=sum(sides.sizes),
+        unit="units",
+        sentence=f"Public rows that stand in. {people_words(sides, schema)}",
+    )
+    reached = SafeEvidence(
+        id="attacks.reached",
+        title="What each attack reached",
+        value=None,
+        sentence=f"Public rows that stand in. {ceiling_words(ceiling)}",
+        figures=figures_of(results, ceiling, "stand_in"),
+    )
+    return (*found, people, reached)
+
+
+def nothing_attacked(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
+    """Return the evidence of a report without attacks: the reason, in one sentence."""
+    return (OwnerOnlyEvidence(id="attacks.none", title="Attacks", value=None, sentence=reason),)
+
+
+def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnlyEvidence]:
+    exceeded = [one.title for one in results if one.is_exceeded]
+    if not exceeded:
+        return []
+    sentence = (
+        f"{', '.join(exceeded)}: more than chance and the proof together allow, with one false alarm in 10,000 honest "
+        f"reports. Either the program has a bug, or what is declared is not so: the {schema.unit.protects} as a unit, "
+        "its ids, its rows. Nothing was stopped, because a release that stops on private rows tells something of them. "
+        "Whether to release is your decision; find out first."
+    )
+    return [
+        OwnerOnlyEvidence(
+            id="attacks.warning",
+            title="Warning: an attack did better than the proof allows",
+            value=_any_id(None),
+            unit="incident",
+            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        )
+    ]
+
+
+def _any_id(error: BaseException | None) -> str:
+    # Nothing is logged: that an attack on private rows succeeded is read from these rows.
+    return uuid4().hex[:8]

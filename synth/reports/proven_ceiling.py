@@ -1,0 +1,150 @@
+r"""What a run's receipts prove about every attack on membership, and a test of whether an attack did better.
+
+Two bounds hold at once and the lower one counts: the promised (epsilon, delta), and the Gaussian curve of the total mu
+of the receipts (Dong 2022). Both are about one unit; averages over units obey them too, because the curves are concave.
+
+**The test.** Before a run each unit that is attacked was assigned to members or non-members at random, so a release is
+one experiment with many coins. Let an attacker guess r of m coins from the release. If the release is
+(epsilon, delta)-private in every coin, then (Steinke 2023, section 5)
+
+.. math:: P(\text{at least } v \text{ right}) \le P(B \ge v) + 2 m \delta,
+   \quad B \sim \mathrm{Binomial}\bigl(r, e^\varepsilon / (1 + e^\varepsilon)\bigr)
+
+whatever the attack. delta is chosen so small that the last term takes a twentieth of the level, and epsilon is what the
+receipts add up to at that delta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, expit
+
+from synth.privacy.accounting import epsilon_of_receipts, mu_squared_of, total_up
+from synth.privacy.ceilings import auc_ceiling, gaussian_auc, gaussian_true_positive, true_positive_ceiling
+from synth.privacy.receipt import Receipt
+from synth.schema import Neighbours
+
+__all__ = ["GUESSED_SHARES", "ProvenCeiling"]
+
+GUESSED_SHARES = (0.05, 0.25, 1.0)
+"""Shares of the coins that the test guesses, those with the highest scores first; each gets a third of the level."""
+
+_FOR_DELTA = 20
+_SPLIT_RELATIONS = frozenset({Neighbours.ADD_REMOVE, Neighbours.REPLACE})
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenCeiling:
+    """The ceilings of one release.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        What its certificate promises.
+    receipts : tuple of Receipt
+        All of its receipts.
+    """
+
+    epsilon: float
+    delta: float
+    receipts: tuple[Receipt, ...]
+
+    @property
+    def is_about_units(self) -> bool:
+        """Whether every receipt hides a whole unit; other promises say nothing about membership of one."""
+        return bool(self.receipts) and all(receipt.neighbours in _SPLIT_RELATIONS for receipt in self.receipts)
+
+    @property
+    def mu(self) -> float:
+        """Total mu of the receipts."""
+        return math.sqrt(mu_squared_of(sum(receipt.mu_squared_units for receipt in self.receipts)))
+
+    @property
+    def area(self) -> float:
+        """Largest ROC AUC of any attack; 1 where nothing is proven about units."""
+        if not self.is_about_units:
+            return 1.0
+        # A slack of c moves every probability by at most a factor e^c, in members and in non-members.
+        gaussian = math.exp(2 * self._slack) * gaussian_auc(self.mu) + self._additive_delta
+        return min(auc_ceiling(self.epsilon, self.delta), gaussian)
+
+    def caught(self, false_positive: float) -> float:
+        """Return the largest true-positive rate at a false-positive rate; 1 where nothing is proven about units."""
+        if not self.is_about_units:
+            return 1.0
+        grown = math.exp(self._slack)
+        gaussian = grown * gaussian_true_positive(self.mu, min(1.0, grown * false_positive)) + self._additive_delta
+        return min(true_positive_ceiling(self.epsilon, self.delta, false_positive), gaussian)
+
+    def is_exceeded(
+        self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, level: float, seed: int
+    ) -> bool:
+        """Say whether an attack did better than the proof allows, wrongly with a chance of at most ``level``.
+
+        Where one unit is swapped for another (replace-one), a member and a non-member drawn by lot are one coin: which
+        of the two was trained on. Where units come and go (add/remove), every unit is a coin.
+
+        Parameters
+        ----------
+        members, non_members : arrays of shape (n,) and (m,)
+            A score for every unit; larger is more like a member.
+        level : float
+            Chance of a false alarm, in (0, 1).
+        seed : int
+            Public; pairs units and breaks ties.
+        """
+        if not (self.is_about_units and len(members) and len(non_members)):
+            return False
+        random = np.random.default_rng([seed, 3])
+        guess = _pair_guesses if self.receipts[0].neighbours is Neighbours.REPLACE else _unit_guesses
+        tests = guess(members, non_members, random)
+        part, coins = level / len(tests), len(tests[-1])
+        delta = part / (2 * _FOR_DELTA * coins)
+        chance = float(expit(epsilon_of_receipts(self.receipts, delta)))
+        return any(_at_least(int(right.sum()), len(right), chance) + 2 * coins * delta < part for right in tests)
+
+    @property
+    def _slack(self) -> float:
+        return total_up(receipt.slack for receipt in self.receipts)
+
+    @property
+    def _additive_delta(self) -> float:
+        return total_up(receipt.additive_delta for receipt in self.receipts)
+
+
+def _pair_guesses(
+    members: NDArray[np.float64], non_members: NDArray[np.float64], random: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Say of pairs whether the higher score is the member's; the pairs with the highest scores first, ties by lot."""
+    n = min(len(members), len(non_members))
+    mine, theirs = random.permutation(members)[:n], random.permutation(non_members)[:n]
+    right = np.where(mine == theirs, random.random(n) < 0.5, mine > theirs)
+    # An order that does not know which of the two is the member.
+    ordered = right[np.lexsort((random.random(n), -np.abs(mine - theirs), -np.maximum(mine, theirs)))]
+    return [ordered[:guessed] for guessed in _numbers(n)]
+
+
+def _unit_guesses(
+    members: NDArray[np.float64], non_members: NDArray[np.float64], random: np.random.Generator
+) -> list[NDArray[np.bool_]]:
+    """Call the units with the highest scores members, ties by lot; of all units the higher half."""
+    scores = np.concatenate([members, non_members])
+    is_member = np.arange(len(scores)) < len(members)
+    ordered = is_member[np.lexsort((random.random(len(scores)), -scores))]
+    half = (len(scores) + 1) // 2
+    *some, every = _numbers(len(scores))
+    whole = np.concatenate([ordered[:half], ~ordered[half:]])
+    return [*(ordered[:guessed] for guessed in some), whole[:every]]
+
+
+def _at_least(right: int, guessed: int, chance: float) -> float:
+    """Return the chance of at least so many successes of independent trials."""
+    return float(betainc(right, guessed - right + 1, chance)) if right else 1.0
+
+
+def _numbers(of: int) -> list[int]:
+    return [max(1, round(share * of)) for share in GUESSED_SHARES]
