@@ -110,7 +110,7 @@ class Sides:
         train, held_out : UnitRows
             The parts of the split.
         neighbours : Neighbours
-            Add/remove: each unit was held out by its own coin, and each is drawn by its own. Else equal numbers are drawn.
+            Add/remove: each unit was held out by its own coin, and is drawn by one. Else equal numbers are drawn.
         share : float
             Declared part of the units that was held out, in (0, 1).
         seed : int
