@@ -1,4 +1,4 @@
-"""One run, in a process of its own: ``python -m synth.worker JOB_ID``.
+"""One run, in a process of its own: ``python -m synth.worker JOB_ID [--predictions all]``.
 
 It takes the run (once, for ever), works, and leaves the outcome in the run's row. Whatever goes wrong, the row holds a
 sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what was spent.
@@ -24,6 +24,7 @@ from synth.jobs.processes import birth_of
 from synth.privacy.ledger import Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services.incidents import code_location, record_incident
+from synth.services.predicting import work_on_predictions
 from synth.store import ChargeState, EventKind, RunState, Store
 
 __all__ = ["Execute", "main"]
@@ -61,8 +62,12 @@ def main(
     """
     parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Work on one run.")
     parser.add_argument("job_id")
-    job_id = parser.parse_args(arguments).job_id
+    parser.add_argument("--predictions", choices=("quick", "all"), help="predict the label of a finished run again")
+    parsed = parser.parse_args(arguments)
+    job_id = parsed.job_id
     _forbid_core_dumps()
+    if parsed.predictions is not None:
+        return work_on_predictions(settings or Settings.from_environment(), job_id, parsed.predictions)
     try:
         with Store(settings or Settings.from_environment()) as store:
             store.queue.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))

@@ -18,6 +18,9 @@ __all__ = ["cards", "number_card", "read_evidence", "section_of", "value_text"]
 
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
+_RANGE = "range caused by privacy noise"
+_RANGES = {"downstream": "range by chance of test rows and training"}
+"""What the range of a number covers, by the part of the report."""
 
 
 def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
@@ -55,7 +58,7 @@ def number_card(entry: Evidence) -> None:
         st.metric(title, f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry))
         words = [plain(entry.unit)] if entry.unit and not short else []
         if entry.error is not None:
-            words.append(f"± {number_text(entry.error)}, range caused by privacy noise (95 %)")
+            words.append(f"± {number_text(entry.error)}, {_RANGES.get(section_of(entry), _RANGE)} (95 %)")
         if words:
             note(", ".join(words))
     badge(entry.kind)

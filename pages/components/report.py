@@ -14,6 +14,7 @@ from pages.components.charts import draw, show_table
 from pages.components.evidence import cards, number_card, read_evidence, section_of
 from pages.components.forecast import forecast_panel
 from pages.components.notes import note
+from pages.components.prediction import PREDICTION_SECTION
 from pages.components.session import application
 from pages.components.words import amount, plain
 from synth.reports import Evidence
@@ -53,7 +54,7 @@ def columns_and_pairs(report: Mapping[str, Any]) -> None:
 
 def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
-    known = {"overview", "columns", "marginals"}
+    known = {"overview", "columns", "marginals", PREDICTION_SECTION}
     entries = read_evidence(report)
     badge("safe")
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")
@@ -70,7 +71,9 @@ def owner_only(run_id: str) -> None:
     entries = read_evidence(document)
     marginals = [entry for entry in entries if section_of(entry) == "marginals"]
     _marginals(marginals, key="owner-ways")
-    cards([entry for entry in entries if section_of(entry) not in ("marginals", ATTACKS_SECTION)], key="owner")
+    # Attacks and predictions have tabs of their own.
+    elsewhere = ("marginals", ATTACKS_SECTION, PREDICTION_SECTION)
+    cards([entry for entry in entries if section_of(entry) not in elsewhere], key="owner")
 
 
 def _each_column(entries: Sequence[Evidence]) -> None:

@@ -19,10 +19,6 @@ from synth.reports.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classi
 from synth.reports.prediction_bench import Bench, Outcome, bench_of, majority, trained
 from synth.reports.prediction_features import Features, Target
 from synth.reports.prediction_problem import (
-    CLASSIFIER_CHOICES,
-    MANY_CLASSES,
-    QUICK_FOR_MANY_CLASSES,
-    REGRESSOR_CHOICES,
     Choice,
     DownstreamOptions,
     Measure,
@@ -37,13 +33,26 @@ __all__ = ["compare_predictions", "seconds_of"]
 
 _RANGE = 1.959964
 
+_CLASSIFIERS: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("logistic_regression", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(CLASSIFIERS),
+}
+_MANY_CLASSES = 10
+_QUICK_FOR_MANY_CLASSES = ("logistic_regression", "random_forest", "lda")
+"""With more than ten declared classes boosting, which grows trees for every class, is no longer quick."""
+
+_REGRESSORS: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("ridge", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(REGRESSORS),
+}
+
 
 def _predictors_of(target: Target, choice: Choice) -> tuple[dict[str, Predictor], tuple[str, ...]]:
     """Return the predictors of a choice that this machine has, and the titles of those it lacks."""
     known = CLASSIFIERS if target.kind == "classes" else REGRESSORS
-    names = (CLASSIFIER_CHOICES if target.kind == "classes" else REGRESSOR_CHOICES)[choice]
-    if target.kind == "classes" and choice == "quick" and target.n_classes > MANY_CLASSES:
-        names = QUICK_FOR_MANY_CLASSES
+    names = (_CLASSIFIERS if target.kind == "classes" else _REGRESSORS)[choice]
+    if target.kind == "classes" and choice == "quick" and target.n_classes > _MANY_CLASSES:
+        names = _QUICK_FOR_MANY_CLASSES
     there = {name: known[name] for name in names if known[name].is_there}
     return there, tuple(known[name].title for name in names if name not in there)
 

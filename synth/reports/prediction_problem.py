@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.reports.classifiers import CLASSIFIERS, REGRESSORS
 from synth.reports.counting import CodeTable
 from synth.schema import Schema
 
 __all__ = [
-    "CLASSIFIER_CHOICES",
-    "MANY_CLASSES",
-    "QUICK_FOR_MANY_CLASSES",
-    "REGRESSOR_CHOICES",
     "Choice",
     "DownstreamOptions",
     "Measure",
@@ -32,19 +27,7 @@ TrainedOn = Literal["synthetic", "real", "control", "majority"]
 """What a predictor was trained on; the most frequent class of the real rows is no predictor but an anchor."""
 
 Choice = Literal["quick", "all"]
-
-CLASSIFIER_CHOICES: Mapping[Choice, tuple[str, ...]] = {
-    "quick": ("logistic_regression", "random_forest", "hist_gradient_boosting"),
-    "all": tuple(CLASSIFIERS),
-}
-MANY_CLASSES = 10
-QUICK_FOR_MANY_CLASSES = ("logistic_regression", "random_forest", "lda")
-"""With more than ten declared classes boosting, which grows trees for every class, is no longer quick."""
-
-REGRESSOR_CHOICES: Mapping[Choice, tuple[str, ...]] = {
-    "quick": ("ridge", "random_forest", "hist_gradient_boosting"),
-    "all": tuple(REGRESSORS),
-}
+"""A quick look that every run can afford, or all predictors there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +59,8 @@ class DownstreamOptions:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.predictors not in CLASSIFIER_CHOICES:
-            raise InputError(f"Classifiers must be {' or '.join(CLASSIFIER_CHOICES)}, got '{self.predictors}'.")
+        if self.predictors not in get_args(Choice):
+            raise InputError(f"Classifiers must be {' or '.join(get_args(Choice))}, got '{self.predictors}'.")
         if not 1 <= self.repeats <= 20:
             raise InputError(f"Trainings of each classifier must be 1 to 20, got {self.repeats}.")
         if min(self.maximum_rows, self.maximum_test_rows, self.resamples) < 2:

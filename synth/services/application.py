@@ -19,12 +19,14 @@ from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.vault import Vault
+from synth.reports.prediction_problem import Choice
 from synth.services import run_folder
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, check_same_cells, plan_run
+from synth.services.predicting import PredictingView, cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
-from synth.store import ChargeState, EventKind, Run, RunState, Store
+from synth.store import ChargeState, EventKind, Run, RunState, Store, TableState
 
 __all__ = ["Application"]
 
@@ -219,6 +221,27 @@ class Application:
             return None
         self.ledger.note_owner_view(run.account_id, run_id=run_id, who=SINGLE_USER, what="report")
         return run_folder.read_json(path)
+
+    def predict(self, run_id: str, choice: Choice = "all") -> None:
+        """Start predicting the label again, with more predictors, in a process of its own; nothing is charged.
+
+        Raises
+        ------
+        JobError
+            If the rows of the run were deleted, or predicting is going on already.
+        """
+        run = self._finished(run_id)
+        if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
+            raise JobError("The rows of this run were deleted, so nothing can be predicted again.")
+        predict_in_background(self.settings, run_id, choice)
+
+    def predicting(self, run_id: str) -> PredictingView | None:
+        """Return where predicting again stands, or None where it was never started."""
+        return predicting(self.settings, run_id)
+
+    def cancel_predicting(self, run_id: str) -> None:
+        """Stop predicting again; the report stays as it was."""
+        cancel_predicting(self.settings, run_id)
 
     def certificate(self, run_id: str) -> dict[str, Any]:
         """Return the certificate of a finished run."""

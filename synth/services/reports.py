@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from synth.config import RunConfig
-from synth.errors import RunCancelledError, TableError
+from synth.errors import JobError, RunCancelledError, TableError
 from synth.forecast import one_way_noise
 from synth.jobs.machine import cores
 from synth.privacy.owner_view import OwnerPart, OwnerView
@@ -18,17 +18,16 @@ from synth.progress import Progress
 from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
-from synth.reports.downstream_evidence import nothing_predicted, owner_downstream
-from synth.reports.evidence import OwnerOnlyEvidence
+from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.services.attacks import attack_run
 from synth.services.incidents import record_incident
-from synth.services.run_folder import write_owner_json
+from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run
 from synth.writing import read_table
 
-__all__ = ["build_owner_report", "downstream_options", "free_threads"]
+__all__ = ["build_owner_report", "downstream_options", "free_threads", "renew_predictions"]
 
 _LARGEST_CONTROL = 100_000
 _TESTS: tuple[tuple[OwnerPart, str], ...] = (
@@ -71,22 +70,39 @@ def build_owner_report(
     -------
     Path, or None where the private table has no rows to compare with
     """
-    if run.table_id is None:
+    rows = _rows(config, run, folder, vault)
+    if rows is None:
         return None
-    view, test_problem = _opened(config, run, vault)
-    if view.rows("train") == 0:
-        return None
-    # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
-    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
-    rows = _Rows(view, list(synthetic.T), test_problem)
     evidence = [
         *_marginals(config, rows, progress),
         *_predictions(config, rows, downstream or downstream_options("quick"), progress),
-        *attack_run(config, view, rows.synthetic, folder, progress),
+        *attack_run(config, rows.view, rows.synthetic, folder, progress),
     ]
     path = folder / "owner" / "report.json"
     write_owner_json(path, owner_document(evidence))
     return path
+
+
+def renew_predictions(
+    config: RunConfig, run: Run, folder: Path, *, vault: Vault, progress: Progress, downstream: DownstreamOptions
+) -> None:
+    """Predict again and put the new numbers into an owner's report in place of the old ones.
+
+    Raises
+    ------
+    JobError
+        If the run has no report, or its rows were deleted.
+    """
+    path = folder / "owner" / "report.json"
+    before = [evidence_from_dict(entry) for entry in read_json(path)["evidence"]]
+    try:
+        rows = _rows(config, run, folder, vault)
+    except TableError:
+        rows = None
+    if rows is None:
+        raise JobError("The rows of this run were deleted, so nothing can be predicted again. Upload the table anew.")
+    kept = [entry for entry in before if not entry.id.startswith("downstream.")]
+    write_owner_json(path, owner_document([*kept, *_predictions(config, rows, downstream, progress)]))
 
 
 def downstream_options(choice: Choice, *, hard_labels: bool = False, threads: int = 0) -> DownstreamOptions:
@@ -122,6 +138,17 @@ def free_threads(wanted: int = 0) -> int:
     except OSError:
         others = 0
     return max(1, cores() - others)
+
+
+def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault) -> _Rows | None:
+    if run.table_id is None:
+        return None
+    view, test_problem = _opened(config, run, vault)
+    if view.rows("train") == 0:
+        return None
+    # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
+    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
+    return _Rows(view, list(synthetic.T), test_problem)
 
 
 def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str | None]:
@@ -162,6 +189,9 @@ def _marginals(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[Owne
 def _predictions(
     config: RunConfig, rows: _Rows, options: DownstreamOptions, progress: Progress
 ) -> tuple[OwnerOnlyEvidence, ...]:
+    # Imported late: a run without an owner's report need not load a library of predictors.
+    from synth.reports.downstream_evidence import nothing_predicted, owner_downstream
+
     if config.label is None:
         return (nothing_predicted("No label is declared. Name the column to predict under 'label:'."),)
     parts = [(part, words) for part, words in _TESTS if part in rows.view.parts and rows.view.rows(part)]

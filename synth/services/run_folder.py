@@ -51,11 +51,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_owner_json(path: Path, body: Mapping[str, Any]) -> None:
-    """Write a file that only this user may read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
-        stream.write("\n")
+    """Write a file that only this user may read; whoever reads it meanwhile finds the old one whole."""
+    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
+            stream.write("\n")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def certificate_id(certificate_json: bytes) -> tuple[str, str]:

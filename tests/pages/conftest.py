@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from driving import open_app, started, wait_for_run  # noqa: E402 - after the path to the pages is known
+from driving import LABELLED, open_app, started, wait_for_run  # noqa: E402 - after the path to the pages is known
 
 from pages.components.session import application  # noqa: E402
 
@@ -38,7 +38,7 @@ def finished_home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, 
     folder = tmp_path_factory.mktemp("finished") / "home"
     with pytest.MonkeyPatch.context() as patch:
         use(folder, patch)
-        app = started()
+        app = started(LABELLED)
         assert wait_for_run(app) == "reported"
         held = app.session_state["draft"]
         application().close()

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 __all__ = [
     "CODEBOOK",
+    "LABELLED",
     "TABLE",
     "described",
     "errors",
@@ -40,6 +41,10 @@ columns:
   region: {type: category, values: [north, south]}
   smoker: {type: yes_no, yes: "yes", no: "no"}
 """
+
+
+LABELLED = CODEBOOK.replace("rows: 100", "rows: 100\nlabel: smoker\ngroups: [region]")
+"""With a label, so that the report has predictions."""
 
 
 def open_app() -> AppTest:
@@ -78,19 +83,19 @@ def uploader(app: AppTest, name: str) -> Any:
     return next(widget for widget in app.file_uploader if f"upload:{name}:" in str(widget.proto.id))
 
 
-def described() -> AppTest:
+def described(codebook: str = CODEBOOK) -> AppTest:
     """Return an application with a small table that is fully described."""
     app = upload_table(open_app(), TABLE.encode())
-    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    uploader(app, "codebook").upload("codebook.yaml", codebook.encode(), "application/yaml")
     app.run()
     go(app, "describe")
     app.button(key="continue-budget").click().run()
     return go(app, "budget")
 
 
-def started() -> AppTest:
+def started(codebook: str = CODEBOOK) -> AppTest:
     """Return an application whose run has been started."""
-    app = go(described(), "generate")
+    app = go(described(codebook), "generate")
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
     return app

@@ -13,7 +13,14 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
 
-TABS = ("● At a glance", "● Columns and pairs", "● Accuracy you can expect", "○ Attacks", "○ Owner only")
+TABS = (
+    "● At a glance",
+    "● Columns and pairs",
+    "● Accuracy you can expect",
+    "○ Prediction",
+    "○ Attacks",
+    "○ Owner only",
+)
 
 
 def test_spending_asks_again_and_says_what_it_costs() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from synth.config import RunConfig
 from synth.errors import JobError
+from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 from synth.services import reports
@@ -70,7 +71,8 @@ def test_a_run_predicts_its_label_on_the_hold_out(table: Path, tmp_path: Path) -
     assert "downstream" not in published
 
 
-def test_a_test_table_comes_before_the_hold_out(table: Path, tmp_path: Path) -> None:
+def test_a_test_table_comes_before_the_hold_out(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(downstream._CLASSIFIERS, "quick", ("gaussian_nb",))  # type: ignore[arg-type]
     test = written(tmp_path / "test.csv", 150, seed=2)
     run_locally(replace(CONFIG, test_table=str(test)), tmp_path / "out", table=table)
     found = predictions(tmp_path / "out")
@@ -78,7 +80,10 @@ def test_a_test_table_comes_before_the_hold_out(table: Path, tmp_path: Path) -> 
     assert "the test table" in found["downstream.rows"]["sentence"]
 
 
-def test_a_test_table_that_was_deleted_leaves_the_hold_out(table: Path, tmp_path: Path) -> None:
+def test_a_test_table_that_was_deleted_leaves_the_hold_out(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(downstream._CLASSIFIERS, "quick", ("gaussian_nb",))  # type: ignore[arg-type]
     test = written(tmp_path / "test.csv", 150, seed=2)
     config = replace(CONFIG, test_table=str(test))
     run_locally(config, tmp_path / "out", table=table, keep_table=True, owner_report=False)
@@ -108,7 +113,7 @@ def test_a_fault_of_the_predictions_is_an_incident_and_not_the_end_of_a_paid_run
     def fail(*arguments: object, **named: object) -> None:
         raise KeyError("CANARY in a cell")
 
-    monkeypatch.setattr(reports, "owner_downstream", fail)
+    monkeypatch.setattr("synth.reports.downstream_evidence.owner_downstream", fail)
     run_locally(CONFIG, tmp_path / "out", table=table)
     (entry,) = predictions(tmp_path / "out").values()
     assert "incident" in entry["sentence"]

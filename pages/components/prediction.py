@@ -1,0 +1,113 @@
+"""The tab of predictions: what a label can be predicted with after training on synthetic rows, beside its anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from pages.components.badges import OWNER_ONLY_NOTE
+from pages.components.evidence import cards, read_evidence, section_of
+from pages.components.guards import guarded
+from pages.components.notes import note
+from pages.components.session import application
+from pages.components.words import plain
+from synth.reports import OWNER_ONLY_SENTENCE, Evidence
+from synth.services.predicting import PredictingView
+
+__all__ = ["PREDICTION_SECTION", "prediction"]
+
+PREDICTION_SECTION = "downstream"
+_MEASURES = {
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC",
+    "macro_f1": "macro F1",
+    "weighted_f1": "weighted F1",
+    "accuracy": "accuracy",
+    "r2": "R2",
+    "mae": "mean absolute error",
+}
+_TRAINED_ON = ("synthetic", "real", "control", "majority")
+
+
+def prediction(run_id: str, report: Mapping[str, Any]) -> None:
+    """Show what predictors reach; asking for exact numbers is entered in the ledger of these people."""
+    public = [entry for entry in read_evidence(report) if section_of(entry) == PREDICTION_SECTION]
+    if public:
+        _numbers(public, key="public-prediction")
+    document = application().owner_report(run_id)
+    if document is None:
+        st.info("No owner-only report: the rows were deleted before it could be built.")
+        return
+    entries = [entry for entry in read_evidence(document) if section_of(entry) == PREDICTION_SECTION]
+    reason = next((entry for entry in entries if entry.id == f"{PREDICTION_SECTION}.none"), None)
+    if reason is not None or not entries:
+        words = "This report was made before predictions were part of it." if reason is None else _said(reason)
+        st.info(plain(words))
+        if reason is None:
+            _again(run_id)
+        return
+    st.warning(OWNER_ONLY_NOTE)
+    _numbers(entries, key="prediction")
+    _again(run_id)
+
+
+def _numbers(entries: Sequence[Evidence], *, key: str) -> None:
+    by_id = {entry.id: entry for entry in entries}
+    measures = [name for name in _MEASURES if f"{PREDICTION_SECTION}.synthetic.{name}" in by_id]
+    chosen = st.segmented_control(
+        "Measure", measures, default=measures[0], format_func=_MEASURES.__getitem__, key=f"{key}-measure"
+    )
+    measure = str(chosen) if chosen in measures else measures[0]
+    wanted = [f"{PREDICTION_SECTION}.{trained}.{measure}" for trained in _TRAINED_ON]
+    first = [by_id[name] for name in (*wanted, f"{PREDICTION_SECTION}.rows") if name in by_id]
+    cards(first, key=f"{key}-{measure}")
+    notes = by_id.get(f"{PREDICTION_SECTION}.notes")
+    if notes is not None:
+        st.info(plain(_said(notes)))
+    rest = [entry for entry in entries if entry.figures]
+    cards(rest, key=f"{key}-figures")
+
+
+def _said(entry: Evidence) -> str:
+    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
+
+
+def _again(run_id: str) -> None:
+    st.subheader("With every predictor")
+    where = application().predicting(run_id)
+    if where is not None and where.state == "running":
+        _going_on(run_id)
+        return
+    if where is not None and where.state == "failed":
+        st.error(plain(where.message))
+    if where is not None and where.state == "cancelled":
+        st.info("Stopped. The numbers above are as they were.")
+    note(
+        "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen classifiers or "
+        "five regressors), three times on at most 20,000 rows, take minutes. How long is measured first and said. "
+        "Nothing is charged."
+    )
+    if st.button("Train every predictor", key="predict-all"):
+        application().predict(run_id)
+        st.rerun()
+
+
+@st.fragment(run_every=1.0)
+@guarded
+def _going_on(run_id: str) -> None:
+    where = application().predicting(run_id)
+    if where is None or where.state != "running":
+        # One run of the whole page: it draws the new numbers without a timer.
+        st.rerun()
+        return
+    st.progress(where.step / where.of if where.of else 0.0, text=_progress(where))
+    note("You can close this page. The training goes on; find it here again.")
+    if st.button("Stop the training", key="stop-predicting"):
+        application().cancel_predicting(run_id)
+        st.rerun()
+
+
+def _progress(where: PredictingView) -> str:
+    return f"{where.phase}: {where.step} of {where.of} trainings" if where.of else where.phase

@@ -1,0 +1,108 @@
+"""The tab of predictions: anchors beside every number, a measure to choose, and training in the background."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from driving import errors, go, started, texts, wait_for_run
+from streamlit.testing.v1 import AppTest
+
+from pages.components.badges import BADGES, OWNER_ONLY_NOTE
+from synth.services import predicting
+
+TAB = "○ Prediction"
+
+
+def opened(app: AppTest) -> AppTest:
+    go(app, "report")
+    app.session_state["report-tab"] = TAB
+    return app.run()
+
+
+def test_the_anchors_stand_beside_the_synthetic_rows(finished: AppTest) -> None:
+    app = opened(finished)
+    assert not errors(app)
+    labels = {str(metric.label) for metric in app.metric}
+    assert labels >= {
+        "ROC AUC, trained on synthetic rows",
+        "ROC AUC, trained on real rows",
+        "ROC AUC, trained on the independent control",
+        "ROC AUC, always the most frequent class",
+    }
+    assert OWNER_ONLY_NOTE in texts(app)
+    assert "range by chance of test rows and training (95 %)" in texts(app)
+    assert "range caused by privacy noise" not in texts(app)
+    badges = [text for text in (str(part.value) for part in app.markdown) if BADGES["owner_only"][0] in text]
+    assert len(badges) > len(app.metric)
+    (plot,) = app.get("plotly_chart")
+    names = [trace["name"] for trace in json.loads(plot.proto.spec)["data"]]
+    assert names == ["synthetic rows", "real rows", "the independent control", "most frequent class"]
+
+
+def test_another_measure_can_be_chosen(finished: AppTest) -> None:
+    app = opened(finished)
+    app.segmented_control(key="prediction-measure").set_value("macro_f1").run()
+    assert any("Macro F1" in str(metric.label) for metric in app.metric)
+    assert not any("ROC AUC" in str(metric.label) for metric in app.metric)
+
+
+def test_looking_is_entered_in_the_ledger(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    assert application().account("survey").notes == ()
+    opened(finished)
+    assert "chosen after looking at private rows" in " ".join(application().account("survey").notes)
+
+
+def test_the_tab_of_all_other_exact_numbers_does_not_repeat_them(finished: AppTest) -> None:
+    app = go(finished, "report")
+    app.session_state["report-tab"] = "○ Owner only"
+    app.run()
+    assert "ROC AUC" not in texts(app)
+
+
+def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, home: Path) -> None:
+    app = opened(finished)
+    app.button(key="predict-all").click().run()
+    assert not errors(app)
+    assert app.button(key="stop-predicting").label == "Stop the training"
+    run_id = app.session_state["draft"]["run_id"]
+    for _ in range(600):
+        note = json.loads((home / "runs" / run_id / "owner" / "predicting.json").read_text())
+        if "pid" in note:
+            break
+        time.sleep(0.1)
+    app.run()
+    app.button(key="stop-predicting").click().run()
+    assert "Stopped. The numbers above are as they were." in texts(app)
+    assert not predicting.processes.is_alive(note["pid"], note["born"])
+    assert app.button(key="predict-all")
+
+
+def test_a_run_without_a_label_says_what_is_missing() -> None:
+    app = started()
+    assert wait_for_run(app) == "reported"
+    assert "No label is declared." in texts(opened(app))
+
+
+def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
+    from pages.components.session import application
+
+    application().delete_table(finished.session_state["draft"]["table_id"])
+    app = opened(finished)
+    app.button(key="predict-all").click().run()
+    (error,) = errors(app)
+    assert "The rows of this run were deleted" in error
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_how_a_training_ended_is_said(finished: AppTest, home: Path, state: str) -> None:
+    run_id = finished.session_state["draft"]["run_id"]
+    note = home / "runs" / run_id / "owner" / "predicting.json"
+    note.write_text(json.dumps({"state": state, "message": "Something went wrong (incident 7)."}))
+    words = texts(opened(finished))
+    assert ("incident 7" in words) == (state == "failed")
+    assert ("Stopped." in words) == (state == "cancelled")
