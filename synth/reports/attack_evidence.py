@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 from synth.errors import AttackError
+from synth.reports.attack_scene import Attack
 from synth.reports.attack_words import (
     ceiling_words,
     figures_of,
@@ -17,7 +18,7 @@ from synth.reports.attack_words import (
     people_words,
     too_few_words,
 )
-from synth.reports.attacks import ATTACKS, Attack
+from synth.reports.attacks import ATTACKS
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.membership import AttackResult, Sides, UnitRows, run_attacks
@@ -80,12 +81,12 @@ def owner_attacks(
         OwnerOnlyEvidence(
             id=f"attacks.{one.name}.{measure}",
             title=title,
-            value=estimate.value,
+            value=value,
             unit=unit,
             sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
         )
         for one in results
-        for measure, title, unit, estimate, sentence in numbers_of(one, ceiling)
+        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
     ]
     people = OwnerOnlyEvidence(
         id="attacks.people",
@@ -149,11 +150,9 @@ def attack_public_rows(
             incident=identity,
         )
     found = [
-        SafeEvidence(
-            id=f"attacks.{one.name}.{measure}", title=title, value=estimate.value, unit=unit, sentence=sentence
-        )
+        SafeEvidence(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=sentence)
         for one in results
-        for measure, title, unit, estimate, sentence in numbers_of(one, ceiling)
+        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
     ]
     people = SafeEvidence(
         id="attacks.people",

@@ -18,15 +18,16 @@ __all__ = ["ceiling_words", "figures_of", "numbers_of", "people_words", "too_few
 _CEILING_OF_NOTHING = 0.9995
 
 
-def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, Estimate, str]]:
-    """Return (name, title, unit, estimate, sentence) of the two numbers of an attack."""
+def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
+    """Return (name, title, unit, value, sentence) of each number of an attack."""
     area = _verdict(one.area, beaten=one.area.low > 0.5, most=ceiling.area, exceeded=one.is_exceeded)
     knows = f"The attacker knows beside the released rows: {one.knows[0].lower()}{one.knows[1:]}"
     most = ceiling.caught(FALSE_POSITIVE)
     caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
     return [
-        ("area", one.title, "ROC AUC", one.area, " ".join(filter(None, (area, knows, one.caveat)))),
-        ("caught", f"{one.title}: caught at one false alarm in 100", "of members", one.caught, caught),
+        ("area", one.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.caveat)))),
+        ("caught", f"{one.title}: caught at one false alarm in 100", "of members", one.caught.value, caught),
+        *((extra.name, extra.title, extra.unit, extra.value, extra.sentence) for extra in one.extras),
     ]
 
 

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.reports.attack_scene import Attack, AttackScene, Extra
 from synth.reports.attack_statistics import (
     Estimate,
     area_under_curve,
@@ -26,7 +27,7 @@ from synth.reports.attack_statistics import (
     estimate_caught,
     null_ranges,
 )
-from synth.reports.attacks import ATTACKS, Attack, AttackScene
+from synth.reports.attacks import ATTACKS
 from synth.reports.counting import CodeTable
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Neighbours, Schema
@@ -163,6 +164,8 @@ class AttackResult:
         Where 95 % of them lie when nobody can tell.
     is_exceeded : bool
         Whether it did better than the proof allows, beyond what chance makes.
+    extras : tuple of Extra
+        Further numbers that come with it.
     """
 
     name: str
@@ -174,6 +177,7 @@ class AttackResult:
     null_area: tuple[float, float]
     null_caught: tuple[float, float]
     is_exceeded: bool
+    extras: tuple[Extra, ...] = ()
 
 
 def run_attacks(
@@ -240,6 +244,7 @@ def _judged(
         null_area=null_area,
         null_caught=null_caught,
         is_exceeded=ceiling.is_exceeded(members, non_members, level=level, seed=seed),
+        extras=attack.extras(members, non_members, seed=seed),
     )
 
 
