@@ -246,8 +246,11 @@ def test_the_guard_acts_exactly_where_the_weights_nearly_cancel(n, scale):
     weights = slow.weights(points)
     share = weights.sum(axis=1) / np.abs(weights).sum(axis=1)
     clear = np.abs(share - 1e-3) > 1e-5
-    guarded = hull.images(points).guarded.numpy()
+    found = hull.images(points)
+    guarded = found.guarded.numpy()
     assert (guarded == (share <= 1e-3))[clear].all()
+    nearest = torch.from_numpy(slow.kernel_of(points[guarded].numpy() @ slow.encoder.T)).argmax(dim=1)
+    assert torch.equal(found.images[guarded], rows[nearest])
     assert not guarded.all()
     if scale == 1e-3:
         assert guarded.any()

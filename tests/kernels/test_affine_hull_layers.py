@@ -38,11 +38,12 @@ def test_deep_machines_are_never_further_than_shallow_ones():
     assert (deeper.distance(points) <= shallow.distance(points)).all()
 
 
-def test_of_equal_layers_the_first_counts():
-    # Rows that are all equal have the same image in every layer.
-    hull = deep(torch.full((5, 3), 0.5), 3, 3)
-    assert hull.depth == 1
-    assert furthest(hull.image(blobs(4, 3).float()), torch.full((4, 3), 0.5)) < 1e-6
+def test_of_equally_near_layers_the_first_counts():
+    left, right = (AffineHull.fit(tensor([[place, 0.5]] * 4), 2) for place in (-0.5, 0.5))
+    both = DeepHull([left, right], 2)
+    # By symmetry the first point is at exactly the same distance from both.
+    points = tensor([[0.0, 0.5], [-0.1, 0.5], [0.1, 0.5]])
+    assert both.image(points)[:, 0].tolist() == pytest.approx([-0.5, -0.5, 0.5])
 
 
 def test_layers_are_built_when_they_are_used():
