@@ -69,6 +69,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
     for name, tab in (
         ("pairs", "Columns and pairs"),
         ("accuracy", "Accuracy you can expect"),
+        ("prediction", "Prediction"),
         ("owner-only", "Owner only"),
     ):
         page.get_by_role("tab", name=tab).click()

@@ -173,7 +173,7 @@ def _rows(kind: type[Kind], found: Predictions, tested_on: str, suffix: str) -> 
     options = found.options
     trained = "; ".join(f"{_SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
     sampled = f" (of larger tables a seeded sample of {options.maximum_rows:,})"
-    ranges = "The range of a number (95 %) covers bootstrap samples of the test rows and the spread between trainings."
+    ranges = "The range of a number (95 %) covers a bootstrap of the test rows, unit by unit, and training again."
     return kind(
         id="downstream.rows",
         title="Rows tested on",

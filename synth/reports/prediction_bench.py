@@ -71,6 +71,7 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
         classes, counts = np.unique(truth.astype(np.int64), return_counts=True)
         asked = classes if len(classes) > 2 else classes[[counts.argmin()]]
     resamples = max(10, options.resamples * _RESAMPLED_CLASSES // max(len(asked), _RESAMPLED_CLASSES))
+    units = usable if problem.test_units is None else problem.test_units[usable]
     names = problem.schema.names
     groups = {name: problem.test[names.index(name)][usable].astype(np.int64) for name in problem.groups}
     return Bench(
@@ -82,7 +83,7 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
         truth=truth,
         groups={name: codes for name, codes in groups.items() if name != problem.label},
         asked=asked,
-        weights=resampled(len(usable), resamples, problem.seed),
+        weights=resampled(units, resamples, problem.seed),
     )
 
 

@@ -84,6 +84,8 @@ class Problem:
         Rows to train on, codes in ``schema.names`` order; "real" also gives the most frequent class.
     test : CodeTable
         Rows to test on.
+    test_units : array of shape (n_test_rows,), optional
+        Whose each test row is; every row its own if absent.
     groups : sequence of str
         Columns by whose values accuracies are told apart.
     seed : int
@@ -94,6 +96,7 @@ class Problem:
     label: str
     tables: Mapping[TrainedOn, CodeTable]
     test: CodeTable
+    test_units: NDArray[np.int64] | None = None
     groups: Sequence[str] = ()
     seed: int = 0
 

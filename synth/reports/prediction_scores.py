@@ -17,12 +17,23 @@ Weights = NDArray[np.int64]
 """Shape (1 + n_resamples, n_test); the first row is all ones."""
 
 
-def resampled(n_test: int, n_resamples: int, seed: int) -> Weights:
-    """Return the weightings of a bootstrap of ``n_test`` rows; public and the same for a seed."""
-    random = np.random.default_rng([seed, n_test, 7])
-    weights = np.ones((1 + n_resamples, n_test), dtype=np.int64)
+def resampled(units: NDArray[np.int64], n_resamples: int, seed: int) -> Weights:
+    """Return the weightings of a bootstrap of test rows: units are drawn, and all rows of a unit come with it.
+
+    Parameters
+    ----------
+    units : array of shape (n_test,)
+        Whose each row is. Rows of one person are alike: drawn by themselves they would look like more than they are.
+    n_resamples : int
+    seed : int
+        Public; the same weightings for the same seed.
+    """
+    random = np.random.default_rng([seed, len(units), 7])
+    distinct, place = np.unique(units, return_inverse=True)
+    weights = np.ones((1 + n_resamples, len(units)), dtype=np.int64)
     for replicate in weights[1:]:
-        replicate[:] = np.bincount(random.integers(n_test, size=n_test), minlength=n_test)
+        drawn = np.bincount(random.integers(len(distinct), size=len(distinct)), minlength=len(distinct))
+        replicate[:] = drawn[place]
     return weights
 
 

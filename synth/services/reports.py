@@ -209,6 +209,7 @@ def _predictions(
         label=config.label,
         tables={"synthetic": rows.synthetic, "real": train, "control": control},
         test=_part(rows.view, part),
+        test_units=rows.view.units(part),
         groups=config.groups,
         seed=config.seed,
     )
