@@ -11,6 +11,7 @@ from synth.generators.dp_hp import DpHp
 from synth.generators.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.dp_merf import DpMerf
 from synth.generators.independent import Independent, IndependentByClass
+from synth.generators.kahm import Kahm
 from synth.generators.options import OptionField, build_options, option_fields
 from synth.generators.protocol import Card, Generator, GeneratorTask
 
@@ -28,7 +29,7 @@ __all__ = [
     "restore",
 ]
 
-_ALL: tuple[type[Generator], ...] = (DpHpAdaptive, Independent, IndependentByClass, DpMerf, DpHp)
+_ALL: tuple[type[Generator], ...] = (DpHpAdaptive, Independent, IndependentByClass, DpMerf, DpHp, Kahm)
 
 GENERATORS: dict[str, type[Generator]] = {generator.name: generator for generator in _ALL}
 """Every generator by name, in the order the app shows them: the default, the controls, the published methods."""

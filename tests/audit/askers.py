@@ -29,6 +29,7 @@ QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
     **{"steps": 1, "steps_per_epoch": 1, "batch_size": 16},
     **{"cells": 20_000},
+    **{"n": 4, "block": 100},
 }
 """Options, where a generator has them, that keep its questions and leave out its training."""
 

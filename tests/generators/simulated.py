@@ -22,6 +22,7 @@ FAST = {
     "dp-merf": {"features": 60, "steps": 25, "batch_size": 64},
     "dp-hp": {"order": 20, "epochs": 3, "steps_per_epoch": 8, "batch_size": 64},
     "dp-hp-adaptive": {"cells": 20_000},
+    "kahm": {"n": 5, "block": 200},
 }
 """Options with which every generator fits in a fraction of a second."""
 
