@@ -112,6 +112,7 @@ def _between(some: Whole, others: Whole) -> CellBound:
     if some.shape[1] == 1:
         width = int(ranges[0])
         return CellBound(width, width, width * width)
+    some, others = _extremes(some), _extremes(others)
     if len(some) * len(others) * some.shape[1] <= PAIRS:
         return _of_pairs(some, others)
     if all(int(np.count_nonzero(rows, axis=1).max()) <= 1 for rows in (some, others)):
@@ -119,6 +120,19 @@ def _between(some: Whole, others: Whole) -> CellBound:
     total = int(ranges.sum())
     squares = (ranges.astype(object) ** 2).sum()
     return CellBound(total, int(ranges.max()), int(squares))
+
+
+def _extremes(rows: Whole) -> Whole:
+    """Leave out rows that lie between two others: a change is convex, so it is largest between rows at the ends.
+
+    Rows that are equal but for their first number, such as the places of a grid, are left with the first and the last.
+    """
+    _, groups = np.unique(rows[:, 1:], axis=0, return_inverse=True)
+    order = np.lexsort((rows[:, 0], groups))
+    ordered = groups[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    ends = np.concatenate([begins[1:], [True]])
+    return np.asarray(rows[order[begins | ends]])
 
 
 def _of_pairs(some: Whole, others: Whole) -> CellBound:

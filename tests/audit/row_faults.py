@@ -1,106 +1,239 @@
-"""Planted bugs in the moments of whole rows: their clip, their offsets, their bounds."""
+"""Planted bugs of noisy rows: each breaks the promise in one place, and each must be noticed by some layer."""
 
 from __future__ import annotations
 
-import dataclasses
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from faults import fault
+from faults import tables_opened
 
-from synth.privacy import bounds, row_moments, row_sums, sums
-from synth.privacy.bounds import Bound
-
-__all__ = ["ROW_FAULTS"]
-
-ROW_FAULTS = (
-    "rows not clipped",
-    "rows clipped after they are added",
-    "clip norm of rows from data",
-    "rows centred by their own mean",
-    "rows clipped before they are projected",
-    "products of rows without the square root of 2",
-    "signed rows bounded like counts",
-    "products of rows counted twice",
+from synth.generators import kahm_rows
+from synth.privacy import (
+    accounting,
+    cell_conversion,
+    charging,
+    costs,
+    ledger,
+    row_bounds,
+    row_plans,
+    row_questions,
+    spending,
 )
+from synth.privacy.noise import SystemNoise
+from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.row_bounds import CellBound
+from synth.privacy.row_plans import RowsPlan
+from synth.privacy.session import PrivateSession
+from synth.store import accounts
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+ROW_FAULTS: dict[str, tuple[str, Plant]] = {}
+"""By name: an asker in whose answers the bug shows, and how it is planted."""
 
 
-def _not_clipped(vectors: Any, bits: int) -> Any:
-    return vectors.mul_(2.0**bits).trunc_()
+def fault(name: str, asker: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        ROW_FAULTS[name] = (asker, plant)
+        return plant
+
+    return keep
 
 
-@fault("rows not clipped")
+def changed(patch: pytest.MonkeyPatch, change: Callable[[CellBound], CellBound]) -> None:
+    right = row_plans.cell_bound
+    patch.setattr(row_plans, "cell_bound", lambda *a, **named: change(right(*a, **named)))
+
+
+def of_noise(patch: pytest.MonkeyPatch, method: str, wrong: Callable[..., np.ndarray]) -> None:
+    """Change what both the system's noise and the known noise of tests give."""
+    for kind in (SystemNoise, RecordedNoise):
+        right = getattr(kind, method)
+        patch.setattr(kind, method, lambda self, *a, right=right, **named: wrong(right, self, *a, **named))
+
+
+@fault("half the scale of a cell", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_moments, "_clipped", _not_clipped)
-
-
-@fault("rows clipped after they are added")
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = sums.moment_sums
-
-    def clipped(moments: Any, weight: float, rows: Any, cells: Any, *, half_bits: int, device: str) -> np.ndarray:
-        found = right(moments, weight, rows, cells, half_bits=half_bits, device=device)
-        length, most = np.linalg.norm(found.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
-        return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
-
-    patch.setattr(row_moments, "_clipped", _not_clipped)
-    patch.setattr(sums, "moment_sums", clipped)
-
-
-@fault("clip norm of rows from data")
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments._clipped
+    right = row_plans._cells
     patch.setattr(
-        row_moments, "_clipped", lambda vectors, bits: right(vectors / vectors.square().sum(0).sqrt().max(), bits)
+        row_plans,
+        "_cells",
+        lambda *a, **named: tuple((l1, most, scale // 2) for l1, most, scale in right(*a, **named)),
     )
 
 
-@fault("rows centred by their own mean")
+@fault("half the Laplace noise, whatever the receipt says", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments._clipped
-    patch.setattr(
-        row_moments, "_clipped", lambda vectors, bits: right(vectors - vectors.mean(dim=1, keepdim=True), bits)
+    of_noise(patch, "laplace", lambda right, self, scale, size: right(self, scale, size) // 2)
+
+
+@fault("half the Gaussian noise of rows, whatever the receipt says", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    of_noise(patch, "gaussian", lambda right, self, variance, size: right(self, variance, size) // 2)
+
+
+@fault("one noise for all numbers of a column", "cells by hand")
+def _(patch: pytest.MonkeyPatch) -> None:
+    of_noise(patch, "laplace", lambda right, self, scale, size: np.resize(right(self, scale, max(size // 40, 1)), size))
+
+
+@fault("no noise on the last column", "rows with Laplace noise")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_questions.draw_rows
+
+    def draw(question: Any, plan: RowsPlan, *a: Any, **named: Any) -> Any:
+        cells = (*plan.cells[:-1], (plan.cells[-1][0], plan.cells[-1][1], 1))
+        object.__setattr__(plan, "cells", cells)
+        return right(question, plan, *a, **named)
+
+    patch.setattr(row_questions, "draw_rows", draw)
+
+
+@fault("a category counted as one number", "cell")
+def _(patch: pytest.MonkeyPatch) -> None:
+    changed(patch, lambda bound: CellBound(bound.largest, bound.largest, bound.squared))
+
+
+@fault("the declared change ignored", "cell, part of a range")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_plans.cell_bound
+    patch.setattr(row_plans, "cell_bound", lambda lookup, column, *, bits, change: right(lookup, column, bits=bits))
+
+
+@fault("the declared change taken of categories and missing cells too", "cell, part of a range")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_plans.cell_bound
+
+    def bound(lookup: Any, column: Any, *, bits: int, change: float) -> CellBound:
+        found = right(lookup, column, bits=bits)
+        return CellBound(*(max(1, int(change * getattr(found, name))) for name in ("l1", "largest", "squared")))
+
+    patch.setattr(row_plans, "cell_bound", bound)
+
+
+@fault("a window of the declared change that is too short", "cell, part of a range")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_bounds._spans
+    patch.setattr(row_bounds, "_spans", lambda values, reach: right(values, max(1, reach // 2)))
+
+
+@fault("one column left out of a row's sensitivity", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_plans.cell_bound
+
+    def bound(lookup: Any, column: Any, **named: Any) -> CellBound:
+        found = right(lookup, column, **named)
+        return CellBound(found.l1, found.largest, 0) if column.name == "job" else found
+
+    patch.setattr(row_plans, "cell_bound", bound)
+
+
+@fault("half a row's sensitivity", "rows by hand")
+def _(patch: pytest.MonkeyPatch) -> None:
+    changed(patch, lambda bound: CellBound(bound.l1, bound.largest, bound.squared // 4))
+
+
+@fault("label not randomised", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    of_noise(patch, "respond", lambda right, self, values, **named: values.copy())
+
+
+@fault("label let out without being asked for", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_questions.draw_rows
+
+    def draw(question: Any, plan: RowsPlan, *a: Any, **named: Any) -> Any:
+        object.__setattr__(plan, "label_epsilon", None)
+        return right(question, plan, *a, **named)
+
+    patch.setattr(row_questions, "draw_rows", draw)
+
+
+@fault("label cost dropped", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = RowsPlan.labels_receipt
+    patch.setattr(RowsPlan, "labels_receipt", lambda self, classes: {**right(self, classes), "mu_squared_units": 1})
+
+
+@fault("label kept twice as often as paid for", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    of_noise(
+        patch,
+        "respond",
+        lambda right, self, values, *, classes, numerator, denominator: right(
+            self, values, classes=classes, numerator=20 * numerator, denominator=denominator
+        ),
     )
 
 
-@fault("rows clipped before they are projected")
+@fault("rows in their own order", "rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments.rows_of_vectors
-
-    def rows_of_vectors(moments: Any, *chosen: Any, bits: int, device: str = "cpu") -> Any:
-        if moments.projection is None:
-            return right(moments, *chosen, bits=bits, device=device)
-        whole = dataclasses.replace(moments, projection=None)
-        return (torch.from_numpy(moments.projection.T.copy()) @ right(whole, *chosen, bits=bits)).trunc()
-
-    patch.setattr(row_sums, "rows_of_vectors", rows_of_vectors)
+    of_noise(patch, "order", lambda right, self, size: np.arange(size))
 
 
-@fault("products of rows without the square root of 2")
+@fault("rows in the order of the table but for a turn", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._polynomial_bound
-    patch.setattr(bounds, "_polynomial_bound", lambda weights: Bound(right(weights).norm, right(weights).norm))
+    of_noise(patch, "order", lambda right, self, size: np.roll(np.arange(size), 1))
 
 
-@fault("signed rows bounded like counts")
+@fault("pure cost dropped from receipts", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._polynomial_bound
-
-    def bound(weights: Any) -> Bound:
-        found = right(weights)
-        return Bound(found.norm, min(found.diameter, math.sqrt(2) * found.norm))
-
-    patch.setattr(bounds, "_polynomial_bound", bound)
+    patch.setattr(accounting, "pure_epsilon_of", lambda units: 0.0)
 
 
-@fault("products of rows counted twice")
+@fault("pure cost dropped from the ledger", "accounts")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments.RowMoments.factors_under
-    patch.setattr(
-        row_moments.RowMoments,
-        "factors_under",
-        lambda self, weight: np.where(right(self, weight) > weight * self.weights[2], 2.0, 1.0) * right(self, weight),
-    )
+    patch.setattr(spending, "pure_epsilon_of", lambda units: 0.0)
+
+
+@fault("pure cost of a column left out", "cells by hand")
+def _(patch: pytest.MonkeyPatch) -> None:
+    for module in (costs, row_plans):
+        right = module.pure_units_of_cells
+        patch.setattr(module, "pure_units_of_cells", lambda cells, right=right: right(cells) // 2)
+
+
+@fault("a cell's run let into a record's account", "accounts")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "require_same_neighbours", lambda account, budget: None)
+    patch.setattr(charging, "require_same_neighbours", lambda account, budget: None)
+
+
+@fault("a cell's account opened for records", "accounts")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accounts, "check_same_promise", lambda account, neighbours, unit: None)
+
+
+@fault("blocks from original rows", "cell")
+def _(patch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    right, opened = kahm_rows.in_blocks, tables_opened(patch)
+
+    def blocks(n_rows: int, **named: Any) -> list[torch.Tensor]:
+        if n_rows < 2:
+            return right(n_rows, **named)
+        ages = opened[-1]._column("age").astype(np.int64)
+        halves = (np.resize(ages, n_rows) + ages.sum() // 2) % 2 == 0
+        halves[0], halves[-1] = False, True
+        return [torch.from_numpy(np.flatnonzero(side)) for side in (~halves, halves)]
+
+    patch.setattr(kahm_rows, "in_blocks", blocks)
+
+
+@fault("what cells are worth for a row taken of one cell", "cell")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = cell_conversion.changes_of_cells
+    patch.setattr(cell_conversion, "changes_of_cells", lambda cells, *, numbers: right(cells[:1], numbers=numbers)[:1])
+
+
+@fault("rows not charged", "rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession._open
+
+    def _open(self: PrivateSession, query: str, units: int, **named: Any) -> None:
+        right(self, query, units, **named)
+        self._spent_units -= units
+
+    patch.setattr(PrivateSession, "_open", _open)

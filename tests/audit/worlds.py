@@ -19,6 +19,7 @@ from synth.schema import (
     IdentifierColumn,
     NumberColumn,
     PrivacyUnit,
+    Protection,
     RowCountRule,
     Schema,
     YesNoColumn,
@@ -39,6 +40,8 @@ class World:
     rows_per_unit: int = 1
     ids: bool = False
     holdout: float = 0.0
+    protection: Protection = "record"
+    cell_change: float = 1.0
 
     @property
     def schema(self) -> Schema:
@@ -53,7 +56,12 @@ class World:
             YesNoColumn("smoker", missing=True),
             CategoryColumn(LABEL, ("well", "ill")),
         )
-        return Schema(columns, unit=unit, row_count=self.row_count)
+        if self.protection == "cell":
+            # The one column whose cells all lie on a grid: only there does a declared change need less noise.
+            columns = (*columns, NumberColumn("height", 0, 200, 1))
+        return Schema(
+            columns, unit=unit, row_count=self.row_count, protection=self.protection, cell_change=self.cell_change
+        )
 
     @property
     def budget(self) -> PrivacyBudget:
@@ -96,6 +104,7 @@ def ordinary_row(rng: np.random.Generator, person: str) -> Row:
         "visited": f"2021-0{rng.integers(1, 9)}-1{rng.integers(0, 9)}",
         "smoker": str(rng.choice(["yes", "no"])),
         LABEL: str(rng.choice(["well", "ill"])),
+        "height": str(rng.integers(150, 190)),
     }
 
 
@@ -129,6 +138,7 @@ def far_rows(several: int = 5) -> list[Row]:
         "visited": "2024-12-31",
         "smoker": "",
         LABEL: "ill",
+        "height": "0",
     }
     return [dict(row) for _ in range(several)]
 
