@@ -115,7 +115,8 @@ class DpHpAdaptive:
         device = resolve_device(self._task.device)
         progress.phase("Counting columns")
         one_ways, budget = self._measured_columns(session)
-        self._bins = coarsen(one_ways, self._coarsening(one_ways, budget))
+        coarseness = self._coarsening(one_ways, budget)
+        self._bins = coarsen(one_ways, coarseness)
         useful = [d for d, one in enumerate(self._bins) if one.size > 1]
         by_label = self._label in useful and len(useful) > 1 and budget.by_label > 0
         choosing = len(useful) > 1 and budget.n_rounds > 0
@@ -132,7 +133,7 @@ class DpHpAdaptive:
         if by_label:
             # Shares are rounded down; the last question takes what that left.
             share = budget.by_label if choosing else session.remaining_share
-            measured += self._measured_by_label(session, share, one_ways.rows)
+            measured += self._measured_by_label(session, share, one_ways.rows, coarseness.bins)
         fitter.refit(measured, last=False)
         if choosing:
             progress.phase("Choosing tables")
@@ -232,13 +233,13 @@ class DpHpAdaptive:
         bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
         return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
 
-    def _measured_by_label(self, session: AnswerSource, share: float, rows: float) -> list[Measured]:
+    def _measured_by_label(self, session: AnswerSource, share: float, rows: float, bins: int) -> list[Measured]:
         return measure_by_label(
             session,
             self._columns,
             self._bins,
             label=self._label or 0,
-            lengths=self._columns_most(self._most_bins),
+            lengths=self._columns_most(bins),
             share=share,
             total=rows,
             source=self._source,

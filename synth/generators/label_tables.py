@@ -37,8 +37,8 @@ def measure_by_label(
     label : int
         Position of the label.
     lengths : sequence of int
-        Most bins of every column, by its declaration: longer tables have more to be off by and get more of the norm, so
-        that the noise is known before a row is read.
+        Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
+        noise is known before the question is asked.
     share : float
         Part of the session's budget to spend, in mu^2.
     total : float
