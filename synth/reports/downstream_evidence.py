@@ -33,8 +33,8 @@ _TITLES = {
 _SOURCES: Mapping[TrainedOn, str] = {
     "synthetic": "synthetic rows",
     "real": "real rows",
-    "control": "the independent control",
-    "majority": "most frequent class",
+    "control": "the control",
+    "majority": "majority class",
 }
 _MEANINGS: Mapping[TrainedOn, Meaning] = {
     "synthetic": "synthetic",
@@ -145,14 +145,13 @@ def _evidence(kind: type[Kind], found: Predictions, schema: Schema, tested_on: s
 
 
 def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, measure: Measure, suffix: str) -> Kind:
-    what = "predicting the mean" if found.kind == "number" else "always the most frequent class"
-    origin = f"trained on {_SOURCES[source]}" if source != "majority" else what
+    origin = "predicting the mean" if source == "majority" and found.kind == "number" else _SOURCES[source]
     count = len(found.by_predictor)
     kinds = "regressors" if found.kind == "number" else "classifiers"
     sentence = {
-        "synthetic": f"Mean over {count} {kinds} that saw synthetic rows only, tested on real rows.",
+        "synthetic": f"Mean over {count} {kinds} trained on synthetic rows only, tested on real rows.",
         "real": f"The same {count} {kinds} trained on real rows: what could be reached.",
-        "control": "The same on rows with the right columns, unrelated to each other: what costs nothing to reach.",
+        "control": f"The same {count} {kinds} trained on rows with the right columns, unrelated to each other.",
         "majority": "No model at all: the anchor at the bottom.",
     }[source]
     if name in ("roc_auc", "pr_auc"):
@@ -163,7 +162,8 @@ def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, 
         id=f"downstream.{source}.{name}",
         title=f"{_TITLES[name]}, {origin}",
         value=measure.value,
-        error=measure.error,
+        # An anchor that no resampling moves has no range.
+        error=measure.error or None,
         unit=found.unit if name == "mae" else "",
         sentence=sentence + suffix,
     )
@@ -239,11 +239,11 @@ def _groups(kind: type[Kind], found: Predictions, schema: Schema, name: str, suf
         title=f"Widest gap between groups of {name}",
         value=float(np.max(of_synthetic) - np.min(of_synthetic)),
         unit=measure,
-        sentence=f"Mean {measure} over predictors for each value of '{name}'; small groups are mostly chance.{suffix}",
+        sentence=f"Mean {measure} over predictors for every value of '{name}'; small groups are mostly chance.{suffix}",
         figures=(
             Table(
                 f"{measure.capitalize()} by {name}",
-                (name, "test rows", *(f"trained on {_SOURCES[one]}" for one in sources)),
+                (name, "test rows", *(_SOURCES[one] for one in sources)),
                 rows,
             ),
         ),

@@ -108,9 +108,7 @@ def test_groups_are_told_apart() -> None:
     asked = replace(problem(), groups=("region", "outcome"))
     found = owner(asked)
     (table,) = found["downstream.groups.region"].figures
-    assert table.header == (  # type: ignore[union-attr]
-        "region", "test rows", "trained on synthetic rows", "trained on real rows", "trained on the independent control"
-    )  # fmt: skip
+    assert table.header == ("region", "test rows", "synthetic rows", "real rows", "the control")  # type: ignore[union-attr]
     assert [row[0] for row in table.rows] == ["n", "s", "e", "w"]  # type: ignore[union-attr]
     assert "downstream.groups.outcome" not in found
 
