@@ -70,6 +70,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         ("pairs", "Columns and pairs"),
         ("accuracy", "Accuracy you can expect"),
         ("prediction", "Prediction"),
+        ("attacks", "Attacks"),
         ("owner-only", "Owner only"),
     ):
         page.get_by_role("tab", name=tab).click()

@@ -20,7 +20,7 @@ _DARK_LINE = "#B7C0C7"
 _INK = {"light": "#1F2933", "dark": "#E6EAED"}
 _ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
 _LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
-_DASHED = {"floor", "ceiling"}
+_DASHED = {"floor": "dot", "ceiling": "dash"}
 _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
 
 
@@ -81,7 +81,7 @@ def bars_figure(figure: Bars) -> go.Figure:
             errors = {"type": "data", "array": list(series.errors), "color": colour, "thickness": 1.5, "width": 4}
         name, values = html.escape(series.name), list(series.values)
         if series.meaning in _DASHED:
-            line = {"dash": "dash", "color": colour, "width": 2}
+            line = {"dash": _DASHED[series.meaning], "color": colour, "width": 2}
             made.add_scatter(x=places, y=values, name=name, mode="lines", line=line)
         elif series.meaning == "synthetic":
             made.add_bar(x=places, y=values, name=name, marker_color=colour, error_y=errors)

@@ -18,6 +18,7 @@ __all__ = ["cards", "number_card", "read_evidence", "section_of", "value_text"]
 
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
+_LONG_TITLE = 34
 _RANGE = "range caused by privacy noise"
 _RANGES = {"downstream": "range by chance of test rows and training"}
 """What the range of a number covers, by the part of the report."""
@@ -55,7 +56,12 @@ def number_card(entry: Evidence) -> None:
         st.markdown(f"**{title}**")
     else:
         short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
-        st.metric(title, f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry))
+        value = f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry)
+        # Streamlit cuts a long label off; as a line of its own it wraps.
+        wraps = len(title) > _LONG_TITLE
+        if wraps:
+            note(title)
+        st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
         words = [plain(entry.unit)] if entry.unit and not short else []
         if entry.error is not None:
             words.append(f"± {number_text(entry.error)}, {_RANGES.get(section_of(entry), _RANGE)} (95 %)")
