@@ -9,7 +9,7 @@ import layers
 import pytest
 from askers import CHOOSING, HAND_MADE, NAMES
 from faults import FAULTS
-from row_faults import ROW_FAULTS
+from moment_faults import ASKED_FAULTS, MOMENT_FAULTS
 from worlds import WORLDS, far_rows
 
 from synth.errors import PrivacyError
@@ -18,6 +18,7 @@ QUICK = {name: "noise draws stored" for name in NAMES} | {
     HAND_MADE: "selection weights ignored",
     "independent": "neighbour factor dropped",
     "independent-by-class": "half the noise",
+    "kahm": "class means from data",
     **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
 }
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
@@ -34,7 +35,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, *CHOOSING):
+    for other in (HAND_MADE, *CHOOSING, "kahm"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -66,11 +67,19 @@ def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, 
     assert killed_by(name, tmp_path) is not None, f"nobody notices: {QUICK[name]}"
 
 
-@pytest.mark.parametrize("planted", ROW_FAULTS)
+@pytest.mark.parametrize("planted", MOMENT_FAULTS)
 def test_a_planted_bug_in_whole_rows_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[planted](monkeypatch)
     found = killed_by(HAND_MADE, tmp_path)
     assert found is not None, f"nobody notices: {planted}"
+
+
+@pytest.mark.parametrize("planted", ASKED_FAULTS)
+def test_a_planted_bug_in_what_kahm_asks_is_noticed(
+    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    FAULTS[planted](monkeypatch)
+    assert killed_by("kahm", tmp_path) is not None, f"nobody notices: {planted}"
 
 
 @pytest.mark.audit

@@ -106,6 +106,17 @@ def test_a_label_of_many_codes_is_a_column_like_any_other() -> None:
     assert made.state()["model.means"].shape[0] == 1
 
 
+@pytest.mark.parametrize("label", ["outcome", None])
+def test_a_table_in_which_everything_is_missing(label: str | None) -> None:
+    declared = schema()
+    codes = {column.name: np.full(60, column.size - 1) for column in declared.modelled}
+    made, opened = fitted("kahm", declared, codes, label=label, epsilon=20.0)
+    rows = made.sample(200, seed=1).numpy()
+    assert opened.remaining_share <= 1e-3
+    place = declared.names.index("score")
+    assert (rows[:, place] == declared["score"].size - 1).mean() > 0.5
+
+
 def test_the_paper_is_refused_before_anything_is_charged() -> None:
     with pytest.raises(ConfigError, match="not differentially private"):
         generators.make("kahm", task(schema()), {"mode": "paper"})
