@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +44,7 @@ def area_under_curve(members: Scores, non_members: Scores) -> float:
         Larger is more like a member.
     """
     ranks = rankdata(np.concatenate([members, non_members]))
-    n, m = len(members), len(non_members)
-    return float((ranks[:n].sum() - n * (n + 1) / 2) / (n * m))
+    return _area_of_ranks(ranks[: len(members)], len(non_members))
 
 
 def estimate_area(members: Scores, non_members: Scores) -> Estimate:
@@ -109,27 +107,34 @@ def estimate_caught(members: Scores, non_members: Scores, false_positive: float,
 
 
 def null_ranges(
-    members: Scores, non_members: Scores, measures: tuple[Callable[[Scores, Scores], float], ...], *, seed: int
-) -> tuple[tuple[float, float], ...]:
-    """Return where 95 % of each measure lies when who is a member is drawn anew: what guessing looks like.
+    members: Scores, non_members: Scores, false_positive: float, *, seed: int
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return where 95 % of the area and of the share caught lie when who is a member is drawn anew: guessing.
 
     Parameters
     ----------
     members, non_members : arrays of shape (n,) and (m,)
-    measures : tuple of callables
-        Of members' and non-members' scores.
+    false_positive : float
+        Largest share of false alarms, in [0, 1).
     seed : int
         Public.
 
     Returns
     -------
-    tuple of (low, high), one for each measure
+    (low, high) of :func:`area_under_curve` and (low, high) of :func:`caught_at`
     """
     random = np.random.default_rng([seed, 2])
-    pooled, n = np.concatenate([members, non_members]), len(members)
-    drawn = np.empty((_DRAWS, len(measures)))
+    n, m = len(members), len(non_members)
+    # Both depend on ranks alone, which stay what they are.
+    ranks = rankdata(np.concatenate([members, non_members]))
+    drawn = np.empty((_DRAWS, 2))
     for row in drawn:
-        random.shuffle(pooled)
-        row[:] = [measure(pooled[:n], pooled[n:]) for measure in measures]
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
-    return tuple(zip(low.tolist(), high.tolist(), strict=True))
+        random.shuffle(ranks)
+        row[:] = _area_of_ranks(ranks[:n], m), caught_at(ranks[:n], ranks[n:], false_positive)
+    low, high = np.quantile(drawn, [0.025, 0.975], axis=0).tolist()
+    return (low[0], high[0]), (low[1], high[1])
+
+
+def _area_of_ranks(members: Scores, n_others: int) -> float:
+    n = len(members)
+    return float((members.sum() - n * (n + 1) / 2) / (n * n_others))

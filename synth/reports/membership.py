@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from synth.reports.attack_scene import Attack, AttackScene, Extra
 from synth.reports.attack_statistics import (
     Estimate,
-    area_under_curve,
-    caught_at,
     estimate_area,
     estimate_caught,
     null_ranges,
@@ -233,7 +231,7 @@ def _judged(
     level: float,
     seed: int,
 ) -> AttackResult:
-    null_area, null_caught = null_ranges(members, non_members, (area_under_curve, _caught), seed=seed)
+    null_area, null_caught = null_ranges(members, non_members, FALSE_POSITIVE, seed=seed)
     return AttackResult(
         name=attack.name,
         title=attack.title,
@@ -246,10 +244,6 @@ def _judged(
         is_exceeded=ceiling.is_exceeded(members, non_members, level=level, seed=seed),
         extras=attack.extras(members, non_members, seed=seed),
     )
-
-
-def _caught(members: NDArray[np.float64], non_members: NDArray[np.float64]) -> float:
-    return caught_at(members, non_members, FALSE_POSITIVE)
 
 
 def _part(on_step: Callable[[int, int], None] | None, place: int, of: int) -> Callable[[int, int], Any] | None:
