@@ -41,4 +41,7 @@ def attacks(run_id: str) -> None:
         "Somebody holds the released rows and one person's row, and guesses whether that person was in the private "
         "table. The guarantee bounds how often any such guess can be right; here is how often these are."
     )
-    cards(list(entries.values()), key="attacks")
+    # One line of cards for each measure; the pictures follow.
+    measures = [[entry for entry in entries.values() if entry.id.endswith(name)] for name in (".area", ".caught")]
+    shown = [entry for group in measures for entry in group]
+    cards([*shown, *(entry for entry in entries.values() if entry not in shown)], key="attacks")

@@ -79,6 +79,8 @@ def bars_figure(figure: Bars) -> go.Figure:
         errors = None
         if series.errors is not None:
             errors = {"type": "data", "array": list(series.errors), "color": colour, "thickness": 1.5, "width": 4}
+            if series.below is not None:
+                errors |= {"symmetric": False, "arrayminus": list(series.below)}
         name, values = html.escape(series.name), list(series.values)
         if series.meaning in _DASHED:
             line = {"dash": _DASHED[series.meaning], "color": colour, "width": 2}
@@ -124,7 +126,13 @@ def table_of(figure: Figure) -> pd.DataFrame:
     for series in figure.series:
         frame[series.name] = list(series.values)
         if series.errors is not None:
-            frame[f"{series.name}, range ±"] = list(series.errors)
+            if series.below is None:
+                frame[f"{series.name}, range ±"] = list(series.errors)
+            else:
+                ends = zip(series.values, series.below, series.errors, strict=True)
+                frame[[f"{series.name}, from", f"{series.name}, to"]] = [
+                    (value - below, value + above) for value, below, above in ends
+                ]
     return frame
 
 

@@ -29,11 +29,6 @@ class Estimate:
     low: float
     high: float
 
-    @property
-    def half_width(self) -> float:
-        """The longer side of the interval, for a bar that has one width."""
-        return max(self.high - self.value, self.value - self.low)
-
 
 def area_under_curve(members: Scores, non_members: Scores) -> float:
     """Return the chance that a member's score is above a non-member's, ties counting half: the ROC AUC.

@@ -16,6 +16,7 @@ from synth.schema import Schema
 __all__ = ["ceiling_words", "figures_of", "numbers_of", "people_words", "too_few_words"]
 
 _CEILING_OF_NOTHING = 0.9995
+_CAUGHT = "Members called so while at most one non-member in 100 is."
 
 
 def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
@@ -24,9 +25,16 @@ def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str
     knows = f"The attacker knows beside the released rows: {one.knows[0].lower()}{one.knows[1:]}"
     most = ceiling.caught(FALSE_POSITIVE)
     caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
+    by = f"Caught by {one.title[0].lower()}{one.title[1:]}"
     return [
         ("area", one.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.caveat)))),
-        ("caught", f"{one.title}: caught at one false alarm in 100", "of members", one.caught.value, caught),
+        (
+            "caught",
+            by,
+            "of members",
+            one.caught.value,
+            f"{_CAUGHT} {caught}",
+        ),
         *((extra.name, extra.title, extra.unit, extra.value, extra.sentence) for extra in one.extras),
     ]
 
@@ -69,9 +77,10 @@ def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning:
     figures: list[Figure] = []
     for title, unit, guess, most, found in measures:
         values = tuple(estimate.value for estimate, _ in found)
-        widths = tuple(estimate.half_width for estimate, _ in found)
+        above = tuple(estimate.high - estimate.value for estimate, _ in found)
+        below = tuple(estimate.value - estimate.low for estimate, _ in found)
         series = (
-            Series("attack, 95 % interval", meaning, values, widths),
+            Series("attack, 95 % interval", meaning, values, above, below),
             Series("guessing", "floor", (guess,) * len(names)),
             Series("proven ceiling", "ceiling", (most,) * len(names)),
         )

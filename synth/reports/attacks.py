@@ -28,9 +28,9 @@ class ClosestRecord:
     """Rows that lie close to a released row are taken for members."""
 
     name: ClassVar[str] = "closest"
-    title: ClassVar[str] = "Distance to the closest record"
+    title: ClassVar[str] = "Closest record"
     knows: ClassVar[str] = "Nothing else."
-    caveat: ClassVar[str] = "It measures similarity; it is not a privacy test."
+    caveat: ClassVar[str] = "Distance to the closest released row: it measures similarity; it is not a privacy test."
 
     def score(
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None

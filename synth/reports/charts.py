@@ -29,18 +29,24 @@ Cell = str | float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One trace: a value for every category, and half the width of its 95 % bar where there is one."""
+    """One trace: a value for every category, and half the width of its 95 % bar where there is one.
+
+    Where a bar reaches down another way than up, ``errors`` is how far it reaches up and ``below`` how far down.
+    """
 
     name: str
     meaning: Meaning
     values: tuple[float, ...]
     errors: tuple[float, ...] | None = None
+    below: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.values) > MAXIMUM_POINTS:
             raise InputError(f"'{self.name}' has {len(self.values)} points; bin it to at most {MAXIMUM_POINTS}.")
         if self.errors is not None and len(self.errors) != len(self.values):
             raise InputError(f"'{self.name}' needs one error for every value.")
+        if self.below is not None and (self.errors is None or len(self.below) != len(self.values)):
+            raise InputError(f"'{self.name}' needs one error below for every error above.")
         if self.meaning not in _MEANINGS:
             raise InputError(f"'{self.name}': meaning must be one of {', '.join(_MEANINGS)}.")
 
@@ -107,6 +113,8 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
             "meaning": trace.meaning,
             "values": list(trace.values),
             "errors": None if trace.errors is None else list(trace.errors),
+            # Left out where it says nothing, so that older reports read the same.
+            **({} if trace.below is None else {"below": list(trace.below)}),
         }
         for trace in figure.series
     ]
@@ -144,6 +152,7 @@ def _read_bars(body: Mapping[str, Any]) -> Bars:
             trace["meaning"],
             tuple(float(value) for value in trace["values"]),
             None if trace["errors"] is None else tuple(float(value) for value in trace["errors"]),
+            None if trace.get("below") is None else tuple(float(value) for value in trace["below"]),
         )
         for trace in body["series"]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-from synth.reports.charts import Bars, Cell, Figure, HeatMap, Meaning, Table
+from synth.reports.charts import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
 
 __all__ = ["COLOURS", "draw", "number_text"]
 
@@ -68,7 +68,8 @@ def _bars(figure: Bars) -> str:
                 f'fill="{COLOURS[series.meaning]}"/>'
             )
             if series.errors is not None and series.errors[index] > 0:
-                shapes.append(_whisker(left + width / 2, value, series.errors[index], highest))
+                below = (series.below or series.errors)[index]
+                shapes.append(_whisker(left + width / 2, value, series.errors[index], below, highest))
     shapes += [
         _category_label(index, text, slot, len(figure.categories)) for index, text in enumerate(figure.categories)
     ]
@@ -94,8 +95,8 @@ def _frame(highest: float, unit: str) -> str:
     return "".join(lines) + turned
 
 
-def _whisker(middle: float, value: float, error: float, highest: float) -> str:
-    top, bottom = _y(value + error, highest), _y(max(value - error, 0.0), highest)
+def _whisker(middle: float, value: float, above: float, below: float, highest: float) -> str:
+    top, bottom = _y(value + above, highest), _y(max(value - below, 0.0), highest)
     return (
         f'<path d="M{middle:.1f} {top:.1f}V{bottom:.1f}M{middle - 2:.1f} {top:.1f}h4M{middle - 2:.1f} {bottom:.1f}h4" '
         f'stroke="currentColor" fill="none"/>'
@@ -164,15 +165,20 @@ def _alignment(cell: Cell) -> str:
 def _bars_twin(figure: Bars) -> str:
     header = ["", *(f"{series.name} ({figure.unit})" for series in figure.series)]
     rows = [
-        (category, *(_with_error(series.values, series.errors, index) for series in figure.series))
+        (category, *(_with_error(series, index) for series in figure.series))
         for index, category in enumerate(figure.categories)
     ]
     return _table(Table(figure.title, tuple(header), tuple(rows)))
 
 
-def _with_error(values: tuple[float, ...], errors: tuple[float, ...] | None, index: int) -> Cell:
-    text = number_text(values[index])
-    return values[index] if errors is None else f"{text} ± {number_text(errors[index])}"
+def _with_error(series: Series, index: int) -> Cell:
+    value = series.values[index]
+    if series.errors is None:
+        return value
+    if series.below is None:
+        return f"{number_text(value)} ± {number_text(series.errors[index])}"
+    low, high = value - series.below[index], value + series.errors[index]
+    return f"{number_text(value)} ({number_text(low)} to {number_text(high)})"
 
 
 def _heat_map_twin(figure: HeatMap) -> str:

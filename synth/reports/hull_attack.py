@@ -30,7 +30,7 @@ class HullDistance:
     """Distance to kernel affine hulls of released rows, and the difference of its densities (Kumar 2024, eq. 69)."""
 
     name: ClassVar[str] = "hull"
-    title: ClassVar[str] = "Distance to affine hulls (KAHM)"
+    title: ClassVar[str] = "Affine hulls (KAHM)"
     knows: ClassVar[str] = "Nothing else."
     caveat: ClassVar[str] = ""
 

@@ -62,7 +62,7 @@ def test_each_attack_stands_beside_guessing_and_under_its_ceiling(
     app = shown(finished)
     words = texts(app)
     assert OWNER_ONLY_NOTE in words
-    assert "Distance to the closest record" in words
+    assert "Closest record" in words
     assert "Density ratio (DOMIAS)" in words
     assert ("did better than the proof allows: at most" in words) == copied
     if copied:

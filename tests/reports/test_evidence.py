@@ -22,7 +22,9 @@ from synth.reports import (
     evidence_to_dict,
     publishable,
 )
+from synth.reports.charts import figure_from_dict, figure_to_dict
 from synth.reports.document import owner_document, report_document
+from synth.reports.drawing import draw
 from synth.reports.page import report_page
 
 FIGURES = (
@@ -112,3 +114,15 @@ def test_the_page_draws_every_figure_with_its_numbers() -> None:
     assert "◐ charged" in page
     assert "● safe to publish" in page
     assert "± 0.01" in page
+
+
+def test_bars_may_reach_down_another_way_than_up() -> None:
+    trace = Series("caught", "real", (0.1, 0.0), (0.3, 0.2), (0.05, 0.0))
+    bars = Bars("Caught", "share", ("a", "b"), (trace,))
+    assert figure_from_dict(figure_to_dict(bars)) == bars
+    plain = Bars("Caught", "share", ("a", "b"), (Series("caught", "real", (0.1, 0.0), (0.3, 0.2)),))
+    assert "below" not in figure_to_dict(plain)["series"][0]
+    assert "0.1 (0.05 to 0.4)" in draw(bars)
+    for errors in (None, (0.1, 0.2)):
+        with pytest.raises(InputError, match="one error below for every error above"):
+            Series("caught", "real", (0.1, 0.0), errors, (0.1,))

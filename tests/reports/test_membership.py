@@ -88,6 +88,8 @@ def test_owner_numbers_are_for_the_owner_and_say_what_they_mean() -> None:
         dots, guessing, ceiling = picture.series
         assert (dots.meaning, guessing.meaning, ceiling.meaning) == ("real", "floor", "ceiling")
         assert dots.errors is not None
+        assert dots.below is not None
+        assert min(value - below for value, below in zip(dots.values, dots.below, strict=True)) >= 0.0
         assert len(dots.values) == len(ATTACKS) <= MAXIMUM_POINTS
         assert guessing.values < ceiling.values
     assert owner_document(tuple(evidence.values()))["evidence"]
