@@ -14,7 +14,7 @@ from typing import Literal
 
 from synth.config import RunConfig
 from synth.errors import ConfigError
-from synth.generators import GENERATORS, GeneratorTask, lets_rows_out, make
+from synth.generators import GeneratorTask, lets_rows_out, make
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.cell_conversion import row_epsilon_of_cells
@@ -58,12 +58,19 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
     # Where one cell is hidden no sum is asked, so nothing is evaluated.
     sums = config.schema.protection == "record"
-    if sums and config.evaluation_share > 0 and not GENERATORS[config.generator].measures_one_ways:
+    if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
     left = 1 - sum(part.share for part in parts)
     if left <= 0:
         raise ConfigError("evaluation_share leaves nothing for the generator. Choose less, for example 0.1.")
     return (*parts, BudgetShare("generator", f"What '{config.generator}' learns from", left))
+
+
+def _measures_one_ways(config: RunConfig) -> bool:
+    """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    generator = make(config.generator, task, config.options)
+    return generator.measures_one_ways and not lets_rows_out(generator)
 
 
 def forecast(config: RunConfig) -> Forecast:

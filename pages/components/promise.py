@@ -25,9 +25,12 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
         The third line: what the noise does to a count.
     """
     promise = forecast.promise
-    belief = (
-        f"whether a {unit} is in the table" if neighbours is Neighbours.ADD_REMOVE else f"what the rows of a {unit} say"
-    )
+    beliefs = {
+        Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
+        Neighbours.REPLACE: f"what the rows of a {unit} say",
+        Neighbours.CELL: "one cell of the table",
+    }
+    belief = beliefs[neighbours]
     st.markdown(
         f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
         f"\N{MULTIPLICATION SIGN}{_factor(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from synth.bundle.certificate import Certificate, promise
-from synth.schema import IdentifierColumn, Schema
+from synth.schema import IdentifierColumn, Neighbours, Schema
 
 __all__ = ["CANNOT_SHOW", "citation_text", "readme_text"]
 
@@ -18,14 +18,25 @@ CANNOT_SHOW = (
 """What no check of a bundle can establish; it rests on the program and on the owner's word."""
 
 
+_MADE_BY_A_MODEL = (
+    "No row of synthetic.csv describes a real person. The rows were made by a model that was trained on noisy",
+    "answers about a private table.",
+)
+
+_MADE_FROM_NOISY_ROWS = (
+    "Every row of the private table was made noisy by itself; the rows of synthetic.csv are what smoothing made of",
+    "those noisy rows, one for each, in another order. So the number of private rows can be seen.",
+)
+
+
 def readme_text(certificate: Certificate, schema: Schema) -> str:
     """Write README.txt."""
     identifiers = [column.name for column in schema if isinstance(column, IdentifierColumn)]
+    by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     lines = [
         "SYNTHETIC TABLE",
         "",
-        "No row of synthetic.csv describes a real person. The rows were made by a model that was trained on noisy",
-        "answers about a private table.",
+        *(_MADE_FROM_NOISY_ROWS if by_row else _MADE_BY_A_MODEL),
         "",
         "The promise",
         "-----------",
@@ -34,7 +45,11 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "The table",
         "---------",
         f"{certificate.rows:,} rows, {len(schema.printed)} columns, made by the generator '{certificate.generator}'.",
-        "The number of rows is a public choice and says nothing about the size of the private table.",
+        *(
+            []
+            if by_row
+            else ["The number of rows is a public choice and says nothing about the size of the private table."]
+        ),
         *([f"Freshly made, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ keeps spreadsheets from reading a formula.",
         "",
@@ -43,7 +58,7 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "synthetic.csv, synthetic.parquet   the table, the same rows twice",
         "schema.json                        what was declared public about the private table",
         "config.yaml                        the run; give it your own table to repeat it",
-        "measurements.npz                   the noisy answers and the standard deviation of their noise",
+        "measurements.npz                   the noisy answers and the scale of their noise",
         "model.safetensors                  the fitted generator",
         "report.html, report.json           how accurate the table is, in publishable numbers",
         "certificate.json                   the promise with its receipts and the hashes of all files",
@@ -70,7 +85,7 @@ def citation_text(certificate: Certificate) -> str:
     title = json.dumps(f"Synthetic table of {certificate.account}", ensure_ascii=True)
     abstract = json.dumps(
         f"Differentially private synthetic table: epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}, "
-        f"protecting one {certificate.unit.protects}. {certificate.rows} rows by {certificate.generator}.",
+        f"protecting one {_protected(certificate)}. {certificate.rows} rows by {certificate.generator}.",
         ensure_ascii=True,
     )
     lines = [
@@ -85,3 +100,7 @@ def citation_text(certificate: Certificate) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _protected(certificate: Certificate) -> str:
+    return certificate.unit.protects if certificate.neighbours is not Neighbours.CELL else "cell of a table"

@@ -135,9 +135,12 @@ def _forecast_table(found: Forecast) -> list[str]:
     lines = [
         f"Odds change by at most x{promise.odds:.3g}; an attacker allowed one false alarm in 100 catches at most "
         f"{100 * promise.caught:.3g} in 100 by any method, {100 * promise.gaussian_caught:.3g} against this noise.",
-        "Expected error of a count (95 %, noise alone), in rows; distance is total variation for "
-        f"{found.people:,} people:",
     ]
+    if found.columns or found.pairs:
+        lines.append(
+            "Expected error of a count (95 %, noise alone), in rows; distance is total variation for "
+            f"{found.people:,} people:"
+        )
     for cell in (*found.columns, *found.pairs):
         usable = "" if cell.usable else "  no usable signal"
         name = " x ".join(cell.columns)

@@ -1,0 +1,219 @@
+"""Bundles of noisy rows: they verify, replay, say what they promise, and a forged one is found though it is signed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bundle_making import COLUMNS, Key, altered, config_of, members_of, simulated_codes
+
+from synth.bundle.certificate import certificate_from_dict, promise
+from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
+from synth.bundle.replay import replay
+from synth.bundle.verify import verify
+from synth.config import RunConfig
+from synth.errors import ConfigError
+from synth.forecast import budget_parts, forecast
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.receipt import Receipt
+from synth.privacy.row_release import RowsRelease
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.schema import Schema
+from synth.services.planning import check_config, forecast_lines
+from synth.services.release import Sealing, fit_and_sample, seal_release
+
+ROWS = 250
+
+
+def config_for(mode: str, **changes: Any) -> RunConfig:
+    config = config_of(label="outcome", rows=ROWS, generator="kahm", options={"mode": mode, "n": 5, "block": 100})
+    schema = Schema(COLUMNS, protection="cell" if mode == "cell" else "record")
+    return dataclasses.replace(config, schema=schema, **changes)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory, key: Key) -> dict[str, Path]:
+    found = {}
+    for mode in ("cell", "rows"):
+        config, folder = config_for(mode), tmp_path_factory.mktemp(mode)
+        table = PrivateTable.from_codes(config.schema, simulated_codes(config.schema, ROWS), account_key=bytes(32))
+        measured = fit_and_sample(config, table, NullProgress())
+        sealing = Sealing(signer=key, ledger={"charges": 1, "head": "ab" * 32})
+        found[mode] = seal_release(config, measured, folder, sealing=sealing, progress=NullProgress()).path
+    return found
+
+
+def measurements_of(bundle: Path) -> Measurements:
+    return measurements_from_bytes(members_of(bundle)["measurements.npz"])
+
+
+def failures(bundle: Path) -> str:
+    verdict = verify(bundle)
+    assert not verdict.ok
+    return " ".join(verdict.json["failures"])
+
+
+@pytest.mark.parametrize("mode", ["cell", "rows"])
+def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: str, tmp_path: Path) -> None:
+    verdict = verify(sealed[mode])
+    assert verdict.ok, verdict.lines
+    assert replay(sealed[mode], tmp_path / "again").identical
+    assert replay(sealed[mode], tmp_path / "refitted", refit=True).identical
+    (release,) = measurements_of(sealed[mode]).row_releases
+    assert release.numbers.shape == (ROWS, sum(release.question.widths))
+    assert release.labels.shape == (ROWS,)
+
+
+def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path]) -> None:
+    verdict = verify(sealed["cell"])
+    text = " ".join(verdict.lines)
+    assert "Protects ONE CELL: epsilon = 1, pure" in text
+    assert "Class labels, class sizes and the number of rows are not protected." in text
+    worth = verdict.json["row_epsilon"]
+    assert f"epsilon = {worth:.6g} at delta = 1e-06 for replacing a row by one with the same label" in text
+    assert 4 < worth <= 7
+    assert verdict.json["neighbours"] == "one_cell"
+    readme = members_of(sealed["cell"])["README.txt"].decode()
+    assert "the number of private rows can be seen" in readme
+    assert "protecting one cell of a table" in members_of(sealed["cell"])["CITATION.cff"].decode()
+    assert "row_epsilon" not in verify(sealed["rows"]).json or verify(sealed["rows"]).json["row_epsilon"] is None
+
+
+def test_what_is_stated_is_what_was_forecast(sealed: dict[str, Path]) -> None:
+    expected = forecast(config_for("cell"))
+    assert expected.row_epsilon == pytest.approx(verify(sealed["cell"]).json["row_epsilon"], rel=1e-9)
+    assert [noise.column for noise in expected.row_noise] == [
+        column.name for column in config_for("cell").schema.modelled if column.name != "outcome"
+    ]
+    assert not any(noise.drowned for noise in forecast(config_for("cell", epsilon=20.0)).row_noise)
+    assert all(noise.drowned for noise in forecast(config_for("rows", epsilon=8.0)).row_noise)
+    assert [part.name for part in budget_parts(config_for("cell"))] == ["generator"]
+    assert [part.name for part in budget_parts(config_for("rows"))] == ["evaluation", "generator"]
+    said = "\n".join(forecast_lines(config_for("cell")))
+    assert "Protects ONE CELL" in said
+    assert "for replacing a row by one with the same label" in said
+
+
+def _row_epsilon_halved(document: dict[str, Any]) -> None:
+    document["row_epsilon"] /= 2
+
+
+def _row_epsilon_left_out(document: dict[str, Any]) -> None:
+    del document["row_epsilon"]
+
+
+def _pure_cost_dropped(document: dict[str, Any]) -> None:
+    document["receipts"][0]["pure_units"] //= 2
+    document["epsilon"] /= 2
+
+
+def _called_a_record(document: dict[str, Any]) -> None:
+    document["neighbours"] = document["receipts"][0]["neighbours"] = "replace_one"
+    del document["row_epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "reason"),
+    [
+        (_row_epsilon_halved, "for a whole row"),
+        (_row_epsilon_left_out, "exactly where it hides one cell"),
+        (_pure_cost_dropped, "pure epsilon"),
+        (_called_a_record, "another"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_lie_in_the_certificate_is_found_though_it_is_signed(
+    sealed: dict[str, Path], tmp_path: Path, key: Key, lie: Callable[[dict[str, Any]], None], reason: str
+) -> None:
+    forged = altered(sealed["cell"], tmp_path / "forged.zip", certificate=lie, sign_with=key)
+    assert reason in failures(forged)
+
+
+def _forged(bundle: Path, target: Path, key: Key, change: Callable[[RowsRelease], RowsRelease], **stated: Any) -> Path:
+    """Alter the answers and the certificate alike, so that they agree with one another."""
+    known = measurements_of(bundle)
+    release = change(known.row_releases[0])
+    answers = measurements_to_bytes(dataclasses.replace(known, row_releases=(release,)))
+
+    def agree(document: dict[str, Any]) -> None:
+        others = [one for one in document["receipts"] if one["mechanism"] in ("discrete_gaussian", "exponential")]
+        document["receipts"] = others + [receipt.to_dict() for receipt in release.receipts]
+        document |= stated
+
+    return altered(bundle, target, files={"measurements.npz": lambda _: answers}, certificate=agree, sign_with=key)
+
+
+def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
+    sealed: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    def smaller(release: RowsRelease) -> RowsRelease:
+        receipt = release.receipt
+        cells = tuple((l1 // 2, min(most, l1 // 2), scale) for l1, most, scale in receipt.cells)
+        honest = dataclasses.replace(receipt, cells=cells, pure_units=-(-receipt.pure_units // 2) + 1)
+        return dataclasses.replace(release, receipts=(honest,))
+
+    changed = smaller(measurements_of(sealed["cell"]).row_releases[0])
+    stated = {
+        "epsilon": changed.receipt.pure_units * 2.0**-40,
+        "row_epsilon": row_epsilon_of_receipts(changed.receipts, 1e-6),
+    }
+    found = failures(_forged(sealed["cell"], tmp_path / "forged.zip", key, smaller, **stated))
+    assert "farther than its receipt says" in found
+
+
+@pytest.mark.parametrize("mode", ["cell", "rows"])
+def test_rows_that_do_not_fit_their_question_are_found(
+    sealed: dict[str, Path], tmp_path: Path, key: Key, mode: str
+) -> None:
+    narrow = _forged(
+        sealed[mode], tmp_path / "1.zip", key, lambda one: dataclasses.replace(one, numbers=one.numbers[:, :-1])
+    )
+    assert "another width" in failures(narrow)
+    strange = _forged(
+        sealed[mode], tmp_path / "2.zip", key, lambda one: dataclasses.replace(one, labels=one.labels + 9)
+    )
+    assert "one declared label for each row" in failures(strange)
+
+
+def test_labels_without_a_receipt_are_found(sealed: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    forged = _forged(
+        sealed["rows"], tmp_path / "f.zip", key, lambda one: dataclasses.replace(one, receipts=one.receipts[:1])
+    )
+    assert "without a receipt for a randomised response" in failures(forged)
+
+
+def test_answers_come_back_as_they_were_and_are_small(sealed: dict[str, Path]) -> None:
+    data = members_of(sealed["cell"])["measurements.npz"]
+    known = measurements_from_bytes(data)
+    assert measurements_to_bytes(known) == data
+    (release,) = known.row_releases
+    assert len(data) < 4 * release.numbers.size + 100_000
+    assert np.array_equal(release.vectors, release.numbers * release.receipt.grid)
+
+
+def test_other_generators_and_modes_refuse_a_cell_before_anything_is_charged() -> None:
+    cell = config_for("cell")
+    for name, options in (("independent", {}), ("dp-hp-adaptive", {}), ("kahm", {"mode": "record"})):
+        with pytest.raises(ConfigError, match=r"protects whole rows|protection: record"):
+            check_config(dataclasses.replace(cell, generator=name, options=options))
+    with pytest.raises(ConfigError, match="protection: record"):
+        check_config(dataclasses.replace(cell, options={"mode": "rows"}))
+    with pytest.raises(ConfigError, match="protection: cell"):
+        check_config(dataclasses.replace(cell, schema=config_for("rows").schema))
+    with pytest.raises(ConfigError, match="makes no release"):
+        check_config(dataclasses.replace(cell, options={"mode": "paper"}))
+
+
+def test_a_certificate_reads_back(sealed: dict[str, Path]) -> None:
+    document = json.loads(members_of(sealed["cell"])["certificate.json"])
+    certificate = certificate_from_dict(document)
+    assert [Receipt.from_dict(one) for one in document["receipts"]] == list(certificate.receipts)
+    first, second = promise(certificate)[:2]
+    assert first.startswith("NOT covered by the guarantee: domain of age")
+    assert second.startswith("Protects ONE CELL")

@@ -1,0 +1,129 @@
+"""Accounts that protect one cell: what they are charged, what they refuse, and what they say."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from synth.config import RunConfig, Settings
+from synth.config_file import config_to_mapping, parse_config, read_mapping
+from synth.errors import BudgetExceededError, InputError, PrivacyError
+from synth.services.application import Application
+
+CONFIG = """
+account: town
+budget: {epsilon: 1.0, delta: 1.0e-5}
+protection: cell
+holdout: 0
+generator: {name: kahm, options: {mode: cell, n: 3}}
+rows: 200
+label: town
+columns:
+  age: {type: number, low: 0, high: 100, step: 1}
+  town: {type: category, values: [north, south]}
+"""
+TABLE = b"age,town\n" + b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    home = tmp_path / "home"
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def config() -> RunConfig:
+    return parse_config(read_mapping(CONFIG))
+
+
+@pytest.fixture
+def table_id(application: Application) -> str:
+    return application.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+
+
+def of_records(config: RunConfig) -> RunConfig:
+    return replace(config, schema=replace(config.schema, protection="record"), generator="independent", options={})
+
+
+def test_cells_are_charged_in_pure_epsilon(application: Application, config: RunConfig, table_id: str) -> None:
+    for _ in range(2):
+        run = application.reserve(config, table_id=table_id)
+    (charge,) = application.ledger.charges_of(run.id)
+    assert (charge.mu_squared_units, charge.slack_units, charge.coordinates) == (0, 0, 0)
+    assert charge.pure_units == 2**40
+    view = application.account("town")
+    assert view.epsilon_spent == pytest.approx(2.0)
+    assert "ONE CELL" in str(view.unit_sentence)
+    plan = application.plan(config)
+    assert plan.refusal is None
+    assert plan.epsilon_after == pytest.approx(3.0)
+    assert plan.forecast.row_epsilon == pytest.approx(1.0, rel=1e-3)
+    application.ledger.verify_chain()
+
+
+def test_a_cap_on_cells_is_one_on_their_plain_sum(application: Application, config: RunConfig, table_id: str) -> None:
+    application.set_cap("town", 1.5, 1e-5)
+    application.reserve(config, table_id=table_id)
+    with pytest.raises(BudgetExceededError, match=r"bring the total to 2\.00.*Use 0\.50 or less"):
+        application.reserve(config, table_id=table_id)
+    application.reserve(replace(config, epsilon=0.5), table_id=table_id)
+    with pytest.raises(BudgetExceededError, match="Nothing more fits"):
+        application.reserve(replace(config, epsilon=0.01), table_id=table_id)
+
+
+def test_a_record_never_enters_an_account_of_cells_nor_a_cell_one_of_records(
+    application: Application, config: RunConfig, table_id: str
+) -> None:
+    application.reserve(config, table_id=table_id)
+    with pytest.raises(PrivacyError, match="protects one cell"):
+        application.reserve(of_records(config), table_id=table_id)
+    assert "another promise" in str(application.plan(of_records(config)).refusal)
+    other = application.receive(io.BytesIO(TABLE), account="village", name="people.csv").table_id
+    application.reserve(replace(of_records(config), account="village"), table_id=other)
+    with pytest.raises(PrivacyError, match="protects whole rows"):
+        application.reserve(replace(config, account="village"), table_id=other)
+    assert len(application.ledger_rows("village")) == 1
+
+
+def test_later_runs_name_the_same_label_and_the_same_change(
+    application: Application, config: RunConfig, table_id: str
+) -> None:
+    application.reserve(config, table_id=table_id)
+    for changed in (
+        replace(config, label=None),
+        replace(config, schema=replace(config.schema, cell_change=0.5)),
+    ):
+        with pytest.raises(PrivacyError, match="protect other cells"):
+            application.reserve(changed, table_id=table_id)
+        assert "protect other cells" in str(application.plan(changed).refusal)
+    assert application.account("town").epsilon_spent == pytest.approx(1.0)
+
+
+def test_what_is_written_about_cells_is_read_again(config: RunConfig) -> None:
+    part = replace(config, schema=replace(config.schema, cell_change=0.25))
+    mapping = config_to_mapping(part)
+    assert (mapping["protection"], mapping["cell_change"]) == ("cell", 0.25)
+    assert parse_config(mapping).schema == part.schema
+    assert "protection" not in config_to_mapping(of_records(config))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("protection: row", "protection must be record or cell"),
+        ("protection: cell\nrow_count: private", "row_count: public"),
+        ("protection: cell\nunit: {rows_per_unit: 3}", "rows_per_unit: 1"),
+        ("protection: cell\ncell_change: 2", "at most 1"),
+        ("protection: record\ncell_change: 0.5", "only for 'protection: cell'"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused_in_one_sentence(line: str, message: str) -> None:
+    text = CONFIG.replace("protection: cell", line)
+    with pytest.raises(InputError, match=message) as refusal:
+        parse_config(read_mapping(text))
+    assert "\n" not in str(refusal.value)
