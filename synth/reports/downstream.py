@@ -67,7 +67,7 @@ def seconds_of(problem: Problem, options: DownstreamOptions) -> float:
     usable = target.usable(synthetic)
     if not len(usable) or not features.width:
         return 0.0
-    rows = min(options.maximum_rows, len(usable))
+    rows = min(options.rows_for(features.width, target.n_declared), len(usable))
     matrix = features.matrix(synthetic, usable[:rows])
     labels = target.values(synthetic, usable[:rows])
     predictors, _ = _predictors_of(target, options.predictors)
@@ -146,7 +146,7 @@ def _summed(
         },
         groups=groups,
         group_rows={name: np.bincount(codes, minlength=sizes[name]) for name, codes in bench.groups.items()},
-        rows={name: min(len(rows), bench.options.maximum_rows) for name, rows in usable.items()},
+        rows={name: min(len(rows), bench.maximum_rows) for name, rows in usable.items()},
         test_rows=len(bench.truth),
         classes=len(np.unique(bench.truth)) if bench.target.kind == "classes" else 0,
         notes=(*_notes(bench, missing), *_constants(by_title)),

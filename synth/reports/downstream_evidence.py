@@ -172,7 +172,7 @@ def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, 
 def _rows(kind: type[Kind], found: Predictions, tested_on: str, suffix: str) -> Kind:
     options = found.options
     trained = "; ".join(f"{_SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
-    sampled = f" (of larger tables a seeded sample of {options.maximum_rows:,})"
+    sampled = " (of larger tables a seeded sample)"
     ranges = "The range of a number (95 %) covers a bootstrap of the test rows, unit by unit, and training again."
     return kind(
         id="downstream.rows",

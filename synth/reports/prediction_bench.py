@@ -45,6 +45,11 @@ class Bench:
     asked: NDArray[np.int64]
     weights: Weights = field(repr=False)
 
+    @property
+    def maximum_rows(self) -> int:
+        """Rows trained on at most."""
+        return self.options.rows_for(self.features.width, self.target.n_declared)
+
 
 def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable:
     """Draw and encode the test rows, or say why there is nothing to test."""
@@ -90,9 +95,9 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
 def trained(bench: Bench, predictor: Predictor, codes: CodeTable, usable: NDArray[np.int64], repeat: int) -> Outcome:
     """Train once on a seeded sample of a table and measure on the test rows."""
     options, target = bench.options, bench.target
-    if len(usable) > options.maximum_rows:
+    if len(usable) > bench.maximum_rows:
         random = np.random.default_rng([bench.problem.seed, repeat, 13])
-        usable = np.sort(random.choice(usable, size=options.maximum_rows, replace=False))
+        usable = np.sort(random.choice(usable, size=bench.maximum_rows, replace=False))
     rows, labels = bench.features.matrix(codes, usable), target.values(codes, usable)
     seed = (bench.problem.seed + repeat) % 2**31
     if target.kind == "number":

@@ -173,6 +173,11 @@ class Target:
         return self.column.size - (self.column.missing_code is not None)
 
     @property
+    def n_declared(self) -> int:
+        """Number of declared classes, 0 where the label is a number."""
+        return self.n_classes if self.kind == "classes" else 0
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """Declared lowest and highest number."""
         if isinstance(self.column, NumberColumn):

@@ -26,6 +26,11 @@ __all__ = [
 TrainedOn = Literal["synthetic", "real", "control", "majority"]
 """What a predictor was trained on; the most frequent class of the real rows is no predictor but an anchor."""
 
+_NARROW = 150
+"""Coordinates up to which a quick look may train on all the rows it is allowed."""
+
+_FEWEST_ROWS = 2_000
+
 Choice = Literal["quick", "all"]
 """A quick look that every run can afford, or all predictors there are."""
 
@@ -40,7 +45,8 @@ class DownstreamOptions:
     repeats : int
         Trainings of each predictor, 1 to 20.
     maximum_rows, maximum_test_rows : int
-        Of larger tables seeded samples of this many rows are trained on and tested on.
+        Of larger tables seeded samples of this many rows are trained on and tested on; a quick look trains on fewer
+        where rows are wide or classes many.
     hard_labels : bool
         Areas under curves from predicted classes instead of scores: the convention of the printed tables
         (Vinaroz 2022, Table 2). It undervalues every classifier and is here for comparison with them.
@@ -65,6 +71,22 @@ class DownstreamOptions:
             raise InputError(f"Trainings of each classifier must be 1 to 20, got {self.repeats}.")
         if min(self.maximum_rows, self.maximum_test_rows, self.resamples) < 2:
             raise InputError("Rows to train on, rows to test on and bootstrap samples must be at least 2.")
+
+    def rows_for(self, width: int, n_classes: int) -> int:
+        """Return how many rows are trained on; a public number, the same on every machine.
+
+        Parameters
+        ----------
+        width : int
+            Coordinates of a row.
+        n_classes : int
+            Declared classes; 0 for numbers.
+        """
+        if self.predictors == "all":
+            return self.maximum_rows
+        # Measured: trees take time in proportion to width, boosting to classes beside.
+        slower = max(1.0, width / _NARROW) * (1.0 + max(0, n_classes - 2) / 4)
+        return min(self.maximum_rows, max(_FEWEST_ROWS, round(self.maximum_rows / slower)))
 
     @classmethod
     def thorough(cls, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:

@@ -245,6 +245,15 @@ def test_all_labels_of_the_test_rows_missing_is_said() -> None:
     assert "Fewer than 20 rows with a known label" in entry.sentence
 
 
+def test_a_quick_look_stays_quick_on_wide_rows_and_many_classes() -> None:
+    quick, every = DownstreamOptions(), DownstreamOptions.thorough()
+    assert [quick.rows_for(*shape) for shape in ((110, 2), (110, 0), (600, 2), (110, 10), (1024, 60))] == [
+        10_000, 10_000, 2_500, 3_333, 2_000
+    ]  # fmt: skip
+    assert every.rows_for(1024, 60) == 20_000
+    assert OPTIONS.rows_for(1024, 60) == 300
+
+
 @pytest.mark.parametrize(
     "change", [{"repeats": 0}, {"predictors": "best"}, {"maximum_rows": 1}, {"repeats": 21}], ids=str
 )
