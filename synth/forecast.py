@@ -102,6 +102,8 @@ def forecast(config: RunConfig) -> Forecast:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
             if not session.row_plans:
                 parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
+        else:
+            parts = (*parts[:-1], *_question_by_question(parts[-1], session.releases[before:], budget))
     row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.releases)
     return Forecast(
@@ -127,6 +129,20 @@ def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[Column
         if plan.pure:
             row_epsilon = row_epsilon_of_cells(plan.cells, config.delta, numbers=plan.width)
     return tuple(found), row_epsilon
+
+
+def _question_by_question(
+    generator: BudgetShare, asked: Sequence[Release], budget: PrivacyBudget
+) -> tuple[BudgetShare, ...]:
+    """Divide a generator's part into its questions, where it has several; the last takes what rounding left."""
+    if len(asked) < 2:
+        return (generator,)
+    shares = [release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared for release in asked[:-1]]
+    shares.append(generator.share - sum(shares))
+    return tuple(
+        BudgetShare(release.receipt.query, generator.question, share)
+        for release, share in zip(asked, shares, strict=True)
+    )
 
 
 def _around_the_choices(

@@ -210,3 +210,12 @@ def test_edge_tables(columns: tuple, generator: str) -> None:
     assert len(found.columns) == len(columns)
     assert len(found.pairs) == math.comb(len(columns), 2)
     assert all(math.isfinite(cell.noise_std) and cell.noise_std > 0 for cell in (*found.columns, *found.pairs))
+
+
+def test_every_question_of_a_fixed_schedule_has_its_part() -> None:
+    found = forecast(config_of(generator="kahm", label="class"))
+    names = [part.name for part in found.parts]
+    assert names == ["one-way tables", "class sizes and sums", "pairs of coordinates", "pairs of directions by class"]
+    assert sum(part.share for part in found.parts) == pytest.approx(1.0)
+    assert all(part.share > 0 for part in found.parts)
+    assert {cell.columns for cell in found.columns} == {(name,) for name in config_of().schema.names}

@@ -62,16 +62,16 @@ class RecordOfKahm:
         self._columns = task.schema.modelled
         label = None if task.label is None else task.schema.names.index(task.label)
         self._label = label if label is not None and is_classes(self._columns[label]) else None
+        self._asked: tuple[Measured, int] | None = None
         self._measured: Measured | None = None
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask for the moments of rows and learn how drawn vectors become codes."""
+        """Ask for the moments of rows; how drawn vectors become codes is learned when it is first needed."""
         progress.phase("Measuring")
         with single_thread():
             asked = RecordQuestions(session, self._columns, label=self._label, source="generator kahm").ask()
-            progress.phase("Fitting")
-            progress.check_cancelled()
-            self._measured = self._calibrated(asked, round(session.rows.value))
+        progress.check_cancelled()
+        self._asked = asked, round(session.rows.value)
         return self
 
     def sample(self, n_rows: int, seed: int) -> Tensor:
@@ -119,7 +119,10 @@ class RecordOfKahm:
 
     def _require_fitted(self) -> Measured:
         if self._measured is None:
-            raise InputError("This generator has not been fitted yet.")
+            if self._asked is None:
+                raise InputError("This generator has not been fitted yet.")
+            # Not in fit: what a run will ask is planned by a fit to answers of zero, which draws nothing.
+            self._measured = self._calibrated(*self._asked)
         return self._measured
 
     def _calibrated(self, asked: Measured, rows: int) -> Measured:
