@@ -9,6 +9,7 @@ import pytest
 from attacked import people, people_schema, promised, released_by, split
 
 from synth.errors import AttackError, RunCancelledError
+from synth.generators import GENERATORS
 from synth.reports.attack_evidence import attack_public_rows, owner_attacks
 from synth.reports.attack_scene import AttackScene, seeded_rows
 from synth.reports.attacks import ATTACKS
@@ -63,6 +64,23 @@ def test_an_honest_generator_is_not(generator: str, rule: RowCountRule) -> None:
         assert abs(result.area.value - 0.5) < 0.09  # four standard errors of 400 and 400
         assert result.area.value < ceiling.area
         assert not result.is_exceeded
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_no_generator_is_accused_of_its_planted_people(generator: str, rule: RowCountRule) -> None:
+    schema = people_schema(row_count=rule)
+    train, held = split(1600, 800, seed=2)
+    # A tenth of the people, on either side, are like nobody else: these would be seen first.
+    for part, side in enumerate((train, held)):
+        random = np.random.default_rng(part)
+        odd = random.random(len(side.units)) < 0.1
+        for codes, size in zip(side.codes, schema.sizes, strict=True):
+            codes[odd] = random.integers(size, size=int(odd.sum()))
+    released, ceiling = released_by(generator, train.codes, schema)
+    evidence = attack_public_rows(train, held, released, schema, ceiling, share=SHARE, seed=0)
+    assert "attacks.people" in by_id(evidence)
 
 
 def test_owner_numbers_are_for_the_owner_and_say_what_they_mean() -> None:
