@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from synth.generators.column_bins import ColumnBins
 from synth.generators.one_ways import OneWays
 from synth.privacy.bounds import Bound
 from synth.privacy.session import AnswerSource, between_neighbours
 
-__all__ = ["AdaptiveBudget", "divided", "share_for_columns"]
+__all__ = ["AdaptiveBudget", "columns_error", "divided", "share_for_columns"]
 
 _ROUNDS_PER_COLUMN = 3.0
 
@@ -107,6 +108,15 @@ def divided(
     if for_label and _FEW_BINS * label_size * math.sqrt(columns * variance / for_label) > rows:
         for_label = 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
+
+
+def columns_error(bins: Sequence[ColumnBins]) -> float:
+    """Return about how far the columns by themselves are off, all together, as a part of the rows."""
+    error = 0.0
+    for one in bins:
+        noise = one.noise_std / max(float(one.table.sum()), 1.0)
+        error += float((noise * one.expected / np.hypot(one.expected, noise)).sum())
+    return error * 0.5 * math.sqrt(2 / math.pi)
 
 
 def share_for_columns(one_ways: OneWays, spent: float) -> float:

@@ -71,6 +71,9 @@ class Rounds:
         Noise of a count that is asked for the whole budget, in rows.
     total : float
         Number of rows, as far as it is known.
+    columns_gain : callable
+        Told a part of the session's budget, returns by how much less all pairs together would be off if columns by
+        themselves were counted again with it, as a part of the rows.
     source : str
     seed : int
     """
@@ -86,11 +89,13 @@ class Rounds:
         plan: RoundPlan,
         unit_noise: float,
         total: float,
+        columns_gain: Callable[[float], float],
         source: str,
         seed: int,
     ) -> None:
         self._session, self._columns, self._fitter, self._plan = session, columns, fitter, plan
         self._label, self._unit_noise, self._total, self._source = label, unit_noise, total, source
+        self._columns_gain = columns_gain
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
         useful = [d for d, one in enumerate(bins) if one.size > 1]
@@ -99,7 +104,7 @@ class Rounds:
         self._asked = 0
 
     def run(self, measured: list[Measured], refitted: Callable[[float], None]) -> None:
-        """Ask until the plan's share is spent, adding every answer to ``measured``.
+        """Ask until the plan's share is spent or is better spent on columns, adding every answer to ``measured``.
 
         Parameters
         ----------
@@ -125,6 +130,9 @@ class Rounds:
             self._fitter.refit(measured, last=False)
             refitted(1.0 - left / self._plan.share)
             if self._told_little(chosen):
+                before = believed | {one.columns: one.believed for one in chosen if one.believed is not None}
+                if self._moved(before) * left / part < self._columns_gain(left):
+                    return
                 part *= 2
 
     def _candidates(self, limit: int) -> list[Subset]:
@@ -179,6 +187,12 @@ class Rounds:
         """Return what a wrong row counts: the geometric mean of the columns' declared importance."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
+
+    def _moved(self, before: dict[Subset, NDArray[np.float64]]) -> float:
+        """Return how far the last answers moved all pairs together, as a part of the rows."""
+        pairs = [columns for columns in before if len(columns) == 2]
+        now = self._fitter.tables(pairs)
+        return sum(float(np.abs(now[pair] - before[pair] / self._total).sum()) for pair in pairs) / 2
 
     def _told_little(self, chosen: Sequence[Measured]) -> bool:
         """Whether the model moved by less than the noise would move it: then fewer, sharper questions are better."""

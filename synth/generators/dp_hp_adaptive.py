@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.generators.adaptive_budget import AdaptiveBudget, divided, share_for_columns
+from synth.generators.adaptive_budget import AdaptiveBudget, columns_error, divided, share_for_columns
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
@@ -158,9 +158,17 @@ class DpHpAdaptive:
                 plan=plan,
                 unit_noise=one_ways.unit_noise,
                 total=one_ways.rows,
+                columns_gain=self._columns_gain(budget.columns),
                 source=self._source,
                 seed=self._task.seed,
             ).run(measured, refitted)
+            if session.remaining_share > _DUST:
+                # Tables told less than columns still can; the model's bins stay.
+                one_ways = self._counted(session, session.remaining_share, one_ways)
+                self._bins = tuple(
+                    ColumnBins.of(way, one.bin_of_place) for way, one in zip(one_ways.columns, self._bins, strict=True)
+                )
+                measured[: len(sizes)] = [one.measured(d) for d, one in enumerate(self._bins)]
         progress.phase("Fitting")
         fitter.refit(measured, last=True, report=lambda _step, _loss: progress.check_cancelled())
         progress.loss(_misfit(fitter.model, measured, one_ways.rows))
@@ -232,6 +240,11 @@ class DpHpAdaptive:
         noise = one_ways.unit_noise / math.sqrt(table)
         bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
         return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
+
+    def _columns_gain(self, spent: float) -> Callable[[float], float]:
+        """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
+        error = (len(self._bins) - 1) * columns_error(self._bins)
+        return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
 
     def _measured_by_label(self, session: AnswerSource, share: float, rows: float, bins: int) -> list[Measured]:
         return measure_by_label(

@@ -18,7 +18,7 @@ from synth.config import RunConfig
 from synth.errors import ConfigError, RunCancelledError
 from synth.forecast import forecast
 from synth.generators import dp_hp_adaptive
-from synth.generators.adaptive_budget import share_for_columns
+from synth.generators.adaptive_budget import columns_error, share_for_columns
 from synth.generators.coarsening import CoarseningOptions
 from synth.generators.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
 from synth.generators.fine_places import OneWayOptions
@@ -257,6 +257,42 @@ def test_numbers_in_one_bin_are_counted_again_and_nothing_else_is_asked(monkeypa
     assert opened.remaining_share < 1e-8
     # The last answer sharpened the columns, and the model's bins were cut anew.
     assert min(one.size for one in made._bins) > 1
+
+
+@pytest.mark.parametrize("related", [False, True], ids=["unrelated", "related"])
+def test_rounds_end_where_columns_would_gain_more(related):
+    random = np.random.default_rng(2)
+    declared = Schema(tuple(YesNoColumn(f"c{d}") for d in range(16)), row_count="public")
+    first = random.integers(0, 2, 8000)
+    codes = {
+        name: np.where(random.random(8000) < 0.8, first, 1 - first) if related else (random.random(8000) < 0.05)
+        for name in declared.names
+    }
+    opened = session(declared, {name: one.astype(int) for name, one in codes.items()}, epsilon=1.0)
+    made = fit(opened, label=None)
+    queries = [receipt.query for receipt in opened.receipts]
+    assert counted_together(opened)
+    assert opened.remaining_share < 1e-8
+    assert queries[-1].startswith("one-way tables again" if not related else "table ")
+    # The bins hold what all answers about columns say together.
+    precision = sum(
+        1 / (release.noise_std / release.feature_map.weights[0]) ** 2
+        for release in opened.releases
+        if release.receipt.query.startswith("one-way tables")
+    )
+    # With a public number of rows two counts that add up to it have half of the variance of one.
+    assert made._bins[0].noise_std[0] == pytest.approx(math.sqrt(0.5 / precision), rel=1e-6)
+
+
+def test_the_error_of_columns_is_what_noise_leaves():
+    declared = Schema((YesNoColumn("a"), YesNoColumn("b")), row_count="public")
+    even = np.repeat([0, 1], 2000)
+    opened = session(declared, {"a": even, "b": even}, epsilon=2.0)
+    made = fit(opened, label=None, columns_share=1.0)
+    noise = made._bins[0].noise_std[0] / 4000
+    assert 0 < noise < 0.01
+    # Two columns of two halves each: half of the sum of the mean absolute normal noise of every count.
+    assert columns_error(made._bins) == pytest.approx(2 * math.sqrt(2 / math.pi) * noise, rel=0.01)
 
 
 def test_columns_get_more_where_tables_of_several_could_tell_little():
