@@ -7,6 +7,7 @@ import streamlit as st
 from pages.components.entrance import through_the_application
 from pages.components.generators import generator_cards, options_form, output_form
 from pages.components.guards import require
+from pages.components.kahm import kahm_panel
 from pages.components.runs import confirm_and_start, follow_run, list_runs
 from pages.components.session import application, draft
 
@@ -26,9 +27,11 @@ else:
     require("table")
     require("description")
     generator_cards()
+    releases = held["generator"] != "kahm" or kahm_panel()
     options_form()
     output_form()
-    confirm_and_start()
+    if releases:
+        confirm_and_start()
 
 if held["account"]:
     st.subheader("Runs")

@@ -39,6 +39,8 @@ def new_draft() -> Draft:
         "id_column": None,
         "row_count": None,
         "people_at_most": DEFAULT_PEOPLE_AT_MOST,
+        "protection": "record",
+        "cell_change": 1.0,
         "label": None,
         "groups": [],
         "rules": [],
@@ -100,6 +102,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     )
     for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
         draft[key] = body[key]
+    draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
     draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
     draft["format"], draft["test_format"] = body["format"], body.get("test_format")
     if not draft["account"]:
@@ -142,6 +145,8 @@ def config_of(draft: Draft) -> RunConfig:
         "device", "undeclared", "evaluation_share",
     ):  # fmt: skip
         body[key] = draft[key]
+    if draft["protection"] == "cell":
+        body |= {"protection": "cell", "cell_change": draft["cell_change"]}
     if draft["generator"]:
         body["generator"] = {"name": draft["generator"], "options": draft["options"]}
     if draft["domain_source"]:

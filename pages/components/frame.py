@@ -47,6 +47,8 @@ def _unit_sentence() -> str:
     held = draft()
     if any("how many rows" in problem or "whom" in problem for problem in missing_answers(held)):
         return "Nobody is named as protected yet"
+    if held["protection"] == "cell":
+        return "Protects ONE CELL, not a row; labels, class sizes and the number of rows are open"
     return plain(PrivacyUnit(held["protects"], int(held["rows_per_unit"])).sentence)
 
 

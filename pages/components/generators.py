@@ -35,7 +35,8 @@ def generator_cards() -> None:
 def options_form() -> None:
     """Draw the options of the chosen generator from its dataclass; what is left alone keeps its default."""
     held = draft()
-    fields = options_of(held["generator"])
+    # The mode of KAHM decides what is promised, so it is chosen by its own words and not among the settings.
+    fields = [field for field in options_of(held["generator"]) if field.name != "mode"]
     with st.expander(f"Options of {held['generator']} (public defaults)"):
         if not fields:
             note("This generator has no options.")
@@ -103,4 +104,5 @@ def _option(field: OptionField) -> None:
 
 
 def _choose(name: str) -> None:
-    draft().update(generator=name, options={})
+    # One cell is hidden by one mode of one generator; whatever else is chosen hides whole rows.
+    draft().update(generator=name, options={}, protection="record")

@@ -25,12 +25,12 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
         The third line: what the noise does to a count.
     """
     promise = forecast.promise
-    beliefs = {
+    belief = {
         Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
         Neighbours.REPLACE: f"what the rows of a {unit} say",
-        Neighbours.CELL: "one cell of the table",
-    }
-    belief = beliefs[neighbours]
+        Neighbours.CELL: "what one cell says, with every other cell known",
+    }[neighbours]
+    caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
     st.markdown(
         f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
         f"\N{MULTIPLICATION SIGN}{_factor(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
@@ -38,7 +38,7 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
     )
     st.markdown(
         f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_in_hundred(promise.caught)} "
-        f"in 100 real members, whatever the method; the best advantage over guessing is {percent(promise.advantage)}."
+        f"in 100 {caught}, whatever the method; the best advantage over guessing is {percent(promise.advantage)}."
     )
     st.markdown(f"**Error.** {error_sentence}")
     made, twin = attack_figure(promise)
