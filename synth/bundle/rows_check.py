@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from synth.privacy.row_bounds import CellBound, cell_bound
-from synth.privacy.row_plans import RowsQuestion
+from synth.privacy.row_bounds import CellBound
+from synth.privacy.row_plans import RowsQuestion, bounds_of
 from synth.privacy.row_release import RowsRelease
 from synth.schema import Neighbours, Schema
 
@@ -31,15 +31,15 @@ def rows_problems(release: RowsRelease, schema: Schema) -> Iterator[str]:
         return
     if not schema.rows_are_public:
         yield f"{name} shows how many rows there are, which was not declared public."
-    bounds = [
-        cell_bound(table, schema.modelled_column(table.column), bits=_bits(receipt.grid), change=schema.cell_change)
-        for table in question.tables
-    ]
+    bounds, of_rows = (
+        bounds_of(question.tables, schema, bits=_bits(receipt.grid), change=change)
+        for change in (schema.cell_change, 1.0)
+    )
     if receipt.mechanism == "discrete_laplace":
-        yield from _cell_problems(release, bounds)
+        yield from _cell_problems(release, bounds, of_rows)
     elif receipt.mechanism != "gaussian_rows":
         yield f"{name} has a receipt that is not of rows."
-    elif math.sqrt(sum(bound.squared for bound in bounds)) * receipt.grid > receipt.sensitivity * (1 + 1e-9):
+    elif math.sqrt(sum(bound.squared for bound in of_rows)) * receipt.grid > receipt.sensitivity * (1 + 1e-9):
         yield f"{name} moves farther with one row than its receipt says."
     yield from _label_problems(release, question, schema)
 
@@ -48,14 +48,14 @@ def _bits(grid: float) -> int:
     return round(-math.log2(grid))
 
 
-def _cell_problems(release: RowsRelease, bounds: list[CellBound]) -> Iterator[str]:
+def _cell_problems(release: RowsRelease, bounds: list[CellBound], of_rows: list[CellBound]) -> Iterator[str]:
     cells = release.receipt.cells
     if len(cells) != len(bounds):
         yield f"The receipt of '{release.receipt.query}' does not state the noise of every column."
         return
-    for table, bound, (l1, largest, _) in zip(release.question.tables, bounds, cells, strict=True):
-        if bound.l1 > l1 or bound.largest > largest:
-            query = release.receipt.query
+    query = release.receipt.query
+    for table, bound, of_row, cell in zip(release.question.tables, bounds, of_rows, cells, strict=True):
+        if bound.l1 > cell.l1 or of_row.l1 > cell.row_l1 or of_row.largest > cell.row_largest:
             yield f"A cell of '{table.column}' moves the answer to '{query}' farther than its receipt says."
 
 

@@ -99,7 +99,8 @@ def changes_of_cells(cells: Sequence[CellNoise], *, numbers: int) -> tuple[Chang
     Parameters
     ----------
     cells : sequence of CellNoise
-        Every column's noise, in grid steps.
+        Every column's noise; with a row a cell may change altogether, however little of it the promise for one cell
+        covers.
     numbers : int
         Numbers of a row.
 
@@ -108,7 +109,7 @@ def changes_of_cells(cells: Sequence[CellNoise], *, numbers: int) -> tuple[Chang
     Noise on a grid of scale t steps is covered by continuous noise that tells 1 / (4 t^2) more.
     """
     found: dict[float, int] = {}
-    for l1, largest, scale in cells:
+    for _, l1, largest, scale in cells:
         if l1 == 0:
             continue
         finer = 1 / (4 * scale**2)

@@ -146,7 +146,7 @@ def units_of_receipt(receipt: Receipt) -> int:
 
 def units_of_cells(cells: Iterable[CellNoise]) -> int:
     """Return the cost, in units of mu^2, of Laplace noise on every cell of a row that may change wholly."""
-    return sum(units_of(mu_of_pure(math.nextafter(l1 / scale, math.inf)) ** 2) for l1, _, scale in cells if l1)
+    return sum(units_of(mu_of_pure(math.nextafter(l1 / scale, math.inf)) ** 2) for l1, _, _, scale in cells if l1)
 
 
 def pure_units_of_cells(cells: Iterable[CellNoise]) -> int:
@@ -154,7 +154,7 @@ def pure_units_of_cells(cells: Iterable[CellNoise]) -> int:
 
     It moves the numbers of one column, so the dearest column is the cost of them all.
     """
-    return max(math.ceil(Fraction(l1, scale) / Fraction(MU_UNIT)) for l1, _, scale in cells)
+    return max(math.ceil(Fraction(l1, scale) / Fraction(MU_UNIT)) for l1, _, _, scale in cells)
 
 
 def pure_units_of_receipt(receipt: Receipt) -> int:

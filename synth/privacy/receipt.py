@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,19 @@ __all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "Receipt", "Release"]
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
 
-CellNoise = tuple[int, int, int]
-"""Noise of one column's cells, in grid steps: the largest L1 change of a cell's numbers, the largest change of one of
-them, and the scale of the Laplace noise on each."""
+
+class CellNoise(NamedTuple):
+    """Laplace noise of one column's cells, all in grid steps.
+
+    ``l1`` is the largest L1 change of a cell's numbers that the promise for one cell covers; ``row_l1`` and
+    ``row_largest`` are the largest L1 change and the largest change of one number when the cell may change altogether,
+    as it does with its row; ``scale`` is that of the noise on each number.
+    """
+
+    l1: int
+    row_l1: int
+    row_largest: int
+    scale: int
 
 
 GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
@@ -101,7 +111,7 @@ class Receipt:
         if self.mu_squared_units + self.pure_units < 1:
             raise self._refusal("mu_squared_units", "at least 1")
         if (self.mechanism == "discrete_laplace") != bool(self.cells) or not all(map(_is_noise, self.cells)):
-            raise self._refusal("cells", "three whole numbers for every column, where noise is Laplace")
+            raise self._refusal("cells", "four whole numbers for every column, where noise is Laplace")
 
     def _refusal(self, name: str, rule: str) -> PrivacyError:
         return PrivacyError(f"Receipt {self.sequence}: {name} must be {rule}, got {getattr(self, name)}.")
@@ -165,7 +175,7 @@ _OF_CELLS = {"pure_units", "cells"}
 
 
 def _is_noise(cell: CellNoise) -> bool:
-    return len(cell) == 3 and cell[0] >= cell[1] >= 0 and cell[2] >= 1
+    return cell.row_l1 >= cell.l1 >= 0 and cell.row_l1 >= cell.row_largest >= 0 and cell.scale >= 1
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -174,8 +184,8 @@ def _typed(name: str, value: Any) -> Any:
         return Neighbours(value)
     if name == "assumptions" and isinstance(value, list) and all(isinstance(text, str) for text in value):
         return tuple(value)
-    if name == "cells" and isinstance(value, list) and all(map(_is_whole, value)):
-        return tuple(tuple(cell) for cell in value)
+    if name == "cells" and isinstance(value, list) and all(map(_is_cell, value)):
+        return tuple(CellNoise(*cell) for cell in value)
     if name == "private" and isinstance(value, bool):
         return value
     if name in _TEXTS and isinstance(value, str):
@@ -188,5 +198,6 @@ def _typed(name: str, value: Any) -> Any:
     raise PrivacyError(f"A receipt's field '{name}' has a value of the wrong kind ({type(value).__name__}).")
 
 
-def _is_whole(cell: Any) -> bool:
-    return isinstance(cell, list) and all(isinstance(number, int) and not isinstance(number, bool) for number in cell)
+def _is_cell(cell: Any) -> bool:
+    whole = isinstance(cell, list) and all(isinstance(number, int) and not isinstance(number, bool) for number in cell)
+    return whole and len(cell) == len(CellNoise._fields)

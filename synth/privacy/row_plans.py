@@ -32,6 +32,7 @@ __all__ = [
     "RowNoise",
     "RowsPlan",
     "RowsQuestion",
+    "bounds_of",
     "check_rows_question",
     "plan_rows",
     "require_few_numbers",
@@ -99,7 +100,7 @@ class RowsPlan:
     widths : tuple of int
         Numbers of each column.
     largest : tuple of int
-        Largest change of one number of each column, in grid steps.
+        Largest change of one number of each column when its row changes, in grid steps.
     cells : tuple of CellNoise
         Laplace noise of each column; empty where noise is Gaussian.
     gaussian : GaussianPlan, optional
@@ -134,7 +135,7 @@ class RowsPlan:
         if self.gaussian is not None:
             stds = [self.gaussian.noise_std / self.grid] * len(self.widths)
         else:
-            stds = [math.sqrt(2.0) * scale for _, _, scale in self.cells]
+            stds = [math.sqrt(2.0) * cell.scale for cell in self.cells]
         return tuple(std / max(most, 1) for std, most in zip(stds, self.largest, strict=True))
 
     @property
@@ -150,11 +151,11 @@ class RowsPlan:
                 "mu_squared_units": self.gaussian.units,
                 "slack": self.gaussian.slack,
             }
-        l1, _, scale = max(self.cells, key=lambda cell: Fraction(cell[0], cell[2]))
+        dearest = max(self.cells, key=lambda cell: Fraction(cell.l1, cell.scale))
         return {
             "mechanism": "discrete_laplace",
-            "sensitivity": max(l1, 1) * self.grid,
-            "noise_scale": scale * self.grid,
+            "sensitivity": max(dearest.l1, 1) * self.grid,
+            "noise_scale": dearest.scale * self.grid,
             "dimension": self.width,
             "grid": self.grid,
             "mu_squared_units": 0 if self.pure else max(units_of_cells(self.cells), 1),
@@ -240,17 +241,14 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
     if units < 1 or label_epsilon == 0:
         raise PrivacyError("This share of the budget is too small for noisy rows. Choose a larger epsilon.")
     for bits in GRIDS:
-        bounds = [
-            cell_bound(table, schema.modelled_column(table.column), bits=bits, change=schema.cell_change)
-            for table in tables
-        ]
+        bounds, of_rows = (bounds_of(tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0))
         cells: tuple[CellNoise, ...] = ()
         gaussian = None
         if question.noise == "laplace":
-            cells = _cells(bounds, units, pure=pure, bits=bits)
-            fits = all(SMALLEST_SCALE <= scale <= MAXIMUM_SCALE for l1, _, scale in cells if l1)
+            cells = _cells(bounds, of_rows, units, pure=pure, bits=bits)
+            fits = all(SMALLEST_SCALE <= cell.scale <= MAXIMUM_SCALE for cell in cells if cell.l1)
         else:
-            sensitivity = math.sqrt(sum(bound.squared for bound in bounds)) * SAFETY * 2.0**-bits
+            sensitivity = math.sqrt(sum(bound.squared for bound in of_rows)) * SAFETY * 2.0**-bits
             gaussian = gaussian_on_grid(bits // 2, sensitivity, dimension=sum(question.widths), units=units)
             deviation = math.isqrt(gaussian.variance) + 1
             fits = gaussian.slack <= slack and SMALLEST_SCALE <= deviation <= MAXIMUM_SCALE
@@ -258,7 +256,7 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
             return RowsPlan(
                 bits=bits,
                 widths=question.widths,
-                largest=tuple(bound.largest for bound in bounds),
+                largest=tuple(bound.largest for bound in of_rows),
                 cells=cells,
                 gaussian=gaussian,
                 label_epsilon=label_epsilon,
@@ -269,7 +267,14 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
     )
 
 
-def _cells(bounds: Sequence[CellBound], units: int, *, pure: bool, bits: int) -> tuple[CellNoise, ...]:
+def bounds_of(tables: Sequence[Lookup], schema: Schema, *, bits: int, change: float) -> list[CellBound]:
+    """Bound what a cell of each column moves when numbers and dates change by at most a part of their range."""
+    return [cell_bound(table, schema.modelled_column(table.column), bits=bits, change=change) for table in tables]
+
+
+def _cells(
+    bounds: Sequence[CellBound], of_rows: Sequence[CellBound], units: int, *, pure: bool, bits: int
+) -> tuple[CellNoise, ...]:
     """Return every column's noise: the same epsilon for each, as large as ``units`` allow."""
     if pure:
         epsilon = Fraction(units) * Fraction(MU_UNIT)
@@ -278,6 +283,6 @@ def _cells(bounds: Sequence[CellBound], units: int, *, pure: bool, bits: int) ->
         epsilon = Fraction(pure_of_mu(math.sqrt(share * MU_UNIT) * ROUNDED_DOWN))
     return tuple(
         # A column that cannot change tells nothing; it gets noise all the same, as wide as one whole range.
-        (bound.l1, bound.largest, math.ceil(bound.l1 / epsilon) if bound.l1 else 2**bits)
-        for bound in bounds
+        CellNoise(bound.l1, of_row.l1, of_row.largest, math.ceil(bound.l1 / epsilon) if bound.l1 else 2**bits)
+        for bound, of_row in zip(bounds, of_rows, strict=True)
     )

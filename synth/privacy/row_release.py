@@ -95,8 +95,8 @@ def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: Rows, noise: NoiseSo
         exact += noise.gaussian(plan.gaussian.variance, exact.size).reshape(exact.shape)
     else:
         start = 0
-        for (_, _, scale), width in zip(plan.cells, plan.widths, strict=True):
-            exact[:, start : start + width] += noise.laplace(scale, rows.n_rows * width).reshape(-1, width)
+        for cell, width in zip(plan.cells, plan.widths, strict=True):
+            exact[:, start : start + width] += noise.laplace(cell.scale, rows.n_rows * width).reshape(-1, width)
             start += width
     labels = None if question.label is None else np.asarray(rows.column(question.label)).astype(np.int64)
     if labels is not None and plan.label_epsilon is not None:

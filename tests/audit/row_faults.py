@@ -59,8 +59,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         row_plans,
         "_cells",
-        lambda *a, **named: tuple((l1, most, scale // 2) for l1, most, scale in right(*a, **named)),
+        lambda *a, **named: tuple(cell._replace(scale=cell.scale // 2) for cell in right(*a, **named)),
     )
+
+
+@fault("a row moves its cells no farther than one cell may move", "cell, part of a range")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = row_plans._cells
+    patch.setattr(row_plans, "_cells", lambda bounds, of_rows, *a, **named: right(bounds, bounds, *a, **named))
 
 
 @fault("half the Laplace noise, whatever the receipt says", "cell")
@@ -83,7 +89,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     right = row_questions.draw_rows
 
     def draw(question: Any, plan: RowsPlan, *a: Any, **named: Any) -> Any:
-        cells = (*plan.cells[:-1], (plan.cells[-1][0], plan.cells[-1][1], 1))
+        cells = (*plan.cells[:-1], plan.cells[-1]._replace(scale=1))
         object.__setattr__(plan, "cells", cells)
         return right(question, plan, *a, **named)
 

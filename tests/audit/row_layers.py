@@ -71,8 +71,8 @@ class Tapped:
 # What the oracle knows
 
 
-def gaps_of(table: Lookup, world: World, grid: float) -> np.ndarray:
-    """Return how far every number moves from every code to every other one that counts; many codes of a fine grid."""
+def gaps_of(table: Lookup, world: World, grid: float, *, change: float) -> np.ndarray:
+    """Return how far every number moves from every code to every other one within reach; many codes of a fine grid."""
     column = world.schema.modelled_column(table.column)
     whole = np.trunc(table.table / grid) * grid
     rows = whole if table.bins is None else whole[table.bins]
@@ -81,14 +81,14 @@ def gaps_of(table: Lookup, world: World, grid: float) -> np.ndarray:
         places = np.unique([*places[::EVERY], *places[1::EVERY], places[-1]])
     codes = np.concatenate([places, np.arange(column.levels, column.size)]).astype(int)
     gaps = np.abs(rows[codes][:, None] - rows[codes][None])
-    far = np.abs(codes[:, None] - codes[None]) > max(1, math.floor(world.cell_change * (column.levels - 1)))
-    gaps[far & (codes[:, None] < column.levels) & (codes[None] < column.levels) & (world.cell_change < 1)] = 0.0
+    far = np.abs(codes[:, None] - codes[None]) > max(1, math.floor(change * (column.levels - 1)))
+    gaps[far & (codes[:, None] < column.levels) & (codes[None] < column.levels) & (change < 1)] = 0.0
     return gaps.reshape(-1, gaps.shape[2])
 
 
 def moves(table: Lookup, world: World, grid: float) -> tuple[float, float, float]:
     """Return the largest L1, single and L2 change of a cell's numbers."""
-    gaps = gaps_of(table, world, grid)
+    gaps = gaps_of(table, world, grid, change=world.cell_change)
     return float(gaps.sum(1).max()), float(gaps.max()), float(np.sqrt((gaps**2).sum(1)).max())
 
 
@@ -202,9 +202,10 @@ def _row_delta_drawn(releases: tuple[RowsRelease, ...], world: World, epsilon: f
     rng = np.random.default_rng(6)
     losses = np.zeros(draws)
     for release in releases:
-        for table, (_, _, scale) in zip(release.question.tables, release.receipt.cells, strict=True):
-            gaps = gaps_of(table, world, release.receipt.grid)
-            worst = gaps[gaps.sum(1).argmax()] / (scale * release.receipt.grid)
+        for table, cell in zip(release.question.tables, release.receipt.cells, strict=True):
+            # With its row a cell may change altogether, however little of it the promise for one cell covers.
+            gaps = gaps_of(table, world, release.receipt.grid, change=1.0)
+            worst = gaps[gaps.sum(1).argmax()] / (cell.scale * release.receipt.grid)
             for shift in worst[worst > 0]:
                 noises = rng.laplace(size=draws)
                 losses += np.abs(noises + shift) - np.abs(noises)
@@ -245,9 +246,9 @@ def _one_cell_moved(one: RowsRelease, other: RowsRelease, column: str, *, cell: 
         start += table.dimension
         assert table.column == column or not moved.any(), "one cell moves the numbers of another column"
         if cell:
-            l1, largest, _ = one.receipt.cells[place]
-            assert moved.sum(axis=1).max() <= l1, "a cell moves its numbers farther than its receipt says"
-            assert moved.max() <= largest, "a cell moves a number farther than its receipt says"
+            noise = one.receipt.cells[place]
+            assert moved.sum(axis=1).max() <= noise.l1, "a cell moves its numbers farther than its receipt says"
+            assert moved.max() <= noise.row_largest, "a cell moves a number farther than its receipt says"
     length = math.sqrt(float((change.astype(float) ** 2).sum())) * one.receipt.grid
     assert cell or length <= one.receipt.sensitivity * math.sqrt(len(one.question.tables))
     if one.question.label not in (None, column) and one.labels is not None:
@@ -515,11 +516,11 @@ def _log_ratio(release: RowsRelease, exact: list[RowsRelease]) -> np.ndarray:
         middle = (middles[1] + middles[0]) / 2
         return ((release.numbers - middle) @ change) / (receipt.noise_scale / receipt.grid) ** 2
     start = 0
-    for table, (_, _, scale) in zip(release.question.tables, receipt.cells, strict=True):
+    for table, cell in zip(release.question.tables, receipt.cells, strict=True):
         part = slice(start, start + table.dimension)
         start += table.dimension
         gaps = [np.abs(release.numbers[:, part] - middle[part]).sum(axis=1) for middle in middles]
-        total += (gaps[0] - gaps[1]) / scale
+        total += (gaps[0] - gaps[1]) / cell.scale
     return total
 
 

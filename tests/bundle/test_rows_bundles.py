@@ -20,7 +20,7 @@ from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.forecast import budget_parts, forecast
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import CellNoise, Receipt
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -154,7 +154,10 @@ def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
 ) -> None:
     def smaller(release: RowsRelease) -> RowsRelease:
         receipt = release.receipt
-        cells = tuple((l1 // 2, min(most, l1 // 2), scale) for l1, most, scale in receipt.cells)
+        cells = tuple(
+            CellNoise(cell.l1 // 2, cell.row_l1 // 2, min(cell.row_largest, cell.row_l1 // 2), cell.scale)
+            for cell in receipt.cells
+        )
         honest = dataclasses.replace(receipt, cells=cells, pure_units=-(-receipt.pure_units // 2) + 1)
         return dataclasses.replace(release, receipts=(honest,))
 

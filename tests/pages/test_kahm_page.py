@@ -1,4 +1,4 @@
-"""The modes of KAHM on Generate: honest labels, what noise will do before it is spent, and a cell-level run to its end."""
+"""The modes of KAHM on Generate: honest labels, what noise will do beforehand, and a cell-level run to its end."""
 
 from __future__ import annotations
 

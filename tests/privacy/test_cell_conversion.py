@@ -11,6 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from synth.errors import PrivacyError
 from synth.privacy.cell_conversion import changes_of_cells, row_epsilon, row_epsilon_of_cells
+from synth.privacy.receipt import CellNoise
 
 DELTA = 1e-5
 
@@ -106,11 +107,11 @@ def test_nothing_is_worth_nothing_and_nonsense_is_refused() -> None:
 
 def test_a_category_is_two_numbers_of_half_its_epsilon() -> None:
     # One-hot on a grid of 4096 steps: L1 change 8192, each number 4096, epsilon 1 for the cell.
-    changes = dict(changes_of_cells([(8192, 4096, 8192)], numbers=5))
+    changes = dict(changes_of_cells([CellNoise(8192, 8192, 4096, 8192)], numbers=5))
     (main, count), *rest = sorted(changes.items(), reverse=True)
     assert (main, count) == (pytest.approx(0.5, rel=1e-4), 2)
     assert sum(epsilon * number for epsilon, number in rest) < 1e-4
-    whole = row_epsilon_of_cells([(8192, 4096, 8192)] * 13, DELTA, numbers=65)
+    whole = row_epsilon_of_cells([CellNoise(8192, 8192, 4096, 8192)] * 13, DELTA, numbers=65)
     assert whole == pytest.approx(row_epsilon(((0.5, 26),), DELTA), rel=1e-3)
     assert whole < row_epsilon(((1.0, 13),), DELTA)
 
@@ -130,7 +131,7 @@ def test_noise_on_a_grid_is_covered_by_the_continuous_one() -> None:
         places = np.arange(-60 * scale, 60 * scale + shift + 1)
         law = np.exp(-np.abs(places) / scale) / (np.exp(-np.abs(places) / scale)).sum()
         moved = np.exp(-np.abs(places - shift) / scale) / (np.exp(-np.abs(places) / scale)).sum()
-        ((covering, _),) = changes_of_cells([(shift, shift, scale)], numbers=1)
+        ((covering, _),) = changes_of_cells([CellNoise(shift, shift, shift, scale)], numbers=1)
         for epsilon in np.linspace(0, shift / scale, 25):
             exact = np.maximum(0, moved - math.exp(epsilon) * law).sum()
             assert exact <= 1 - math.exp((epsilon - covering) / 2) + 1e-12

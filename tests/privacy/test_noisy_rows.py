@@ -19,6 +19,7 @@ from synth.privacy.accounting import (
     units_of_receipt,
 )
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.features import Constant, Lookup, OneHot
 from synth.privacy.noise import CipherStream, SystemNoise
 from synth.privacy.receipt import Receipt
@@ -121,11 +122,11 @@ def test_one_cell_of_every_column_costs_the_whole_epsilon_and_no_more() -> None:
     assert receipt.neighbours is Neighbours.CELL
     assert receipt.mu_squared_units == 0
     assert receipt.pure_units <= 0.7 / MU_UNIT
-    for table, (l1, largest, scale) in zip(release.question.tables, receipt.cells, strict=True):
+    for table, cell in zip(release.question.tables, receipt.cells, strict=True):
         bound = cell_bound(table, schema.modelled_column(table.column), bits=round(-math.log2(receipt.grid)))
-        assert (bound.l1, bound.largest) == (l1, largest)
-        assert l1 / scale == pytest.approx(0.7, rel=1e-3)
-        assert l1 / scale <= 0.7
+        assert (bound.l1, bound.l1, bound.largest) == (cell.l1, cell.row_l1, cell.row_largest)
+        assert cell.l1 / cell.scale == pytest.approx(0.7, rel=1e-3)
+        assert cell.l1 / cell.scale <= 0.7
     assert pure_units_of_receipt(receipt) == receipt.pure_units
     paid = Receipt.from_dict({**receipt.to_dict(), "private": True})
     assert epsilon_of_receipts([paid], 1e-9) == pytest.approx(0.7, rel=1e-3)
@@ -134,8 +135,8 @@ def test_one_cell_of_every_column_costs_the_whole_epsilon_and_no_more() -> None:
 def test_a_category_gets_twice_the_noise_of_a_number() -> None:
     schema = schema_of("cell")
     cells = dict(zip(schema.names, ask(session_on(schema, codes_of(schema))).receipt.cells, strict=False))
-    assert cells["region"][2] == 2 * cells["age"][2]
-    assert cells["region"][0] == 2 * cells["region"][1]
+    assert cells["region"].scale == 2 * cells["age"].scale
+    assert cells["region"].l1 == 2 * cells["region"].row_largest
 
 
 def test_a_smaller_declared_change_needs_less_noise_but_categories_and_missing_cells_do_not() -> None:
@@ -144,10 +145,17 @@ def test_a_smaller_declared_change_needs_less_noise_but_categories_and_missing_c
         dict(zip(one.names, ask(session_on(one, codes_of(one))).receipt.cells, strict=False)) for one in (whole, part)
     ]
     grids = [ask(session_on(one, codes_of(one))).receipt.grid for one in (whole, part)]
-    ages = [cell["age"][2] * grid for cell, grid in zip(cells, grids, strict=True)]
+    ages = [cell["age"].scale * grid for cell, grid in zip(cells, grids, strict=True)]
     assert ages[1] == pytest.approx(0.1 * ages[0], rel=0.01)
     for same in ("region", "gain"):
-        assert cells[1][same][2] * grids[1] == pytest.approx(cells[0][same][2] * grids[0], rel=0.01)
+        assert cells[1][same].scale * grids[1] == pytest.approx(cells[0][same].scale * grids[0], rel=0.01)
+
+
+def test_a_row_is_worth_more_where_its_cells_are_hidden_only_in_part() -> None:
+    # With its row a number may change by its whole range, ten times what is hidden of it: it tells ten times as much.
+    whole, part = (schema_of("cell"), schema_of("cell", cell_change=0.1))
+    worth = [row_epsilon_of_receipts([ask(session_on(one, codes_of(one))).receipt], 1e-6) for one in (whole, part)]
+    assert worth[1] > worth[0] + 8.9
 
 
 def test_labels_are_public_where_one_cell_is_hidden_and_the_receipt_says_so() -> None:
@@ -239,7 +247,7 @@ def test_laplace_rows_pay_for_every_cell() -> None:
     schema = schema_of()
     (receipt,) = ask(session_on(schema, codes_of(schema)), label=None, noise="laplace").receipts
     assert receipt.pure_units == 0
-    paid = sum(mu_of_pure(l1 / scale) ** 2 for l1, _, scale in receipt.cells)
+    paid = sum(mu_of_pure(l1 / scale) ** 2 for l1, _, _, scale in receipt.cells)
     assert paid == pytest.approx(receipt.mu_squared_units * MU_UNIT, rel=1e-6)
     assert receipt.mu_squared_units == pytest.approx(PrivacyBudget(1.0, 1e-5, Neighbours.REPLACE).units, rel=2e-3)
 
