@@ -23,6 +23,8 @@ __all__ = ["ATTACKS", "ClosestRecord", "DensityRatio"]
 _PAIRS_OF_CELLS = 4 * 10**9
 """Cells compared at most with one table; what takes a processor a few seconds."""
 
+_SAMPLED = "Of a large table a sample of rows is compared, so a copy may be overlooked."
+
 
 class ClosestRecord:
     """Rows that lie close to a released row are taken for members."""
@@ -30,7 +32,7 @@ class ClosestRecord:
     name: ClassVar[str] = "closest"
     title: ClassVar[str] = "Closest record"
     knows: ClassVar[str] = "Nothing else."
-    caveat: ClassVar[str] = "Distance to the closest released row: it measures similarity; it is not a privacy test."
+    caveat: ClassVar[str] = f"It measures similarity; it is not a privacy test. {_SAMPLED}"
 
     def score(
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
@@ -59,7 +61,7 @@ class DensityRatio:
     name: ClassVar[str] = "density"
     title: ClassVar[str] = "Density ratio (DOMIAS)"
     knows: ClassVar[str] = "Rows of other people of the same kind, whom nobody trained on."
-    caveat: ClassVar[str] = ""
+    caveat: ClassVar[str] = _SAMPLED
 
     def score(
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None

@@ -32,7 +32,7 @@ class HullDistance:
     name: ClassVar[str] = "hull"
     title: ClassVar[str] = "Affine hulls (KAHM)"
     knows: ClassVar[str] = "Nothing else."
-    caveat: ClassVar[str] = ""
+    caveat: ClassVar[str] = f"It looks at no more than {_MOST_RELEASED:,} released rows."
 
     def score(
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
