@@ -18,6 +18,8 @@ __all__ = [
     "gaussian_advantage",
     "gaussian_auc",
     "gaussian_true_positive",
+    "laplace_advantage",
+    "laplace_true_positive",
     "posterior",
     "true_positive_ceiling",
 ]
@@ -104,6 +106,25 @@ def gaussian_true_positive(mu: float, false_positive: float) -> float:
     _require_mu(mu)
     _require_probability("The false-positive rate", false_positive)
     return float(ndtr(ndtri(false_positive) + mu))
+
+
+def laplace_advantage(epsilon: float) -> float:
+    """Return the largest advantage against Laplace noise that hides a change at ``epsilon``: 1 - exp(-epsilon / 2)."""
+    _require_promise(epsilon, 0.0)
+    return -math.expm1(-epsilon / 2)
+
+
+def laplace_true_positive(epsilon: float, false_positive: float) -> float:
+    r"""Return the largest true-positive rate against Laplace noise at one false-positive rate f.
+
+    It is e^epsilon f up to one half, then 1 - e^-epsilon / (4 f), and from f = 1/2 on 1 - e^-epsilon (1 - f).
+    """
+    _require_promise(epsilon, 0.0)
+    _require_probability("The false-positive rate", false_positive)
+    if false_positive >= 0.5:
+        return 1 - math.exp(-epsilon) * (1 - false_positive)
+    risen = math.exp(min(epsilon, 700.0)) * false_positive
+    return risen if risen <= 0.5 else 1 - math.exp(-epsilon) / (4 * false_positive)
 
 
 def posterior(prior: float, epsilon: float) -> float:

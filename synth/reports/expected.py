@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from synth.privacy.accounting import mu_of_budget, mu_of_pure
+from synth.privacy.accounting import mu_of_budget
 from synth.privacy.ceilings import (
     advantage_ceiling,
     gaussian_advantage,
     gaussian_true_positive,
+    laplace_advantage,
+    laplace_true_positive,
     posterior,
     true_positive_ceiling,
 )
@@ -150,9 +152,13 @@ def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
     ----------
     epsilon, delta : float
     pure : bool
-        Whether the noise is that of single cells: it keeps epsilon with delta 0, and has a mu of its own.
+        Whether the noise is that of single cells: it keeps epsilon with delta 0, and its own curve is Laplace noise's.
     """
-    mu = mu_of_pure(epsilon) if pure else mu_of_budget(epsilon, delta)
+    if pure:
+        advantage, caught = laplace_advantage(epsilon), laplace_true_positive(epsilon, _FALSE_POSITIVE)
+    else:
+        mu = mu_of_budget(epsilon, delta)
+        advantage, caught = gaussian_advantage(mu), gaussian_true_positive(mu, _FALSE_POSITIVE)
     delta = 0.0 if pure else delta
     return Promise(
         odds=math.exp(min(epsilon, 700.0)),
@@ -160,8 +166,8 @@ def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
         rare=posterior(0.01, epsilon),
         advantage=advantage_ceiling(epsilon, delta),
         caught=true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE),
-        gaussian_advantage=gaussian_advantage(mu),
-        gaussian_caught=gaussian_true_positive(mu, _FALSE_POSITIVE),
+        gaussian_advantage=advantage,
+        gaussian_caught=caught,
     )
 
 

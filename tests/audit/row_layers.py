@@ -467,14 +467,14 @@ def t4_distinguishing(name: str, draws: int = 20_000) -> float:
     return proven
 
 
-def t4_rows_of_cells(draws: int = 20_000) -> tuple[float, float]:
+def t4_rows_of_cells(name: str = "cell", draws: int = 20_000) -> tuple[float, float]:
     """With one cell hidden, two rows with one label are told apart, and by no more than the certificate says."""
-    world = layers_world(ASKERS["cell"])
+    world = layers_world(ASKERS[name])
     near = ordinary_rows(1, 1)[0]
     other = {**far_rows(1)[0], "person": near["person"], LABEL: near[LABEL]}
-    _, proven = _told_apart("cell", world, near, other, draws)
+    _, proven = _told_apart(name, world, near, other, draws)
     table = world.table([dict(near) for _ in range(5)])
-    session, _, _ = asked("cell", world, table, 1)
+    session, _, _ = asked(name, world, table, 1)
     stated = row_epsilon_of_receipts(session.receipts, DELTA)
     assert stated is not None
     assert proven <= stated, f"two rows are told apart: epsilon is at least {proven:.3g}, stated {stated:.3g}"

@@ -8,8 +8,10 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from scipy import stats
 
 from synth.errors import PrivacyError
+from synth.privacy.ceilings import laplace_advantage, laplace_true_positive, true_positive_ceiling
 from synth.privacy.cell_conversion import changes_of_cells, row_epsilon, row_epsilon_of_cells
 from synth.privacy.receipt import CellNoise
 
@@ -135,3 +137,13 @@ def test_noise_on_a_grid_is_covered_by_the_continuous_one() -> None:
         for epsilon in np.linspace(0, shift / scale, 25):
             exact = np.maximum(0, moved - math.exp(epsilon) * law).sum()
             assert exact <= 1 - math.exp((epsilon - covering) / 2) + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
+def test_the_ceiling_against_one_cell_is_that_of_a_threshold_on_laplace_noise(epsilon: float) -> None:
+    for alarm in (1e-4, 0.01, 0.1, 0.5, 0.9):
+        threshold = stats.laplace.isf(alarm)
+        assert laplace_true_positive(epsilon, alarm) == pytest.approx(stats.laplace.sf(threshold - epsilon), rel=1e-9)
+        assert laplace_true_positive(epsilon, alarm) <= true_positive_ceiling(epsilon, 0.0, alarm) + 1e-12
+    best = max(laplace_true_positive(epsilon, alarm) - alarm for alarm in np.linspace(1e-4, 0.5, 20_001))
+    assert laplace_advantage(epsilon) == pytest.approx(best, abs=1e-4)

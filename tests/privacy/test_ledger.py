@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -456,3 +457,20 @@ def test_killing_the_spender_at_random_never_loses_a_charge(
     assert all(states[charge_id] in counted for charge_id in opened)
     assert sum(state is not ChargeState.FREED for state in states.values()) == ledger.spent(account.id).charges
     assert ledger.spent(account.id).charges >= len(opened)
+
+
+def test_pure_epsilon_is_in_the_chain_and_older_rows_are_as_they_were(
+    ledger: Ledger, store: Store, account: Account
+) -> None:
+    cells = store.accounts.ensure("cells", Neighbours.CELL, PrivacyUnit())[0]
+    charge = ledger.reserve(cells.id, "run", budget(neighbours=Neighbours.CELL), purpose="a run")
+    assert charge.pure_units == 2**40
+    chain.verify(cells, [charge])
+    for units in (0, 2**39):
+        with pytest.raises(LedgerError, match="altered at row 1"):
+            chain.verify(cells, [replace(charge, pure_units=units)])
+    without = reserve(ledger, account, 1.0)
+    facts = {field.name: getattr(without, field.name) for field in fields(without)}
+    del facts["digest"], facts["pure_units"]  # as a row was hashed before there was such a field
+    facts["time"] = int(without.time.timestamp())
+    assert without.digest == hashlib.sha256(chain._canonical(facts)).hexdigest()
