@@ -40,6 +40,17 @@ class Photographer(Walker):
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
 
+def modes_of_kahm(photographer: Photographer) -> None:
+    """Look at the modes of KAHM, and choose the default again."""
+    page = photographer.page
+    page.locator(".st-key-choose-kahm button").click()
+    photographer.see("What KAHM is to hide")
+    photographer.choose("Cell level")
+    photographer.picture("kahm")
+    page.locator(".st-key-choose-dp-hp-adaptive button").click()
+    photographer.settle()
+
+
 def walk(photographer: Photographer, generator: str | None) -> None:
     """From Start to a sealed release."""
     page = photographer.page
@@ -58,6 +69,8 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         if name == "generate" and generator is not None:
             page.locator(f".st-key-choose-{generator} button").click()
         photographer.picture(name)
+    if generator is None:
+        modes_of_kahm(photographer)
     spend = page.get_by_role("button", name="and generate").first.inner_text()
     photographer.press(spend)
     page.get_by_role("dialog").get_by_role("button", name=spend).click()

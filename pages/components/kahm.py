@@ -39,7 +39,7 @@ def kahm_panel() -> bool:
 
 def _mode_chooser() -> KahmMode:
     held = draft()
-    names = [mode.name for mode in MODES]
+    names, unit = [mode.name for mode in MODES], plain(held["protects"] or "person")
     chosen = str(held["options"].get("mode", names[0]))
     st.subheader("What KAHM is to hide")
     name = st.radio(
@@ -47,7 +47,7 @@ def _mode_chooser() -> KahmMode:
         names,
         index=names.index(chosen) if chosen in names else 0,
         format_func=_title,
-        captions=[plain(f"{mode.promise} {mode.beware}") for mode in MODES],
+        captions=[plain(f"{mode.promise} {mode.beware}").replace("one person's", f"one {unit}'s") for mode in MODES],
         key=_CHOICE,
         on_change=_keep_mode,
     )
