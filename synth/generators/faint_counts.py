@@ -29,12 +29,15 @@ class _Shape:
 
     Attributes
     ----------
+    likely : float
+        Prior probability of the shape.
     all_near, all_far, flat : float
         Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided anyhow.
     spreads : tuple of (float, float)
         How far a left share may be from the even one by width, and the prior probability of that; what is left of 1.
     """
 
+    likely: float
     all_near: float
     all_far: float
     flat: float
@@ -43,11 +46,11 @@ class _Shape:
 
 _SHAPES = (
     # Most columns: declared wider than they are, with peaks.
-    _Shape(all_near=0.45, all_far=0.25, flat=0.14, spreads=((0.03, 0.08), (0.12, 0.08))),
-    # Broad and smooth ones.
-    _Shape(all_near=0.06, all_far=0.04, flat=0.20, spreads=((0.03, 0.20), (0.12, 0.50))),
+    _Shape(likely=0.97, all_near=0.45, all_far=0.25, flat=0.14, spreads=((0.03, 0.08), (0.12, 0.08))),
+    # Broad and smooth ones: so many cells bear witness to it that they are found all the same.
+    _Shape(likely=0.03, all_near=0.06, all_far=0.04, flat=0.20, spreads=((0.03, 0.20), (0.12, 0.50))),
 )
-"""Equally likely; the counts of a column say which of them it has."""
+"""The counts of a column say which of them it has."""
 
 _STEPS = np.arange(UNITS + 1)
 _REST = _STEPS[:, None] - _STEPS[None, :]
@@ -77,7 +80,7 @@ def divide_faint(counts: Vector, variances: Vector, widths: Vector, *, total: fl
     masses = (_STEPS * (total / UNITS)).astype(np.float64)
     leaves = _leaf_evidence(counts, variances, widths, masses)
     found = [_divided(leaves, widths, near, shape) for shape in _SHAPES]
-    log_evidence = np.array([one for _, one in found])
+    log_evidence = np.array([math.log(shape.likely) + one for shape, (_, one) in zip(_SHAPES, found, strict=True)])
     weights = np.exp(log_evidence - log_evidence.max())
     means = np.tensordot(weights, np.stack([one for one, _ in found]), axes=1) @ masses
     return np.asarray(means * (total / means.sum()))

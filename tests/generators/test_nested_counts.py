@@ -144,7 +144,7 @@ def test_faint_counts_are_the_sum_over_all_divisions() -> None:
             first, rest = np.arange(units + 1), np.arange(UNITS - units + 1)
             on_left = left[units, first] * likelihood[0, first] * likelihood[1, units - first]
             on_right = right[UNITS - units, rest] * likelihood[2, rest] * likelihood[3, UNITS - units - rest]
-            both = root[units] * on_left.sum() * on_right.sum()
+            both = shape.likely * root[units] * on_left.sum() * on_right.sum()
             weight += both
             parts = (on_left @ first / on_left.sum(), on_right @ rest / on_right.sum())
             sums += both * np.array([parts[0], units - parts[0], parts[1], UNITS - units - parts[1]])
