@@ -26,7 +26,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -275,9 +275,7 @@ def main() -> None:
             sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables (mnist).")
         pictures = mnist(Path(os.environ["HERMITAGE_DATA"]))
         kept = slice(asked.rows)
-        pictures = Pictures(
-            "mnist", pictures.train[kept], pictures.train_labels[kept], pictures.test, pictures.test_labels
-        )
+        pictures = replace(pictures, train=pictures.train[kept], train_labels=pictures.train_labels[kept])
         experiment = Experiment(pictures, depth=asked.depth, device=asked.device)
     cells = read_results(asked.json, resume=asked.resume)
     settings = {"rows": asked.rows, "depth": asked.depth, "device": asked.device}

@@ -35,6 +35,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pictures import read_idx
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -100,11 +101,8 @@ def mnist(data: Path, _seed: int) -> Problem:
 
 
 def _idx(data: Path, name: str) -> Codes:
-    with gzip.open(data / "mnist" / f"{name}-ubyte.gz") as stream:
-        content = stream.read()
-    shape = [int.from_bytes(content[4 + 4 * d : 8 + 4 * d], "big") for d in range(content[3])]
-    values = np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * len(shape))
-    return values.reshape(shape[0], -1).astype(np.int64)
+    values = read_idx(data / "mnist" / f"{name}-ubyte.gz")
+    return values.reshape(len(values), -1).astype(np.int64)
 
 
 def digits(_data: Path, seed: int) -> Problem:
