@@ -70,7 +70,10 @@ def ceiling() -> str:
 
 
 def bars_figure(figure: Bars) -> go.Figure:
-    """Return bars for synthetic rows and dots with whiskers for everything measured; lines for floor and ceiling."""
+    """Return bars for synthetic rows and dots with whiskers for everything measured; lines for floor and ceiling.
+
+    A joined figure is lines alone.
+    """
     made = go.Figure()
     # Places and not names: two bins may have one name, such as 0 on the grid and 0 as a value of its own.
     places, categories = list(range(len(figure.categories))), _texts(figure.categories)
@@ -82,7 +85,10 @@ def bars_figure(figure: Bars) -> go.Figure:
             if series.below is not None:
                 errors |= {"symmetric": False, "arrayminus": list(series.below)}
         name, values = html.escape(series.name), list(series.values)
-        if series.meaning in _DASHED:
+        if figure.joined:
+            line = {"color": colour, "width": 2, "dash": _DASHED.get(series.meaning, "solid")}
+            made.add_scatter(x=places, y=values, name=name, mode="lines", line=line, error_y=errors)
+        elif series.meaning in _DASHED:
             line = {"dash": _DASHED[series.meaning], "color": colour, "width": 2}
             made.add_scatter(x=places, y=values, name=name, mode="lines", line=line)
         elif series.meaning == "synthetic":

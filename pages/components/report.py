@@ -12,6 +12,7 @@ from pages.components.attacks import ATTACKS_SECTION
 from pages.components.badges import OWNER_ONLY_NOTE, badge
 from pages.components.charts import draw, show_table
 from pages.components.evidence import cards, number_card, read_evidence, section_of
+from pages.components.fidelity import FIDELITY_SECTION, associations, distributions, subsamples
 from pages.components.forecast import forecast_panel
 from pages.components.notes import note
 from pages.components.prediction import PREDICTION_SECTION
@@ -50,11 +51,15 @@ def columns_and_pairs(report: Mapping[str, Any]) -> None:
     _each_column([entry for entry in entries if entry.id.startswith("columns.") and entry.id.endswith(_DISTANCE)])
     st.subheader("Columns together")
     _marginals([entry for entry in entries if section_of(entry) == "marginals"], key="ways")
+    fidelity = [entry for entry in entries if section_of(entry) == FIDELITY_SECTION]
+    if fidelity:
+        st.subheader("Numbers, dates and missing cells")
+        distributions(fidelity, key="scales")
 
 
 def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
-    known = {"overview", "columns", "marginals", PREDICTION_SECTION}
+    known = {"overview", "columns", "marginals", FIDELITY_SECTION, PREDICTION_SECTION}
     entries = read_evidence(report)
     badge("safe")
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")
@@ -69,11 +74,24 @@ def owner_only(run_id: str) -> None:
         return
     st.warning(OWNER_ONLY_NOTE)
     entries = read_evidence(document)
-    marginals = [entry for entry in entries if section_of(entry) == "marginals"]
-    _marginals(marginals, key="owner-ways")
+    of_section: dict[str, list[Evidence]] = {}
+    for entry in entries:
+        of_section.setdefault(section_of(entry), []).append(entry)
     # Attacks and predictions have tabs of their own.
-    elsewhere = ("marginals", ATTACKS_SECTION, PREDICTION_SECTION)
-    cards([entry for entry in entries if section_of(entry) not in elsewhere], key="owner")
+    marginals, fidelity, *_ = (
+        of_section.pop(name, []) for name in ("marginals", FIDELITY_SECTION, ATTACKS_SECTION, PREDICTION_SECTION)
+    )
+    subsamples(fidelity, key="owner-subsamples")
+    parts = {"sets": "Sets of columns", "scales": "Distributions", "associations": "Associations"}
+    # One part at a time: the tab stays short, and a wide table quick to draw.
+    part = _choice("What to compare", parts if fidelity else {"sets": parts["sets"]}, key="owner-part")
+    if part == "sets":
+        _marginals(marginals, key="owner-ways")
+    elif part == "scales":
+        distributions(fidelity, key="owner-scales")
+    else:
+        associations(fidelity, key="owner-pairs")
+    cards([entry for entries in of_section.values() for entry in entries], key="owner")
 
 
 def _each_column(entries: Sequence[Evidence]) -> None:

@@ -53,12 +53,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars or dots with whiskers over the same categories."""
+    """Bars or dots with whiskers over the same categories; lines where ``joined``, for points of an ordered scale."""
 
     title: str
     unit: str
     categories: tuple[str, ...]
     series: tuple[Series, ...]
+    joined: bool = False
 
     def __post_init__(self) -> None:
         if any(len(series.values) != len(self.categories) for series in self.series):
@@ -118,8 +119,10 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
         }
         for trace in figure.series
     ]
+    # Left out where it says nothing, as above.
+    joined = {"joined": True} if figure.joined else {}
     body = {"figure": "bars", "title": figure.title, "unit": figure.unit}
-    return {**body, "categories": list(figure.categories), "series": series}
+    return {**body, "categories": list(figure.categories), "series": series, **joined}
 
 
 def figure_from_dict(body: Mapping[str, Any]) -> Figure:
@@ -156,7 +159,8 @@ def _read_bars(body: Mapping[str, Any]) -> Bars:
         )
         for trace in body["series"]
     )
-    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series)
+    joined = body.get("joined") is True
+    return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series, joined)
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any]], Figure]] = {

@@ -60,6 +60,9 @@ def _bars(figure: Bars) -> str:
     width = 0.8 * slot / max(len(figure.series), 1)
     shapes = [_frame(highest, figure.unit)]
     for place, series in enumerate(figure.series):
+        if figure.joined:
+            shapes.append(_line(series, slot, highest))
+            continue
         for index, value in enumerate(series.values):
             left = _LEFT + index * slot + 0.1 * slot + place * width
             top = _y(max(value, 0.0), highest)
@@ -79,6 +82,14 @@ def _bars(figure: Bars) -> str:
         for place, series in enumerate(figure.series)
     ]
     return _svg(figure.title, _WIDTH, _HEIGHT, shapes)
+
+
+def _line(series: Series, slot: float, highest: float) -> str:
+    points = " ".join(
+        f"{_LEFT + (index + 0.5) * slot:.1f},{_y(max(value, 0.0), highest):.1f}"
+        for index, value in enumerate(series.values)
+    )
+    return f'<polyline points="{points}" fill="none" stroke="{COLOURS[series.meaning]}" stroke-width="2"/>'
 
 
 def _frame(highest: float, unit: str) -> str:

@@ -9,50 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
+from synth.reports.anchors import Anchored
 from synth.reports.charts import HeatMap
-from synth.reports.control import owner_control
-from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.marginals import AlphaWay, MarginalComparison, compare_marginals
 from synth.schema import Schema
 
 __all__ = ["owner_marginals"]
 
-_MAXIMUM_ROWS = 100_000
 _HEADINGS = ("synthetic", "independent", "floor")
 _UNIT = "total variation"
 
 
 def owner_marginals(
-    private: CodeTable,
-    synthetic: CodeTable,
+    tables: Anchored,
     schema: Schema,
     *,
-    control_noise: float,
     limit: int = 1000,
     seed: int = 0,
-    maximum_rows: int = _MAXIMUM_ROWS,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare synthetic with private rows.
 
     Parameters
     ----------
-    private, synthetic : CodeTable
-        Codes in ``schema.names`` order, one array per column; at least one row each.
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
     schema : Schema
         The declared columns.
-    control_noise : float
-        Standard deviation, in rows, of the noise on every cell of the control's one-way tables: what the whole budget
-        of the run would buy (``synth.forecast.one_way_noise``).
     limit : int
         Most sets of columns for each alpha; a seeded sample is taken where there are more.
     seed : int
-        Public; draws samples, control and bootstrap.
-    maximum_rows : int
-        Of larger tables a seeded sample of this many rows is compared.
+        Public; draws that sample.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -62,27 +50,13 @@ def owner_marginals(
         For each alpha: ``marginals.<alpha>.mean``, ``.independent``, ``.floor`` and ``.worst``, each also with
         ``coarse_`` in front for at most 32 public bins; ``.evaluated`` and ``.of``; for pairs ``marginals.2.map``.
     """
-    random = np.random.default_rng([seed, 1])
-    real = _at_most(private, maximum_rows, random)
-    made = _at_most(synthetic, maximum_rows, random)
-    control = owner_control(private, schema, control_noise, n_rows=len(made[0]), seed=seed)
-    drawn = random.integers(len(real[0]), size=len(made[0]))
-    floor = [codes[drawn] for codes in real]
-    tables = [real, made, control, floor]
     found: list[OwnerOnlyEvidence] = []
     for place, prefix in enumerate(("", "coarse_")):
         comparison = compare_marginals(
-            tables, schema, coarse=bool(prefix), limit=limit, seed=seed, on_step=_half(on_step, place)
+            tables.tables, schema, coarse=bool(prefix), limit=limit, seed=seed, on_step=_half(on_step, place)
         )
         found += _evidence(comparison, prefix)
     return tuple(found)
-
-
-def _at_most(table: CodeTable, rows: int, random: np.random.Generator) -> CodeTable:
-    if len(table[0]) <= rows:
-        return [codes.astype(np.int64) for codes in table]
-    kept = np.sort(random.choice(len(table[0]), size=rows, replace=False))
-    return [codes[kept].astype(np.int64) for codes in table]
 
 
 def _half(on_step: Callable[[int, int], None] | None, place: int) -> Callable[[int, int], None] | None:

@@ -65,6 +65,7 @@ _HEADINGS = {
     "overview": "At a glance",
     "columns": "Columns",
     "marginals": "Marginals",
+    "fidelity": "Numbers, dates and missing cells",
     "accuracy": "Accuracy you can expect",
     "downstream": "Prediction",
     "membership": "Attacks",

@@ -16,6 +16,7 @@ from synth.reports.accuracy import expected_accuracy, group_accuracy
 from synth.reports.compared import compare_measured
 from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
+from synth.reports.published_fidelity import published_fidelity
 from synth.reports.published_marginals import published_marginals
 
 __all__ = ["published_evidence", "published_rows"]
@@ -56,6 +57,7 @@ def published_evidence(
         )
         found += expected_accuracy(fine)
         found += published_marginals(fine, coarse, config.schema)
+        found += published_fidelity(fine, config.schema)
         found += group_accuracy(fine, config.schema, config.groups)
     if progress is not None:
         progress.step(1, 1)

@@ -15,11 +15,14 @@ from synth.jobs.machine import cores
 from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.vault import Vault
 from synth.progress import Progress
+from synth.reports.anchors import anchored
 from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
+from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
+from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.services.attacks import attack_run
 from synth.services.incidents import record_incident
@@ -74,7 +77,7 @@ def build_owner_report(
     if rows is None:
         return None
     evidence = [
-        *_marginals(config, rows, progress),
+        *_against_rows(config, rows, progress),
         *_predictions(config, rows, downstream or downstream_options("quick"), progress),
         *attack_run(config, rows.view, rows.synthetic, folder, progress),
     ]
@@ -175,15 +178,16 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
         return opened(None), f"The test table could not be used: {error}"
 
 
-def _marginals(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
-    return owner_marginals(
-        _part(rows.view, "train"),
-        rows.synthetic,
-        config.schema,
-        control_noise=one_way_noise(config),
-        seed=config.seed,
-        on_step=progress.step,
-    )
+def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
+    """Everything that compares the two tables with each other, beside the same control and floor."""
+    schema, seed = config.schema, config.seed
+    tables = anchored(_part(rows.view, "train"), rows.synthetic, schema, control_noise=one_way_noise(config), seed=seed)
+    progress.phase("Comparing sets of columns")
+    marginals = owner_marginals(tables, schema, seed=seed, on_step=progress.step)
+    progress.phase("Comparing distributions")
+    fidelity = owner_fidelity(tables, schema, seed=seed, on_step=progress.step)
+    progress.phase("Comparing with sub-samples")
+    return (*marginals, *owner_subsample(tables, schema, seed=seed, on_step=progress.step), *fidelity)
 
 
 def _predictions(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from synth.reports.anchors import anchored
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.marginals import compare_marginals
@@ -29,14 +32,20 @@ SCHEMA = Schema(
 )
 
 
+def owner(
+    real: list[np.ndarray], made: list[np.ndarray], schema: Schema, *, control_noise: float, **options: Any
+) -> tuple[OwnerOnlyEvidence, ...]:
+    return owner_marginals(anchored(real, made, schema, control_noise=control_noise, seed=0), schema, **options)
+
+
 def values(evidence: tuple[OwnerOnlyEvidence, ...]) -> dict[str, object]:
     return {entry.id: entry.value for entry in evidence}
 
 
 def test_a_copy_has_no_distance_and_an_honest_table_sits_on_the_floor() -> None:
     real = rows_of(SCHEMA, 3000, seed=1)
-    copied = values(owner_marginals(real, real, SCHEMA, control_noise=5.0))
-    fresh = values(owner_marginals(real, rows_of(SCHEMA, 3000, seed=2), SCHEMA, control_noise=5.0))
+    copied = values(owner(real, real, SCHEMA, control_noise=5.0))
+    fresh = values(owner(real, rows_of(SCHEMA, 3000, seed=2), SCHEMA, control_noise=5.0))
     for alpha in (1, 2, 3, 4):
         assert copied[f"marginals.{alpha}.mean"] == 0.0
         floor, mean = fresh[f"marginals.{alpha}.coarse_floor"], fresh[f"marginals.{alpha}.coarse_mean"]
@@ -51,7 +60,7 @@ def test_a_copy_has_no_distance_and_an_honest_table_sits_on_the_floor() -> None:
 
 def test_every_number_is_for_the_owner_only() -> None:
     real = rows_of(SCHEMA, 300, seed=1)
-    evidence = owner_marginals(real, rows_of(SCHEMA, 200, seed=2), SCHEMA, control_noise=5.0)
+    evidence = owner(real, rows_of(SCHEMA, 200, seed=2), SCHEMA, control_noise=5.0)
     assert {type(entry) for entry in evidence} == {OwnerOnlyEvidence}
     assert all("do not publish" in entry.sentence for entry in evidence)
     document = owner_document(evidence)
@@ -72,7 +81,7 @@ def test_more_noise_makes_a_worse_control() -> None:
     real = rows_of(SCHEMA, 2000, seed=1)
     made = rows_of(SCHEMA, 2000, seed=2)
     quiet, loud = (
-        values(owner_marginals(real, made, SCHEMA, control_noise=noise))["marginals.1.coarse_independent"]
+        values(owner(real, made, SCHEMA, control_noise=noise))["marginals.1.coarse_independent"]
         for noise in (0.1, 300.0)
     )
     assert loud > 3 * quiet  # type: ignore[operator]
@@ -89,9 +98,7 @@ def test_more_noise_makes_a_worse_control() -> None:
 )
 def test_small_tables(columns: tuple, rows: int) -> None:
     schema = Schema(columns)
-    found = values(
-        owner_marginals(rows_of(schema, rows, seed=1), rows_of(schema, 7, seed=2), schema, control_noise=2.0)
-    )
+    found = values(owner(rows_of(schema, rows, seed=1), rows_of(schema, 7, seed=2), schema, control_noise=2.0))
     width = len(columns)
     assert found[f"marginals.{width}.evaluated"] == 1
     assert found[f"marginals.{width + 1}.mean"] is None
@@ -102,7 +109,7 @@ def test_small_tables(columns: tuple, rows: int) -> None:
 def test_wide_tables_are_sampled_and_say_so() -> None:
     schema = Schema(tuple(NumberColumn(f"c{place}", 0, 3, 1) for place in range(200)))
     told: list[tuple[int, int]] = []
-    evidence = owner_marginals(
+    evidence = owner(
         rows_of(schema, 400, seed=1),
         rows_of(schema, 400, seed=2),
         schema,
@@ -132,5 +139,7 @@ def test_the_heat_map_is_symmetric_with_columns_on_its_diagonal() -> None:
 
 def test_large_tables_are_sampled() -> None:
     real, made = rows_of(SCHEMA, 5000, seed=1), rows_of(SCHEMA, 5000, seed=2)
-    found = owner_marginals(real, made, SCHEMA, control_noise=2.0, maximum_rows=1000)
+    tables = anchored(real, made, SCHEMA, control_noise=2.0, seed=0, maximum_rows=1000)
+    assert {len(table[0]) for table in tables.tables} == {1000}
+    found = owner_marginals(tables, SCHEMA)
     assert values(found)["marginals.1.coarse_mean"] < 0.2  # type: ignore[operator]
