@@ -42,7 +42,7 @@ def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
             st.metric(title, value)
             badge("safe")
             note(meaning)
-    cards([entry for entry in read_evidence(report) if section_of(entry) == "overview"], key="glance")
+    cards([entry for entry in read_evidence(report) if section_of(entry) in {"overview", "generator"}], key="glance")
 
 
 def columns_and_pairs(report: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ def columns_and_pairs(report: Mapping[str, Any]) -> None:
 
 def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
-    known = {"overview", "columns", "marginals", FIDELITY_SECTION, PREDICTION_SECTION}
+    known = {"overview", "generator", "columns", "marginals", FIDELITY_SECTION, PREDICTION_SECTION}
     entries = read_evidence(report)
     badge("safe")
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")

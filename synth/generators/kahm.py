@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Self
 from torch import Tensor
 
 from synth.errors import ConfigError
+from synth.generators.facts import Fact
 from synth.generators.kahm_modes import PAPER_REFUSAL
 from synth.generators.kahm_record import RecordOfKahm, RecordSettings
 from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
@@ -106,6 +107,10 @@ class Kahm:
     def sample(self, n_rows: int, seed: int) -> Tensor:
         """Draw new rows (mode record), or hand out fabricated ones."""
         return self._part.sample(n_rows, seed)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the mode promises and what its machines did."""
+        return self._part.facts()
 
     def state(self) -> Mapping[str, Tensor]:
         """Return everything ``sample`` needs."""

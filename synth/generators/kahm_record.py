@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import InputError
+from synth.generators.facts import Fact
 from synth.generators.fine_places import OneWayOptions, fine_places
+from synth.generators.kahm_blocks import FabricatedBlock, facts_of_blocks
 from synth.generators.kahm_questions import Measured, RecordQuestions, class_places, is_classes
 from synth.generators.protocol import GeneratorTask
 from synth.generators.row_layout import ColumnLayout
 from synth.generators.sampling import check_rows, random_source, rounded_counts
-from synth.kernels.fabrication import fabricate, in_blocks
+from synth.kernels.fabrication import fabrication, in_blocks
 from synth.models.class_gaussians import ClassGaussians
 from synth.models.threads import single_thread
 from synth.privacy.session import AnswerSource
@@ -64,6 +66,7 @@ class RecordOfKahm:
         self._label = label if label is not None and is_classes(self._columns[label]) else None
         self._asked: tuple[Measured, int] | None = None
         self._measured: Measured | None = None
+        self.blocks: tuple[FabricatedBlock, ...] = ()
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for the moments of rows; how drawn vectors become codes is learned when it is first needed."""
@@ -90,6 +93,11 @@ class RecordOfKahm:
         if self._label is not None:
             codes[:, self._label] = class_places(self._columns[self._label]).codes(classes, random.random(n_rows))
         return torch.from_numpy(codes[random.permutation(n_rows)])
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the mode promises and what its machines did to the rows that were last drawn."""
+        chosen = self._settings
+        return facts_of_blocks("record", self.blocks, n=chosen.n, steps=chosen.steps, block=chosen.block)
 
     def state(self) -> Mapping[str, Tensor]:
         """Return the classes' Gaussians and the columns' layout."""
@@ -146,11 +154,15 @@ class RecordOfKahm:
         if not self._settings.steps or not vectors.shape[1]:
             return vectors
         source = torch.Generator().manual_seed(seed)
+        blocks = []
         with single_thread():
             for place in range(len(model.weights)):
                 rows = np.flatnonzero(classes == place)
                 for block in in_blocks(len(rows), block=self._settings.block, generator=source):
                     chosen = rows[block.numpy()]
                     own = torch.from_numpy(vectors[chosen])
-                    vectors[chosen] = fabricate(own, n=self._settings.n, steps=self._settings.steps).numpy()
+                    made = fabrication(own, n=self._settings.n, steps=self._settings.steps)
+                    vectors[chosen] = made.rows.numpy()
+                    blocks.append(FabricatedBlock.of(made, place))
+        self.blocks = tuple(blocks)
         return vectors

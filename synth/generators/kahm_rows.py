@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import ConfigError, InputError
+from synth.generators.facts import Fact
+from synth.generators.kahm_blocks import FabricatedBlock, facts_of_blocks
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.vectors import Vectors
@@ -26,7 +28,7 @@ from synth.privacy.row_plans import RowNoise
 from synth.privacy.session import AnswerSource, RowsRelease
 from synth.progress import Progress
 
-__all__ = ["LARGEST_CLASSES", "FabricatedBlock", "RowsMode", "RowsOfKahm", "RowsSettings"]
+__all__ = ["LARGEST_CLASSES", "RowsMode", "RowsOfKahm", "RowsSettings"]
 
 RowsMode = Literal["rows", "cell"]
 
@@ -62,21 +64,6 @@ class RowsSettings:
     block: int = 1000
     noise: RowNoise = "gaussian"
     label_share: float = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class FabricatedBlock:
-    """What is known of one block: computed from noisy rows, so publishable.
-
-    ``label`` is the code of its class, or None; ``regularisers`` are the lambda of every step; ``guarded`` counts rows
-    whose weights nearly cancelled.
-    """
-
-    label: int | None
-    rows: int
-    regularisers: tuple[float, ...]
-    n_effective: int
-    guarded: int
 
 
 class RowsOfKahm:
@@ -135,6 +122,11 @@ class RowsOfKahm:
         orders = [random.permutation(len(codes)) for _ in range(-(-n_rows // len(codes)))]
         return torch.from_numpy(codes[np.concatenate(orders)[:n_rows]].astype(np.int64))
 
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the mode promises and what its machines did, block by block."""
+        chosen = self._settings
+        return facts_of_blocks(chosen.mode, self.blocks, n=chosen.n, steps=chosen.steps, block=chosen.block)
+
     def state(self) -> Mapping[str, Tensor]:
         """Return the fabricated codes, shape (rows, columns), and the report of every block."""
         blocks = self.blocks
@@ -192,7 +184,7 @@ class RowsOfKahm:
             codes[rows.numpy()[:, None], columns] = self._vectors.decode(made.rows.numpy())
             if label is not None:
                 codes[rows.numpy(), names.index(str(self._label))] = label
-            blocks.append(FabricatedBlock(label, len(rows), made.regularisers, made.n_effective, made.guarded))
+            blocks.append(FabricatedBlock.of(made, label))
             progress.step(place + 1, len(parts))
         return codes, tuple(blocks)
 

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.config import RunConfig
+from synth.generators.facts import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.receipt import Release
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
+from synth.reports.charts import Table
 from synth.reports.compared import compare_measured
 from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
@@ -28,6 +30,7 @@ def published_evidence(
     config: RunConfig,
     *,
     rows: RowCount | None = None,
+    facts: Sequence[Fact] = (),
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
     """Build the report that may be published.
@@ -42,6 +45,8 @@ def published_evidence(
         Declared facts.
     rows : RowCount, optional
         What the session said about the number of rows; without it the paid answers are asked.
+    facts : sequence of Fact
+        What the fitted generator says of itself.
     progress : Progress, optional
         Told when the report begins and ends.
     """
@@ -49,7 +54,7 @@ def published_evidence(
         progress.step(0, 1)
     columns = [codes[:, place] for place in range(codes.shape[1])]
     count = published_rows(releases) if rows is None else rows
-    found: list[Publishable] = list(_overview(codes, config))
+    found: list[Publishable] = [*_overview(codes, config), *map(_of_fact, facts)]
     if count is not None:
         fine, coarse = (
             compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
@@ -82,6 +87,13 @@ def published_rows(releases: Sequence[Release]) -> RowCount | None:
 
 def _total_noise(table: MeasuredTable) -> float:
     return table.noise_std * math.sqrt(table.counts.size)
+
+
+def _of_fact(fact: Fact) -> SafeEvidence:
+    figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
+    return SafeEvidence(
+        id=f"generator.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
+    )
 
 
 def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence, ...]:

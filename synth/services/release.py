@@ -20,6 +20,7 @@ from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.config import RunConfig
 from synth.forecast import budget_parts
 from synth.generators import GeneratorTask, make
+from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.receipt import Receipt, Release
@@ -82,6 +83,7 @@ class Measured:
     receipts: tuple[Receipt, ...]
     rows: RowCount
     row_releases: tuple[RowsRelease, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,7 @@ def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -
         session.receipts,
         session.rows,
         session.row_releases,
+        generator.facts() if isinstance(generator, TellsFacts) else (),
     )
 
 
@@ -134,7 +137,9 @@ def seal_release(
     progress.phase("Writing")
     write_table(measured.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
-    evidence = published_evidence(measured.codes, measured.releases, config, rows=measured.rows, progress=progress)
+    evidence = published_evidence(
+        measured.codes, measured.releases, config, rows=measured.rows, facts=measured.facts, progress=progress
+    )
     progress.phase("Sealing")
     certificate = certify(
         measured.receipts,

@@ -139,3 +139,15 @@ def test_a_mode_is_saved_and_restored(mode: str) -> None:
     assert made.lets_rows_out == (mode == "rows")
     again = generators.restore("kahm", task(schema()), options, made.state())
     assert torch.equal(again.sample(120, seed=3), made.sample(120, seed=3))
+
+
+def test_the_record_level_says_what_its_machines_did_to_the_rows_that_were_drawn() -> None:
+    made = generators.make("kahm", task(PIXELS, "y"), {"block": 50})
+    made.fit(session(PIXELS, pixel_codes(600), epsilon=3.0), NullProgress()).sample(300, 1)
+    facts = {fact.name: fact for fact in made.facts()}
+    assert "Our adaptation; not the paper's algorithm." in facts["mode"].sentence
+    assert sum(row[1] for row in facts["ridge"].rows) == 300
+    assert facts["machines"].value == 2 * len(facts["ridge"].rows) >= 12
+    plain = generators.make("kahm", task(PIXELS, "y"), {"steps": 0})
+    plain.fit(session(PIXELS, pixel_codes(600), epsilon=3.0), NullProgress()).sample(300, 1)
+    assert [fact.value for fact in plain.facts()][1:] == [0]

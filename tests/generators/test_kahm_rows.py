@@ -72,6 +72,18 @@ def test_a_saved_model_hands_out_the_same_bytes_and_the_same_report(mode, label)
     assert all(len(block.regularisers) == 2 and min(block.regularisers) > 0 for block in made.blocks)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_facts_say_what_is_promised_and_what_the_machines_did(mode):
+    made, _ = fitted(mode)
+    facts = {fact.name: fact for fact in made.facts()}
+    assert list(facts) == ["mode", "machines", "guarded", "ridge"]
+    assert ("ONE CELL" in facts["mode"].sentence) == (mode == "cell")
+    assert facts["machines"].value == 2 * len(made.blocks)
+    assert facts["guarded"].value == sum(block.guarded for block in made.blocks)
+    assert [row[1] for row in facts["ridge"].rows] == [block.rows for block in made.blocks]
+    assert min(row[3] for row in facts["ridge"].rows) <= facts["ridge"].value
+
+
 def test_a_damaged_model_is_refused():
     made, opened = fitted("rows")
     state = {**made.state(), "codes": made.state()["codes"] + 10**6}

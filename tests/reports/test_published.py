@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from synth.config import RunConfig
+from synth.generators.facts import Fact
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, Lookup, OneHot, Product, Stack
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+from synth.reports.charts import Table
 from synth.reports.compared import BAR, compare_measured
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
@@ -264,6 +266,16 @@ def test_small_groups_are_named_from_noisy_counts_alone() -> None:
     table = found["groups.x"].figures[0]
     assert table.rows[0][:2] == ("a", 100.0)  # type: ignore[union-attr]
     assert table.rows[2][3] is None  # type: ignore[union-attr]
+
+
+def test_what_a_generator_says_of_itself_may_be_published() -> None:
+    schema, codes = simulated()
+    made = np.column_stack([codes[name][:50] for name in schema.names])
+    fact = Fact("ridge", "Ridge lambda", 0.25, "One sentence.", ("block", "lambda"), ((1, 0.25), (2, 0.5)))
+    found = {entry.id: entry for entry in published_evidence(made, [], config_of(schema), facts=[fact])}
+    entry = found["generator.ridge"]
+    assert (entry.kind, entry.value, entry.sentence) == ("safe", 0.25, "One sentence.")
+    assert entry.figures == (Table("Ridge lambda", ("block", "lambda"), ((1, 0.25), (2, 0.5))),)
 
 
 def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
