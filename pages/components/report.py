@@ -83,14 +83,18 @@ def owner_only(run_id: str) -> None:
     )
     subsamples(fidelity, key="owner-subsamples")
     parts = {"sets": "Sets of columns", "scales": "Distributions", "associations": "Associations"}
+    scores = of_section.pop("scores", [])
     # One part at a time: the tab stays short, and a wide table quick to draw.
-    part = _choice("What to compare", parts if fidelity else {"sets": parts["sets"]}, key="owner-part")
+    shown = parts if fidelity else {"sets": parts["sets"]}
+    part = _choice("What to compare", shown | ({"scores": "Scores"} if scores else {}), key="owner-part")
     if part == "sets":
         _marginals(marginals, key="owner-ways")
     elif part == "scales":
         distributions(fidelity, key="owner-scales")
-    else:
+    elif part == "associations":
         associations(fidelity, key="owner-pairs")
+    else:
+        cards(scores, key="owner-scores")
     cards([entry for entries in of_section.values() for entry in entries], key="owner")
 
 

@@ -15,7 +15,7 @@ from synth.jobs.machine import cores
 from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.vault import Vault
 from synth.progress import Progress
-from synth.reports.anchors import anchored
+from synth.reports.anchors import Anchored, anchored
 from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
@@ -24,6 +24,7 @@ from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
+from synth.schema import Schema
 from synth.services.attacks import attack_run
 from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json
@@ -187,7 +188,21 @@ def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[O
     progress.phase("Comparing distributions")
     fidelity = owner_fidelity(tables, schema, seed=seed, on_step=progress.step)
     progress.phase("Comparing with sub-samples")
-    return (*marginals, *owner_subsample(tables, schema, seed=seed, on_step=progress.step), *fidelity)
+    subsample = owner_subsample(tables, schema, seed=seed, on_step=progress.step)
+    progress.phase("Scoring")
+    return (*marginals, *subsample, *fidelity, *_scores(tables, schema, seed))
+
+
+def _scores(tables: Anchored, schema: Schema, seed: int) -> tuple[OwnerOnlyEvidence, ...]:
+    # Imported late, as for the predictions.
+    from synth.reports.quality_scores import no_scores, owner_scores
+
+    try:
+        return owner_scores(tables, schema, seed=seed)
+    except Exception as error:
+        # A library of others: what it cannot score must not cost the owner a report.
+        incident = record_incident(error)
+        return (no_scores(f"SDMetrics could not score this table (incident {incident})."),)
 
 
 def _predictions(

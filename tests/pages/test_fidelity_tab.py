@@ -27,6 +27,7 @@ def test_every_part_is_shown_below_the_plainest_number(finished: AppTest) -> Non
         ("sets", "Mean distance over columns"),
         ("scales", "Kolmogorov-Smirnov distance"),
         ("associations", "Mean error of associations"),
+        ("scores", "SDMetrics quality score"),
     ):
         app = opened(finished, part)
         assert "As good as a sub-sample: pairs of columns" in texts(app)

@@ -120,6 +120,20 @@ def test_a_fault_of_the_predictions_is_an_incident_and_not_the_end_of_a_paid_run
     assert "CANARY" not in entry["sentence"]
 
 
+def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise KeyError("CANARY in a cell")
+
+    monkeypatch.setattr("synth.reports.quality_scores.owner_scores", fail)
+    run_locally(replace(CONFIG, label=None), tmp_path / "out", table=table)
+    written_report = (tmp_path / "out" / "owner" / "report.json").read_text()
+    found = {entry["id"]: entry for entry in json.loads(written_report)["evidence"]}
+    assert "incident" in found["scores.none"]["sentence"]
+    assert "CANARY" not in written_report
+    assert {"fidelity.ks", "fidelity.subsample.2", "fidelity.associations"} <= set(found)
+    assert not any(name in (tmp_path / "out" / "report.json").read_text() for name in ("scores.", "subsample.2"))
+
+
 def test_the_report_again_with_every_classifier(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_locally(CONFIG, tmp_path / "out", table=table, keep_table=True, owner_report=False)
     few = DownstreamOptions(predictors="all", repeats=1, maximum_rows=60, hard_labels=True)
