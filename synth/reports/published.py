@@ -20,6 +20,7 @@ from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.reports.published_fidelity import published_fidelity
 from synth.reports.published_marginals import published_marginals
+from synth.reports.published_subsample import published_subsample
 
 __all__ = ["published_evidence", "published_rows"]
 
@@ -60,6 +61,7 @@ def published_evidence(
             compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
             for merged in (False, True)
         )
+        found += published_subsample(coarse)
         found += expected_accuracy(fine)
         found += published_marginals(fine, coarse, config.schema)
         found += published_fidelity(fine, config.schema)
