@@ -12,7 +12,7 @@ from synth.reports import Evidence
 __all__ = ["FIDELITY_SECTION", "associations", "distributions", "subsamples"]
 
 FIDELITY_SECTION = "fidelity"
-_SCALES = ("fidelity.ks", "fidelity.wasserstein", "fidelity.apart")
+_SCALES = ("fidelity.ks", "fidelity.wasserstein", "fidelity.apart", "fidelity.scales", "fidelity.apart_cells")
 _QUANTILES = "fidelity.quantiles."
 _SUBSAMPLES = "fidelity.subsample."
 _DISTANCES = "fidelity.subsample.distances"

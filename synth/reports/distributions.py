@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.codes import code_values
+from synth.reports.drawing import number_text
 from synth.schema import DateColumn, ModelledColumn, NumberColumn
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ScaleDistance",
     "apart_codes",
     "compare_scales",
+    "moved_text",
     "on_scale",
     "ordered_places",
     "quantiles",
@@ -123,6 +125,12 @@ def scale_unit(column: ModelledColumn) -> tuple[float, str]:
     if isinstance(column, NumberColumn):
         return column.step * (column.levels - 1), ""
     return float(column.levels - 1), f"{column.step.value}s" if isinstance(column, DateColumn) else ""
+
+
+def moved_text(column: ModelledColumn, wasserstein: float) -> str:
+    """Write how far rows have to be moved in declared units; ``wasserstein`` is a part of the declared range."""
+    length, unit = scale_unit(column)
+    return f"{number_text(wasserstein * length)} {unit}".strip()
 
 
 def scale_values(column: ModelledColumn, codes: NDArray[np.int64]) -> tuple[float, ...]:

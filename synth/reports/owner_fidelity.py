@@ -17,6 +17,7 @@ from synth.reports.distributions import (
     ScaleDistance,
     apart_codes,
     compare_scales,
+    moved_text,
     ordered_places,
     quantiles,
     scale_unit,
@@ -61,9 +62,10 @@ def owner_fidelity(
     Returns
     -------
     tuple of OwnerOnlyEvidence
-        Where there are numbers or dates ``fidelity.ks``, ``fidelity.wasserstein`` and ``fidelity.quantiles.<name>``;
-        ``fidelity.apart`` where cells may be missing or special; where there are two columns ``fidelity.associations``,
-        ``.associations_independent``, ``.associations_floor`` and ``.associations_map``.
+        Where there are numbers or dates ``fidelity.ks``, ``.wasserstein``, ``.scales`` and ``.quantiles.<name>``;
+        ``fidelity.apart`` and ``.apart_cells`` where cells may be missing or special; where there are two columns
+        ``fidelity.associations``, ``.associations_independent``, ``.associations_floor``, ``.associations_worst`` and
+        ``.associations_map``.
     """
     return (
         *_scales(tables, schema),
@@ -106,13 +108,18 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     ranked = sorted(compared, key=lambda place: -compared[place][0].ks)
     shown = ranked[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [
-        (columns[place].name, *(one.ks for one in compared[place]), *_moved(columns[place], compared[place]))
+        (
+            columns[place].name,
+            *(one.ks for one in compared[place]),
+            *(one.wasserstein for one in compared[place]),
+            moved_text(columns[place], compared[place][0].wasserstein),
+        )
         for place in shown
     ]
     header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"moved, {name}" for name in _ANCHORS))
     title = "Numbers and dates as distributions"
     title += "" if len(shown) == len(ranked) else f": the {len(shown)} that differ most"
-    table = Table(title, (*header, "moved, synthetic, in units", "unit"), tuple(rows))
+    table = Table(title, (*header, "in units"), tuple(rows))
     ks, control, floor = (_mean([compared[place][index].ks for place in compared]) for index in range(3))
     moved = [_mean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
     beside = f"The independent control: {control:.3g}; a bootstrap of the private rows: {floor:.3g}."
@@ -123,7 +130,6 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             ks,
             "share of rows",
             f"The largest difference between shares of rows up to a value, mean over columns. {over} {beside}",
-            (table,),
         ),
         _number(
             "wasserstein",
@@ -133,13 +139,17 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             "How far a row has to be moved on average, mean over columns. "
             f"The independent control: {moved[1]:.3g}; a bootstrap: {moved[2]:.3g}.",
         ),
+        _number(
+            "scales",
+            "Column by column",
+            None,
+            "",
+            "KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the declared range "
+            "and, for the synthetic rows, in units.",
+            (table,),
+        ),
         *(_quantiles(columns[place], tables, place) for place in ranked[:_MOST_PICTURES]),
     ]
-
-
-def _moved(column: ModelledColumn, found: Sequence[ScaleDistance]) -> tuple[Cell, ...]:
-    length, unit = scale_unit(column)
-    return (*(one.wasserstein for one in found), found[0].wasserstein * length, unit)
 
 
 def _quantiles(column: ModelledColumn, tables: Anchored, place: int) -> OwnerOnlyEvidence:
@@ -185,8 +195,15 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             _mean(apart),
             "share of rows",
             f"How often a cell is missing or has a special value, by how much that differs. Mean over {len(lines):,}.",
+        ),
+        _number(
+            "apart_cells",
+            "Missing cells and special values",
+            None,
+            "",
+            "Synthetic beside private rows.",
             (Table(title, ("column", "cell", "private", *_ANCHORS), tuple(rows)),),
-        )
+        ),
     ]
 
 
@@ -219,10 +236,10 @@ def _associations(
             unit,
             "Correlation of two numbers or dates, correlation ratio of a number and a category, Cramer's V of two "
             f"categories; by how much they differ from the private rows. {subsets.sentence}",
-            (worst,),
         ),
         _number("associations_independent", "For the independent control", _mean(apart[1]), unit, "Unrelated columns."),
         _number("associations_floor", "For a bootstrap", _mean(apart[2]), unit, "Another draw of the same rows."),
+        _number("associations_worst", "Where they differ most", None, unit, "Synthetic beside private rows.", (worst,)),
         _number(
             "associations_map",
             "Which associations differ",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from synth.reports.charts import Cell, Table
 from synth.reports.compared import BAR, ComparedTable
-from synth.reports.distributions import ScaleDistance, apart_codes, scale_distance, scale_unit
+from synth.reports.distributions import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.evidence import SafeEvidence
 from synth.schema import ModelledColumn, Schema
 
@@ -44,9 +44,9 @@ def published_fidelity(compared: Sequence[ComparedTable], schema: Schema) -> tup
     Returns
     -------
     tuple of SafeEvidence
-        ``fidelity.ks`` and ``fidelity.wasserstein`` where a number or date was measured in the order of its scale (the
-        first without a value where noise hides everything);
-        ``fidelity.apart`` where missing cells or special values were measured by themselves.
+        ``fidelity.ks``, ``.wasserstein`` and ``.scales`` where a number or date was measured in the order of its scale
+        (the first alone and without a value where noise hides everything); ``fidelity.apart`` and ``.apart_cells``
+        where missing cells or special values were measured by themselves.
     """
     singles = [(schema.modelled_column(one.columns[0]), one) for one in compared if len(one.columns) == 1]
     return (*_scales(singles), *_apart(singles))
@@ -65,13 +65,13 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
     some = f" Of {hidden:,} more, noise hides it." if hidden else ""
     found.sort(key=lambda entry: -entry[1].ks)
     shown = found[:_MOST_LINES]
-    rows: list[tuple[Cell, ...]] = []
-    for column, distance, error in shown:
-        length, unit = scale_unit(column)
-        rows.append((column.name, distance.ks, distance.wasserstein, error, distance.wasserstein * length, unit))
+    rows: list[tuple[Cell, ...]] = [
+        (column.name, distance.ks, distance.wasserstein, error, moved_text(column, distance.wasserstein))
+        for column, distance, error in shown
+    ]
     title = "Numbers and dates as distributions"
     title += "" if len(shown) == len(found) else f": the {len(shown)} that differ most"
-    table = Table(title, ("column", "KS", "moved", "error of both", "moved, in units", "unit"), tuple(rows))
+    table = Table(title, ("column", "KS", "moved", "error of both", "moved, in units"), tuple(rows))
     error = _mean([error for _, _, error in found])
     return [
         SafeEvidence(
@@ -82,7 +82,6 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             unit="share of rows",
             sentence="The largest difference between shares of rows up to a value, at the edges of measured bins; mean "
             f"over {len(found):,} numbers and dates, rows with a value alone.{some} {_AGAINST}",
-            figures=(table,),
         ),
         SafeEvidence(
             id="fidelity.wasserstein",
@@ -91,6 +90,14 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             error=error,
             unit="part of the declared range",
             sentence="How far a row has to be moved on average, with counts in the middle of their bins. " + _AGAINST,
+        ),
+        SafeEvidence(
+            id="fidelity.scales",
+            title="Column by column",
+            value=None,
+            sentence="KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the "
+            f"declared range and in units. {_AGAINST}",
+            figures=(table,),
         ),
     ]
 
@@ -160,8 +167,14 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
             error=_mean([line[4] for line in lines]),
             unit="share of rows",
             sentence=f"Mean over {len(lines):,} that were counted by themselves. {_AGAINST}",
+        ),
+        SafeEvidence(
+            id="fidelity.apart_cells",
+            title="Missing cells and special values",
+            value=None,
+            sentence=_AGAINST,
             figures=(table,),
-        )
+        ),
     ]
 
 

@@ -91,7 +91,7 @@ def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> O
         id=f"scores.{name}",
         title=title,
         value=scores[0].get(_OVERALL),
-        unit="1 is best",
+        unit="of 1",
         sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which} "
         f"{OWNER_ONLY_SENTENCE}",
         figures=(Table(title, ("score", "synthetic", "independent", "floor"), rows),),

@@ -166,13 +166,22 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert reported(real, made, SCHEMA) == reported(real, made, SCHEMA)
 
 
+SCALES = {"ks", "wasserstein", "scales", "quantiles.n"}
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ((NumberColumn("n", 0, 9, 1, missing=True),), {"ks", "wasserstein", "apart", "quantiles.n"}),
+        (
+            (NumberColumn("n", 0, 9, 1, missing=True),),
+            SCALES | {"apart", "apart_cells"},
+        ),
         ((CategoryColumn("c", ("x",)),), set()),
         ((YesNoColumn("y"), CategoryColumn("c", ("x", "y"))), {"associations"}),
-        ((NumberColumn("n", 0, 1, 2), YesNoColumn("y")), {"ks", "wasserstein", "quantiles.n", "associations"}),
+        (
+            (NumberColumn("n", 0, 1, 2), YesNoColumn("y")),
+            SCALES | {"associations"},
+        ),
     ],
     ids=["one number", "one constant", "no numbers", "a grid of one place"],
 )
@@ -193,7 +202,7 @@ def test_columns_that_are_all_missing_or_constant_are_no_problem() -> None:
     assert found["fidelity.apart"].value == pytest.approx(3 / 4)
     assert found["fidelity.associations"].value == 0.0
     assert reported(constant, constant, schema)["fidelity.ks"].value == 0.0
-    (table,) = found["fidelity.apart"].figures
+    (table,) = found["fidelity.apart_cells"].figures
     assert isinstance(table, Table)
     assert ("coarse", "missing") in {row[:2] for row in table.rows}
 
@@ -209,7 +218,7 @@ def test_wide_tables_are_sampled_and_shown_in_part() -> None:
     (square,) = found["fidelity.associations_map"].figures
     assert isinstance(square, HeatMap)
     assert len(square.names) == 40
-    (table,) = found["fidelity.ks"].figures
+    (table,) = found["fidelity.scales"].figures
     assert isinstance(table, Table)
     assert len(table.rows) <= MAXIMUM_POINTS
     assert told[-1] == (2000, 2000)

@@ -53,7 +53,11 @@ def test_distances_and_ranges_by_hand() -> None:
     assert ks.error == moved.error == pytest.approx(2.497705 * np.sqrt(6) / 100)
     assert apart.value == pytest.approx(20 / 200)
     assert apart.error == pytest.approx(1.959964 / 200)
-    (table,) = apart.figures
+    (table,) = found["fidelity.scales"].figures
+    assert isinstance(table, Table)
+    assert table.rows[0][0] == "age"
+    assert table.rows[0][-1] == "0.2"
+    (table,) = found["fidelity.apart_cells"].figures
     assert isinstance(table, Table)
     assert {row[:2] for row in table.rows} == {("age", "9"), ("age", "missing")}
 
@@ -89,7 +93,7 @@ def test_counts_that_cannot_tell_say_so(table: ComparedTable) -> None:
 
 def test_categories_have_no_scale() -> None:
     found = published(compared([10, 20, 3], [10, 20, 3], np.arange(3, dtype=np.int32), noise=0.5, name="town"))
-    assert set(found) == {"fidelity.apart"}
+    assert set(found) == {"fidelity.apart", "fidelity.apart_cells"}
 
 
 def test_the_range_covers_the_exact_distance() -> None:
