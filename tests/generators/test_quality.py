@@ -21,6 +21,7 @@ OPTIONS = {
     "dp-merf": {"features": 600, "steps": 250, "batch_size": 200, "learning_rate": 0.01},
     "dp-hp": {"order": 40, "epochs": 10, "steps_per_epoch": 25, "batch_size": 200, "learning_rate": 0.01},
     "dp-hp-adaptive": {},
+    "kahm": {},
 }
 
 
