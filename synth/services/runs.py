@@ -79,6 +79,8 @@ _PARTS = {
     "writing": "sample",
     "reporting": "report",
     "reporting_to_the_owner": "report",
+    "comparing": "report",
+    "scoring": "report",
     "predicting": "report",
     "attacking": "report",
     "sealing": "bundle",

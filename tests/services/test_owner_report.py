@@ -19,6 +19,7 @@ from synth.services import reports
 from synth.services.application import Application
 from synth.services.local import owner_report_again, run_locally
 from synth.services.reports import downstream_options, free_threads
+from synth.services.runs import _seconds_by_part
 
 CONFIG = RunConfig(
     schema=Schema(
@@ -67,6 +68,11 @@ def test_a_run_predicts_its_label_on_the_hold_out(table: Path, tmp_path: Path) -
     assert "Predicting with 3 classifiers on 3 tables, a few seconds ..." in phases
     seconds = json.loads((tmp_path / "out" / "owner" / "timings.json").read_text())["seconds"]
     assert seconds["report"] > seconds["fit"]
+    spoken = [phase.removesuffix(" ...").lower().replace(" ", "_") for phase in phases if phase.endswith(" ...")]
+    after = spoken[spoken.index("sealing") + 1 :]
+    assert len(after) >= 6
+    parts = _seconds_by_part(dict.fromkeys(after, 1.0))
+    assert parts["report"] == parts["total"] == len(after), "a phase after sealing is counted as something else"
     published = (tmp_path / "out" / "report.json").read_text()
     assert "downstream" not in published
 
