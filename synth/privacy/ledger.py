@@ -7,7 +7,7 @@ given back, because an answer cannot be taken back. A process that dies leaves i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from synth.errors import LedgerError
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.cell_accounts import Cells, require_same_cells
 from synth.privacy.chain import LedgerHead
 from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
@@ -60,15 +61,21 @@ class Ledger:
         BudgetExceededError
             If the account's cap would be exceeded.
         PrivacyError
-            If the budget speaks of another neighbouring relation than the account.
+            If the budget speaks of another neighbouring relation than the account, or hides one cell and the run hides
+            other cells than an earlier one.
         LedgerError
-            If the account is frozen or its chain is broken.
+            If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
         """
         cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             account, charges = self._locked(connection, account_id)
             require_open(account)
             require_same_neighbours(account, budget)
+            if budget.neighbours is Neighbours.CELL:
+                configs = self._store.runs.configs(connection, account_id)
+                if run_id not in configs:
+                    raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
+                require_same_cells(account, Cells.of_config(configs[run_id]), _cells_charged(charges, configs))
             before = Cost.of_charges(latest_rows(charges))
             if stays_within_cap(account, before + cost):
                 return self._append(
@@ -76,6 +83,20 @@ class Ledger:
                 )
         # Worked out after the transaction: saying what would fit takes longer than others should wait.
         raise over_cap_error(account, before, budget)
+
+    def check_same_cells(self, account_id: str, config: str) -> None:
+        """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
+
+        Raises
+        ------
+        PrivacyError
+            If an earlier run of the account hides other cells.
+        """
+        with self._store.reading() as connection:
+            account = self._store.accounts.read(connection, account_id)
+            charges = self._store.charges.of_account(connection, account_id)
+            configs = self._store.runs.configs(connection, account_id)
+        require_same_cells(account, Cells.of_config(config), _cells_charged(charges, configs))
 
     def spend(self, charge: Charge) -> Charge:
         """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
@@ -265,3 +286,9 @@ class Ledger:
         row = chain.link(replace(charge, time=now()), chain.head_of(account, charges))
         self._store.charges.append(connection, row)
         return row
+
+
+def _cells_charged(charges: Sequence[Charge], configs: Mapping[str, str]) -> list[Cells]:
+    """Return what each run hides that holds or spent a charge; a release entered from its certificate has no run."""
+    held = {charge.run_id for charge in latest_rows(charges) if charge.state is not ChargeState.FREED}
+    return [Cells.of_config(configs[run]) for run in sorted(held) if run in configs]

@@ -22,7 +22,7 @@ from synth.privacy.vault import Vault
 from synth.reports.prediction_problem import Choice
 from synth.services import run_folder
 from synth.services.intake import SINGLE_USER, Intake
-from synth.services.planning import check_config, check_same_cells, plan_run
+from synth.services.planning import check_config, plan_run
 from synth.services.predicting import PredictingView, cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
@@ -147,7 +147,6 @@ class Application:
                 "Use a smaller epsilon, or ask your administrator."
             )
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
-        check_same_cells(config, account, self.store)
         for used in filter(None, (table_id, test_table_id)):
             self._intake.check(used, account.id, config)
         self.vault.check_ledger(account.id)

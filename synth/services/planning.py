@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from synth.config import RunConfig
+from synth.config_file import config_to_mapping
 from synth.errors import PrivacyError
 from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
@@ -12,10 +13,11 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.rules import parse_rules
+from synth.schema import Neighbours
 from synth.services.views import BudgetPart, Plan
-from synth.store import Account, RunState, Store, check_same_promise
+from synth.store import Account, Store, check_same_promise
 
-__all__ = ["check_config", "check_same_cells", "forecast_lines", "plan_run", "priced_parts"]
+__all__ = ["check_config", "forecast_lines", "plan_run", "priced_parts"]
 
 
 def check_config(config: RunConfig) -> None:
@@ -31,27 +33,6 @@ def check_config(config: RunConfig) -> None:
     parse_rules(config.rules, config.schema)
 
 
-def check_same_cells(config: RunConfig, account: Account, store: Store) -> None:
-    """Refuse a run that hides other cells than the account's earlier ones: a label of one run is public in it for good.
-
-    Raises
-    ------
-    PrivacyError
-        If an earlier run of the account named another label, or another declared change of a cell.
-    """
-    if config.schema.protection != "cell":
-        return
-    for run in store.runs.of_account(account.id):
-        if run.state is RunState.CANCELLED:
-            continue
-        earlier = json.loads(run.config)
-        if earlier.get("label") != config.label or float(earlier.get("cell_change", 1.0)) != config.schema.cell_change:
-            raise PrivacyError(
-                f"Earlier runs of the account '{account.name}' protect other cells: they name another label or another "
-                "cell_change. Name the same, or use another account."
-            )
-
-
 def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     """Plan a run: its parts, the forecast, and the account before and after; reads no rows and writes nothing."""
     check_config(config)
@@ -62,7 +43,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         before = ledger.spent(account.id).epsilon
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
-        refusal = _refusal(config, account, budget, store=store, ledger=ledger)
+        refusal = _refusal(config, account, budget, ledger)
     expected = forecast(config)
     return Plan(
         parts=priced_parts(config, expected),
@@ -75,11 +56,12 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     )
 
 
-def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, *, store: Store, ledger: Ledger) -> str | None:
+def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger: Ledger) -> str | None:
     """Return the sentence with which the ledger would refuse the budget, or None."""
     try:
         check_same_promise(account, budget.neighbours, config.schema.unit)
-        check_same_cells(config, account, store)
+        if budget.neighbours is Neighbours.CELL:
+            ledger.check_same_cells(account.id, json.dumps(config_to_mapping(config.published())))
     except PrivacyError as error:
         return str(error)
     before = Cost.of_charges(ledger.current(account.id))

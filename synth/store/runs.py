@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import RowMapping, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, insert, or_, select, update
 
 from synth.errors import JobError
 from synth.store.definitions import RUNS
@@ -160,6 +160,11 @@ class Runs:
     def of_account(self, account_id: str) -> tuple[Run, ...]:
         """Return the account's runs, oldest first."""
         return self._where(RUNS.c.account_id == account_id)
+
+    def configs(self, connection: Connection, account_id: str) -> dict[str, str]:
+        """Return the configuration of every run of an account, by id, inside the caller's transaction."""
+        query = select(RUNS.c.id, RUNS.c.config).where(RUNS.c.account_id == account_id)
+        return {run_id: config for run_id, config in connection.execute(query)}
 
     def of_owner(self, owner: str) -> tuple[Run, ...]:
         """Return one person's runs, oldest first."""

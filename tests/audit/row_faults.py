@@ -206,6 +206,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(charging, "require_same_neighbours", lambda account, budget: None)
 
 
+@fault("runs that hide other cells let into one account", "accounts")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ledger, "require_same_cells", lambda account, cells, earlier: None)
+
+
 @fault("a cell's account opened for records", "accounts")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accounts, "check_same_promise", lambda account, neighbours, unit: None)

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from transcripts import start
 from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, ordinary_rows
 
-from synth.errors import LedgerError, PrivacyError
+from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.features import Lookup
@@ -561,11 +561,20 @@ def accounts_stay_apart(folder: Path) -> None:
                 continue
             raise AssertionError("an account was opened for another promise")
         store.accounts.set_cap(cells.id, epsilon=2.0, delta=DELTA)
-        for run in range(2):
-            ledger.reserve(cells.id, f"run {run}", cell, purpose="audit")
+        runs = [store.runs.add(account_id=cells.id, config='{"label": "a"}', owner="audit").id for _ in range(3)]
+        for run in runs[:2]:
+            ledger.reserve(cells.id, run, cell, purpose="audit")
         assert abs(ledger.spent(cells.id).epsilon - 2.0) < 1e-9, "pure epsilons do not add in the ledger"
         try:
-            ledger.reserve(cells.id, "one more", PrivacyBudget(0.01, DELTA, Neighbours.CELL), purpose="audit")
-        except (PrivacyError, LedgerError):
+            ledger.reserve(cells.id, runs[2], PrivacyBudget(0.01, DELTA, Neighbours.CELL), purpose="audit")
+        except BudgetExceededError:
+            pass
+        else:
+            raise AssertionError("more was charged than the cap allows")
+        store.accounts.set_cap(cells.id, epsilon=None, delta=None)
+        other = store.runs.add(account_id=cells.id, config='{"label": "b"}', owner="audit").id
+        try:
+            ledger.reserve(cells.id, other, cell, purpose="audit")
+        except PrivacyError:
             return
-        raise AssertionError("more was charged than the cap allows")
+        raise AssertionError("a run that hides other cells entered the account")

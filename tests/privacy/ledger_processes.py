@@ -5,6 +5,7 @@ Forking after the imports keeps each child's start short; a child opens its own 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -14,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from synth.config import Settings
-from synth.errors import BudgetExceededError
+from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
-from synth.schema import Neighbours
+from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Store
 
 EPSILON, DELTA = 0.25, 1e-6
@@ -81,6 +82,42 @@ def die(settings: Settings, account_id: str, times: int, seed: int) -> None:
         os.waitpid(pid, 0)
 
 
+def labels(settings: Settings, account_id: str, processes: int, attempts: int) -> None:
+    """Let processes with a label each reserve on accounts of cells at once; note account and label of what was granted.
+
+    Accounts are named after ``account_id``, and opened here.
+    """
+    budget = PrivacyBudget(EPSILON, DELTA, Neighbours.CELL)
+    with Store(settings) as store:
+        names = [f"{account_id} {attempt}" for attempt in range(attempts)]
+        accounts = [store.accounts.ensure(name, Neighbours.CELL, PrivacyUnit())[0].id for name in names]
+    gates = [os.pipe() for _ in range(processes)]
+    ready, ready_in = os.pipe()
+
+    def work(own: int) -> None:
+        with Store(settings) as store:
+            ledger = Ledger(store)
+            for account in accounts:
+                config = json.dumps({"label": f"column-{own}"})
+                run = store.runs.add(account_id=account, config=config, owner="owner")
+                os.write(ready_in, b"!")
+                os.read(gates[own][0], 1)
+                try:
+                    ledger.reserve(account, run.id, budget, purpose="labels")
+                except PrivacyError:
+                    continue
+                note(settings.home / "labels", f"{account}:{own}")
+
+    children = [fork(lambda own=own: work(own)) for own in range(processes)]
+    for _ in accounts:
+        for _ in children:
+            os.read(ready, 1)
+        for _, gate in gates:
+            os.write(gate, b"!")
+    if any(os.waitpid(pid, 0)[1] for pid in children):
+        sys.exit("a process was turned away by something else than the label")
+
+
 def note(path: Path, line: str) -> None:
     with path.open("a", encoding="ascii") as file:
         file.write(line + "\n")
@@ -91,5 +128,5 @@ def note(path: Path, line: str) -> None:
 if __name__ == "__main__":
     mu_of_budget(EPSILON, DELTA)  # remembered, and so inherited by every child
     task, home, database_url, account_id, first, second = sys.argv[1:]
-    chosen = {"race": race, "die": die}[task]
+    chosen = {"race": race, "die": die, "labels": labels}[task]
     chosen(Settings(home=Path(home), database_url=database_url), account_id, int(first), int(second))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import subprocess
 import sys
@@ -40,6 +41,11 @@ def ledger(store: Store) -> Ledger:
 
 def reserve(ledger: Ledger, account: Account, epsilon: float = 1.0, run_id: str = "run") -> Charge:
     return ledger.reserve(account.id, run_id, budget(epsilon), purpose="a run", who="owner")
+
+
+def reserve_cells(ledger: Ledger, store: Store, account: Account, **config: object) -> Charge:
+    run = store.runs.add(account_id=account.id, config=json.dumps(config), owner="owner")
+    return ledger.reserve(account.id, run.id, budget(neighbours=Neighbours.CELL), purpose="a run")
 
 
 # --- states -------------------------------------------------------------------------------------------------------
@@ -419,13 +425,71 @@ def test_a_look_at_private_rows_is_in_every_later_certificate(ledger: Ledger, st
     assert ledger.notes(other.id) == ()
 
 
+# --- cells --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cells(store: Store) -> Account:
+    return store.accounts.ensure("cells", Neighbours.CELL, PrivacyUnit())[0]
+
+
+def ranged(low: float, high: float) -> dict[str, object]:
+    return {"cell_change": 0.1, "columns": {"age": {"type": "number", "low": low, "high": high, "step": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({"label": "town"}, {"label": "sex"}, id="another label"),
+        pytest.param({"label": "town"}, {}, id="no label"),
+        pytest.param({}, {"cell_change": 0.5}, id="another change"),
+        pytest.param(ranged(0, 100), ranged(0, 50), id="a part of another range"),
+    ],
+)
+def test_a_charge_for_other_cells_is_refused_and_freeing_the_first_allows_it(
+    ledger: Ledger, store: Store, cells: Account, first: dict[str, object], second: dict[str, object]
+) -> None:
+    charge = reserve_cells(ledger, store, cells, **first)
+    reserve_cells(ledger, store, cells, **first)
+    with pytest.raises(PrivacyError, match="protect other cells"):
+        reserve_cells(ledger, store, cells, **second)
+    with pytest.raises(PrivacyError, match="protect other cells"):
+        ledger.check_same_cells(cells.id, json.dumps(second))
+    assert len(ledger.rows(cells.id)) == 2
+    for own in ledger.current(cells.id):
+        ledger.free(own)
+    assert ledger.charges_of(charge.run_id)[0].state is ChargeState.FREED
+    ledger.spend(reserve_cells(ledger, store, cells, **second))
+    with pytest.raises(PrivacyError, match="protect other cells"):
+        reserve_cells(ledger, store, cells, **first)
+
+
+def test_other_ranges_are_the_same_cells_where_every_change_is_hidden_or_the_column_is_another(
+    ledger: Ledger, store: Store, cells: Account
+) -> None:
+    whole = store.accounts.ensure("whole cells", Neighbours.CELL, PrivacyUnit())[0]
+    for high in (50, 100):
+        reserve_cells(ledger, store, whole, **{**ranged(0, high), "cell_change": 1.0})
+    reserve_cells(ledger, store, cells, **ranged(0, 100))
+    wage = {"wage": {"type": "number", "low": 0, "high": 9, "step": 1}, "town": {"type": "category"}}
+    reserve_cells(ledger, store, cells, cell_change=0.1, columns=wage)
+    assert ledger.spent(cells.id).charges == 2
+
+
+def test_a_charge_for_cells_is_for_a_planned_run(ledger: Ledger, cells: Account) -> None:
+    with pytest.raises(LedgerError, match="planned run"):
+        ledger.reserve(cells.id, "no such run", budget(neighbours=Neighbours.CELL), purpose="a run")
+    assert ledger.rows(cells.id) == ()
+
+
 # --- processes ----------------------------------------------------------------------------------------------------
 
 
 def run_processes(task: str, settings: Settings, account: Account, first: int, second: int) -> list[str]:
     arguments = [task, str(settings.home), settings.database_url, account.id, str(first), str(second)]
     subprocess.run([sys.executable, str(PROCESSES), *arguments], check=True, timeout=120)
-    return (settings.home / {"race": "granted", "die": "opened"}[task]).read_text(encoding="ascii").split()
+    noted = settings.home / {"race": "granted", "die": "opened", "labels": "labels"}[task]
+    return noted.read_text(encoding="ascii").split()
 
 
 @pytest.mark.parametrize(("cap", "attempts"), [(1.0, 13), pytest.param(4.0, 100, marks=pytest.mark.slow)])
@@ -446,6 +510,17 @@ def test_racing_processes_are_granted_exactly_what_fits(
     ledger.verify_chain()
 
 
+def test_racing_runs_of_other_labels_never_share_an_account_of_cells(
+    ledger: Ledger, settings: Settings, account: Account
+) -> None:
+    granted = [line.split(":") for line in run_processes("labels", settings, account, 3, 8)]
+    labels = {identity: {label for own, label in granted if own == identity} for identity, _ in granted}
+    assert len(labels) == 8
+    assert all(len(found) == 1 for found in labels.values())
+    for identity in labels:
+        assert ledger.spent(identity).charges == 1
+
+
 def test_killing_the_spender_at_random_never_loses_a_charge(
     ledger: Ledger, settings: Settings, account: Account
 ) -> None:
@@ -463,7 +538,7 @@ def test_pure_epsilon_is_in_the_chain_and_older_rows_are_as_they_were(
     ledger: Ledger, store: Store, account: Account
 ) -> None:
     cells = store.accounts.ensure("cells", Neighbours.CELL, PrivacyUnit())[0]
-    charge = ledger.reserve(cells.id, "run", budget(neighbours=Neighbours.CELL), purpose="a run")
+    charge = reserve_cells(ledger, store, cells)
     assert charge.pure_units == 2**40
     chain.verify(cells, [charge])
     for units in (0, 2**39):
