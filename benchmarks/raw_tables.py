@@ -7,7 +7,7 @@ Every synthetic table is made from the training rows by one process (see ``margi
 private session with real noise; AIM is given numbers in at most 32 equal parts of their declared range, and its rows
 are decoded evenly inside each part). Then
 
-- logistic regression, histogram gradient boosting and a random forest (settings of ``downstream.py``, one for all
+- logistic regression, histogram gradient boosting and a random forest (settings of ``whole_runs.py``, one for all
   tables, none chosen by test rows) are trained on it and tested on real rows that nothing was made from: areas under
   the ROC and the precision-recall curve (of the rarer class of two; the mean over classes, one against the rest, of
   more) and macro F1, each the mean of the three; they learn from at most 30,000 of the rows, drawn by the seed;
@@ -34,10 +34,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd
-from downstream import accuracies
 from marginals import AIM, HERE, Cell, Results, released, spread, write_inputs
 from shapes import shape_distances, values_of
 from tables import Table, load_split
+from whole_runs import accuracies
 
 from synth.columns import NumberColumn
 from synth.generators import GENERATORS

@@ -10,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from downstream import accuracies
 from marginals import differences
 from raw_tables import frame
 from tables import Table, split
+from whole_runs import accuracies
 
 from synth.columns import IdentifierColumn
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
