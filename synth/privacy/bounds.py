@@ -17,6 +17,7 @@ import numpy as np
 
 from synth.errors import PrivacyError
 from synth.privacy.features import Leaf
+from synth.privacy.forests import Forest
 from synth.privacy.fourier_sums import longest_pair
 from synth.privacy.leaves import LEAF_BITS, Fourier, Lookup, OneHot
 from synth.privacy.row_moments import RowMoments
@@ -111,7 +112,7 @@ def _rounding_of_sides(term: Term, half_bits: int) -> float:
 def _bound_of_leaf(leaf: Leaf) -> Bound:
     if isinstance(leaf, Lookup):
         return _bound_of_table(leaf)
-    if isinstance(leaf, OneHot):
+    if isinstance(leaf, OneHot | Forest):
         return Bound(1.0, math.sqrt(2) if leaf.dimension > 1 else 0.0)
     if isinstance(leaf, Fourier):
         norm = leaf.scale * math.sqrt(len(leaf.frequencies)) * longest_pair()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.count_memory import CountMemory
+from synth.privacy.forests import Forest
 from synth.privacy.leaves import Lookup, OneHot
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "joint_index",
     "rows_by_cell",
     "tables_of_counts",
+    "with_forests",
 ]
 
 MAXIMUM_ROWS = 2**26
@@ -62,11 +64,19 @@ class Axis:
     size: int
 
 
-def axes_of(leaf: OneHot | Lookup) -> tuple[Axis, ...]:
-    """Return the axes along which a leaf looks at a row."""
+def axes_of(leaf: OneHot | Forest | Lookup) -> tuple[Axis, ...]:
+    """Return the axes along which a leaf looks at a row; that of a forest is a column of its own."""
+    if isinstance(leaf, Forest):
+        return (Axis(leaf.key, None, leaf.dimension),)
     if isinstance(leaf, Lookup):
         return (Axis(leaf.column, leaf.bins, len(leaf.table)),)
     return tuple(Axis(*axis) for axis in zip(leaf.columns, leaf.bins, leaf.shape, strict=True))
+
+
+def with_forests(rows: Rows, forests: Sequence[Forest]) -> Rows:
+    """Return rows that have the bin of every forest as one more column, under the forest's key."""
+    made = {forest.key: forest.cells(rows.column, rows.n_rows) for forest in forests}
+    return replace(rows, column=lambda name: made[name] if name in made else rows.column(name)) if made else rows
 
 
 def joint_index(rows: Rows, axes: Sequence[Axis], piece: slice = slice(None)) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import Constant, FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 
 __all__ = ["describe", "from_description", "same_map"]
 
@@ -74,6 +74,13 @@ def _describe(feature_map: FeatureMap, name: str, arrays: Arrays) -> dict[str, A
     if isinstance(feature_map, OneHot):
         bins = [kept(f"bins.{place}", one) for place, one in enumerate(feature_map.bins)]
         return {"kind": "one-hot", "columns": list(feature_map.columns), "sizes": list(feature_map.sizes), "bins": bins}
+    if isinstance(feature_map, Forest):
+        return {
+            "kind": "forest",
+            "columns": list(feature_map.columns),
+            "places": [kept(f"places.{place}", one) for place, one in enumerate(feature_map.places)],
+            **{name: kept(name, getattr(feature_map, name)) for name in ("nodes", "values", "roots", "edges")},
+        }
     if isinstance(feature_map, Fourier):
         return {
             "kind": "fourier",
@@ -111,6 +118,10 @@ def _build(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
     if kind == "one-hot":
         bins = tuple(array(name) for name in description["bins"])
         return OneHot(tuple(description["columns"]), bins, tuple(description["sizes"]))
+    if kind == "forest":
+        places = tuple(arrays[name] for name in description["places"])
+        nodes, values, roots, edges = (arrays[description[name]] for name in ("nodes", "values", "roots", "edges"))
+        return Forest(tuple(description["columns"]), places, nodes, values, roots, edges)
     if kind == "fourier":
         positions = tuple(arrays[name] for name in description["positions"])
         return Fourier(tuple(description["columns"]), positions, arrays[description["frequencies"]])

@@ -2,8 +2,8 @@ r"""Feature maps: what a sum over rows may add up, as public data from a closed 
 
 A feature map turns one row of codes into a vector of numbers. It is data (tables, whole-number frequencies), never a
 function, so that it can hold nothing but what it shows, and so that the session can compute its bounds instead of
-believing them. Maps of columns are in ``leaves``, those of whole rows in ``row_moments``; here they are stacked and
-multiplied.
+believing them. Maps of columns are in ``leaves``, those of whole rows in ``forests`` and ``row_moments``; here they
+are stacked and multiplied.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.forests import Forest
 from synth.privacy.leaves import (
     STEPS_PER_TURN,
     WEIGHT_BITS,
@@ -35,6 +36,7 @@ __all__ = [
     "STEPS_PER_TURN",
     "Constant",
     "FeatureMap",
+    "Forest",
     "Fourier",
     "Leaf",
     "Lookup",
@@ -47,7 +49,7 @@ __all__ = [
 ]
 
 
-Leaf = Lookup | OneHot | Fourier | Constant | RowMoments
+Leaf = Lookup | OneHot | Forest | Fourier | Constant | RowMoments
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,6 +28,7 @@ __all__ = [
     "SyntheticCodes",
     "angle_steps",
     "check_dimension",
+    "whole_numbers",
 ]
 
 LEAF_BITS = 20
@@ -188,8 +189,8 @@ class Fourier:
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        positions = tuple(_frozen(_whole_numbers("positions", one)) for one in self.positions)
-        frequencies = _frozen(_whole_numbers("frequencies", self.frequencies))
+        positions = tuple(_frozen(whole_numbers("positions", one)) for one in self.positions)
+        frequencies = _frozen(whole_numbers("frequencies", self.frequencies))
         if not columns or len(set(columns)) != len(columns):
             raise PrivacyError("A Fourier map needs at least one column, each named once.")
         if frequencies.ndim != 2 or frequencies.shape[0] < 1 or frequencies.shape[1] != len(columns):
@@ -277,13 +278,14 @@ def _clipped_to_grid(table: Matrix) -> Matrix:
 
 
 def _checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
-    checked = _whole_numbers("bins", bins)
+    checked = whole_numbers("bins", bins)
     if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
         raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
     return _frozen(checked)
 
 
-def _whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
+def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Return a copy as int32, or refuse what is not whole or not below 2^31."""
     whole = np.array(values)
     if not np.issubdtype(whole.dtype, np.integer) or (whole.size and np.abs(whole.astype(np.int64)).max() >= 2**31):
         raise PrivacyError(f"The {what} of a feature map must be whole numbers below 2^31.")

@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError, UnsupportedCostError
 from synth.schema import Neighbours
 
-__all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "Receipt", "Release"]
+__all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "Part", "Receipt", "Release"]
 
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
+
+
+Part = Literal["train", "holdout"]
+"""A side of a table: the units that generators learn from, and those held out."""
 
 
 class CellNoise(NamedTuple):
@@ -89,6 +93,8 @@ class Receipt:
     """Cost in multiples of 2^-40 of pure epsilon, rounded up; only noise on single cells is paid for so."""
     cells: tuple[CellNoise, ...] = ()
     """Laplace: the noise of every column, in order; one cell changes one column only, a whole row all of them."""
+    part: Part = "train"
+    """Which side of the table was asked: the rows a generator learns from, or those held out from it."""
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(Mechanism):
@@ -110,6 +116,8 @@ class Receipt:
                 raise self._refusal(name, "at least 0")
         if self.mu_squared_units + self.pure_units < 1:
             raise self._refusal("mu_squared_units", "at least 1")
+        if self.part not in get_args(Part):
+            raise self._refusal("part", "train or holdout")
         if (self.mechanism == "discrete_laplace") != bool(self.cells) or not all(map(_is_noise, self.cells)):
             raise self._refusal("cells", "four whole numbers for every column, where noise is Laplace")
 
@@ -121,8 +129,9 @@ class Receipt:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"neighbours": self.neighbours.value, "assumptions": list(self.assumptions)}
         values["cells"] = [list(cell) for cell in self.cells]
-        # What only cells need is left out where it says nothing: receipts of older bundles have no such fields.
-        return {name: value for name, value in values.items() if value or name not in _OF_CELLS}
+        # What few answers need is left out where it says nothing: receipts of older bundles have no such fields.
+        values["part"] = "" if self.part == "train" else self.part
+        return {name: value for name, value in values.items() if value or name not in _OPTIONAL}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -134,8 +143,8 @@ class Receipt:
             If a field is missing, unknown or of another type.
         """
         expected = {field.name for field in fields(cls)}
-        if not expected - _OF_CELLS <= set(values) <= expected:
-            names = ", ".join(sorted((expected - _OF_CELLS) ^ (set(values) - _OF_CELLS)))
+        if not expected - _OPTIONAL <= set(values) <= expected:
+            names = ", ".join(sorted((expected - _OPTIONAL) ^ (set(values) - _OPTIONAL)))
             raise PrivacyError(f"A receipt must have exactly the documented fields; missing or unknown: {names}.")
         return cls(**{name: _typed(name, value) for name, value in values.items()})
 
@@ -171,7 +180,7 @@ class Release:
 
 _TEXTS = ("query", "mechanism", "source", "protects")
 _WHOLE_NUMBERS = ("sequence", "rows_per_unit", "dimension", "mu_squared_units", "pure_units")
-_OF_CELLS = {"pure_units", "cells"}
+_OPTIONAL = {"pure_units", "cells", "part"}
 
 
 def _is_noise(cell: CellNoise) -> bool:
@@ -186,6 +195,8 @@ def _typed(name: str, value: Any) -> Any:
         return tuple(value)
     if name == "cells" and isinstance(value, list) and all(map(_is_cell, value)):
         return tuple(CellNoise(*cell) for cell in value)
+    if name == "part" and value in get_args(Part):
+        return value
     if name == "private" and isinstance(value, bool):
         return value
     if name in _TEXTS and isinstance(value, str):

@@ -33,7 +33,7 @@ from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
 from synth.privacy.session_record import Record, assumptions_of, resolved_device
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
-from synth.privacy.validation import check_fits, require_whole_rows
+from synth.privacy.validation import check_fits, check_held_out, require_whole_rows
 from synth.schema import Neighbours, Schema
 
 if TYPE_CHECKING:
@@ -157,16 +157,40 @@ class PrivateSession(RowQuestions):
         """
         if self.schema.rows_are_public:
             return RowCount(float(self._table._rows), 0.0, public=True)
-        counted = self._record.counted
+        counted = self._record.counted if self._table.part == "train" else None
         if counted is None:
             raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
         return RowCount(max(float(counted.value[0]), 1.0), counted.noise_std, public=False)
 
     def part(self, share: float) -> PrivateSession:
         """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
+        return self._aside(share, self._table, self._memory)
+
+    def held_out(self, table: PrivateTable, *, share: float) -> PrivateSession:
+        """Set a share of the budget aside for questions about the units that were held out of this session's rows.
+
+        Its costs are added to the others: a unit may change sides when it is replaced, and without ids its rows may lie
+        on both (``docs/proofs/split.md``). No generator is handed such a session.
+
+        Parameters
+        ----------
+        table : PrivateTable
+            The hold-out of the same split as the rows of this session.
+        share : float
+            As in :meth:`part`.
+
+        Raises
+        ------
+        PrivacyError
+            If the table is no hold-out, or is declared otherwise. Nothing is spent then.
+        """
+        check_held_out(self._table, table)
+        return self._aside(share, table, CountMemory())
+
+    def _aside(self, share: float, table: PrivateTable, memory: CountMemory) -> PrivateSession:
         view = object.__new__(PrivateSession)
-        view._table, view._budget, view._noise, view._device = self._table, self._budget, self._noise, self._device
-        view._record, view._memory = self._record, self._memory
+        view._table, view._budget, view._noise, view._device = table, self._budget, self._noise, self._device
+        view._record, view._memory = self._record, memory
         view._root_units, view._spent_units = self._root_units, 0
         view._units = self._affordable(share)
         self._spent_units += view._units
@@ -312,6 +336,7 @@ class PrivateSession(RowQuestions):
             rows_per_unit=unit.rows_per_unit,
             slack=slack,
             private=self._noise.private,
+            part=self._table.part,
             assumptions=(*assumptions_of(self.schema), *assumptions),
             **values,
         )

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_index, rows_by_cell
+from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_index, rows_by_cell, with_forests
+from synth.privacy.forests import Forest
 from synth.privacy.fourier_sums import VALUE_BITS, add_rows
 from synth.privacy.leaves import Fourier
 from synth.privacy.products import product_sums
@@ -50,6 +51,7 @@ def exact_sum(terms: Sequence[Term], rows: Rows, *, half_bits: int, device: str 
     array of shape (dimension,), int64
         The sum in grid steps.
     """
+    rows = with_forests(rows, [leaf for term in terms for leaf in term.cells if isinstance(leaf, Forest)])
     answer = np.zeros(sum(term.places.size for term in terms), dtype=np.int64)
     for term in terms:
         answer[term.places] = term.arranged(_sum_of_term(term, rows, half_bits, device))

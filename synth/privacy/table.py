@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, BinaryIO, Literal, NoReturn, Protocol
+from typing import Any, BinaryIO, Literal, NoReturn, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,11 @@ from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.reader import EncodedTable, ReaderLimits, read_codes
 from synth.privacy.reader_pipes import HASH_BYTES
+from synth.privacy.receipt import Part
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
 from synth.schema import Neighbours, Schema
 
 __all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of"]
-
-Part = Literal["train", "holdout"]
 
 
 class TableSource(Protocol):
@@ -37,12 +36,14 @@ class TableSource(Protocol):
 class PrivateTable:
     """Rows of a private table, as codes; opaque.
 
-    Made by :meth:`open`, or by :meth:`from_codes` in tests. ``schema`` is public; nothing else is.
+    Made by :meth:`open` or :meth:`open_parts`, or by :meth:`from_codes` in tests. ``schema`` is public, and so is
+    ``part``, which side of the split it is; nothing else is.
     """
 
-    __slots__ = ("_columns", "_rows", "schema")
+    __slots__ = ("_columns", "_rows", "part", "schema")
 
     schema: Schema
+    part: Part
     _columns: Codes
     _rows: int
 
@@ -94,7 +95,30 @@ class PrivateTable:
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
-        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part))
+        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
+
+    @classmethod
+    def open_parts(
+        cls,
+        source: TableSource | Callable[[], BinaryIO],
+        table_id: str,
+        schema: Schema,
+        form: TableFormat,
+        *,
+        account_key: bytes,
+        holdout: float,
+        undeclared: Literal["refuse", "drop"] = "refuse",
+        limits: ReaderLimits | None = None,
+    ) -> tuple[PrivateTable, PrivateTable]:
+        """Open both sides of a table, training part first, reading it once; parameters as in :meth:`open`."""
+        encoded = read_table(
+            source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
+        )
+        train, held_out = (
+            cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
+            for part in get_args(Part)
+        )
+        return train, held_out
 
     @classmethod
     def from_codes(
@@ -135,12 +159,12 @@ class PrivateTable:
             raise SchemaError("Unit ids are needed, one for every row, exactly where the schema has an id column.")
         hashes = None if unit_ids is None else _hashes_of(unit_ids, hash_key(account_key))
         encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows, counts={})
-        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part))
+        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
 
     @classmethod
-    def _of(cls, schema: Schema, columns: Codes) -> PrivateTable:
+    def _of(cls, schema: Schema, columns: Codes, part: Part) -> PrivateTable:
         table = object.__new__(cls)
-        table.schema = schema
+        table.schema, table.part = schema, part
         table._columns = columns
         table._rows = len(columns[schema.names[0]])
         return table

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.features import FeatureMap, Leaf, Product, Stack
+from synth.privacy.forests import Forest
 from synth.privacy.leaves import Constant, Fourier, Lookup, OneHot
 from synth.privacy.row_moments import RowMoments
 
@@ -42,9 +43,9 @@ class Term:
             raise PrivacyError("A Fourier map can be multiplied by tables of counts only; use one per product.")
 
     @property
-    def cells(self) -> tuple[OneHot, ...]:
-        """The one-hot factors."""
-        return tuple(leaf for leaf in self.leaves if isinstance(leaf, OneHot))
+    def cells(self) -> tuple[OneHot | Forest, ...]:
+        """The one-hot factors: tables of counts, and bins of predictions."""
+        return tuple(leaf for leaf in self.leaves if isinstance(leaf, OneHot | Forest))
 
     @property
     def tables(self) -> tuple[Lookup, ...]:
@@ -81,7 +82,7 @@ class Term:
 
     def arranged(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """Bring sums of shape (n_cells, other features) into the order of ``leaves``, shape (dimension,)."""
-        others = [leaf for leaf in self.leaves if not isinstance(leaf, OneHot)]
+        others = [leaf for leaf in self.leaves if not isinstance(leaf, OneHot | Forest)]
         stored = [*self.cells, *others]
         order = [next(place for place, leaf in enumerate(stored) if leaf is wanted) for wanted in self.leaves]
         if len(set(order)) < len(order):  # the same map object given twice: any assignment of its axes is right
@@ -102,7 +103,7 @@ def terms_of(feature_map: FeatureMap) -> tuple[Term, ...]:
         return _product_terms(feature_map)
     if not isinstance(feature_map, Leaf):
         raise PrivacyError(
-            "A question must be a feature map: Lookup, OneHot, Fourier, Constant, RowMoments, Stack or Product."
+            "A question must be a feature map: Lookup, OneHot, Forest, Fourier, Constant, RowMoments, Stack or Product."
         )
     return (Term(1.0, (feature_map,), np.arange(feature_map.dimension)),)
 

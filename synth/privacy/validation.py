@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from synth.errors import PrivacyError
 from synth.privacy.features import FeatureMap, Leaf, Product, Stack
+from synth.privacy.forests import Forest
 from synth.privacy.leaves import Constant, Lookup, OneHot
 from synth.privacy.row_moments import RowMoments
 from synth.schema import Neighbours, Schema
 
-__all__ = ["check_fits", "require_whole_rows"]
+if TYPE_CHECKING:
+    from synth.privacy.table import PrivateTable
+
+__all__ = ["check_fits", "check_held_out", "require_whole_rows"]
 
 
 def require_whole_rows(schema: Schema) -> None:
@@ -24,6 +30,18 @@ def require_whole_rows(schema: Schema) -> None:
             "Where one cell is protected only noisy rows can be asked for; declare 'protection: record' for sums, "
             "choices and the number of rows."
         )
+
+
+def check_held_out(train: PrivateTable, held_out: PrivateTable) -> None:
+    """Refuse a table that is not the other side of a split.
+
+    Raises
+    ------
+    PrivacyError
+        If one of them is of the wrong side, or they are declared differently.
+    """
+    if (train.part, held_out.part) != ("train", "holdout") or train.schema != held_out.schema:
+        raise PrivacyError("Held-out rows are the hold-out of the same table as the session's; open both together.")
 
 
 def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
@@ -51,7 +69,7 @@ def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
                 )
     else:
         raise PrivacyError(
-            "A question must be a feature map: Lookup, OneHot, Fourier, Constant, RowMoments, Stack or Product."
+            "A question must be a feature map: Lookup, OneHot, Forest, Fourier, Constant, RowMoments, Stack or Product."
         )
 
 
@@ -63,6 +81,8 @@ def _sizes(leaf: Leaf) -> list[tuple[str, int]]:
         return [(leaf.column, len(leaf.table) if leaf.bins is None else len(leaf.bins))]
     if isinstance(leaf, OneHot):
         return list(zip(leaf.columns, leaf.sizes, strict=True))
+    if isinstance(leaf, Forest):
+        return [(column, len(places)) for column, places in zip(leaf.columns, leaf.places, strict=True)]
     if isinstance(leaf, RowMoments):
         parts: tuple[Lookup | OneHot, ...] = leaf.tables
         return [size for part in (*parts, *filter(None, (leaf.offset_of,))) for size in _sizes(part)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from synth.privacy.features import Constant, FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import Constant, FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
 
 SIZES = {"age": 12, "region": 4, "income": 301, "outcome": 2}
@@ -26,6 +26,43 @@ def small_schema(row_count: str = "public", unit: PrivacyUnit | None = None) -> 
 def small_codes(n_rows: int, seed: int = 0) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     return {name: rng.integers(0, size, n_rows) for name, size in SIZES.items()}
+
+
+def random_forest(seed: int = 1, *, trees: int = 3, depth: int = 3, classes: int = 2, bins: int = 3) -> Forest:
+    """Full trees with random thresholds, columns and values."""
+    rng = np.random.default_rng(seed)
+    columns = ("age", "region", "income")
+    nodes, values, roots = [], [], []
+    for _ in range(trees):
+        first, inner = len(nodes), 2**depth - 1
+        roots.append(first)
+        for place in range(2 ** (depth + 1) - 1):
+            own = first + place
+            which = int(rng.integers(3))
+            below = (first + 2 * place + 1, first + 2 * place + 2) if place < inner else (own, own)
+            nodes.append((which, int(rng.integers(SIZES[columns[which]])), *below))
+            values.append(rng.integers(-1000, 1000, classes))
+    places = tuple(rng.permutation(SIZES[name]) if name == "region" else np.arange(SIZES[name]) for name in columns)
+    edges = np.sort(rng.integers(0, 2000, (classes, bins - 1)), axis=1)
+    return Forest(columns, places, np.array(nodes), np.array(values), np.array(roots), edges)
+
+
+def walked(forest: Forest, row: dict[str, int]) -> int:
+    """The bin of one row, tree by tree, with the integers of Python."""
+    scores = [0] * forest.values.shape[1]
+    for root in forest.roots.tolist():
+        node = root
+        while True:
+            which, threshold, below, above = forest.nodes[node].tolist()
+            if below == above == node:
+                break
+            name = forest.columns[which]
+            node = below if int(forest.places[which][row[name]]) <= threshold else above
+        scores = [score + value for score, value in zip(scores, forest.values[node].tolist(), strict=True)]
+    guess = scores.index(max(scores))
+    others = sorted(scores)
+    confidence = others[-1] - others[-2] if len(others) > 1 else others[0]
+    return guess * forest.shape[1] + sum(confidence > edge for edge in forest.edges[guess].tolist())
 
 
 def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
@@ -54,6 +91,10 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
         "lookup": lookup("income", 6),
         "binned lookup": lookup("income", 3, coarse),
         "signed lookup": signed,
+        "forest": random_forest(),
+        "forest by label": Product((random_forest(2, classes=3), label, OneHot(("region",), (None,), (4,)))),
+        "lookup by forest": Product((lookup("age", 5), random_forest(3, depth=1))),
+        "forest and forest": Stack((Product((random_forest(4), label)), random_forest(5, bins=1)), (0.6, 0.75)),
         "lookup by label": Product((lookup("age", 5), label)),
         "label by lookup": Product((label, lookup("age", 5), OneHot(("region",), (None,), (4,)))),
         "product": Product((lookup("age", 4), lookup("income", 3, coarse), label)),

@@ -387,7 +387,7 @@ def test_a_session_gives_no_rows_away() -> None:
     )
     assert {name for name in dir(session) if not name.startswith("_")} == {
         *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "releases", "selections"),
-        *("count_rows", "noisy_sum", "noisy_max", "noisy_rows", "row_releases", "part"),
+        *("count_rows", "noisy_sum", "noisy_max", "noisy_rows", "row_releases", "part", "held_out"),
     }
     assert not hasattr(session, "__dict__")
     for spread in (pickle.dumps, copy.copy, copy.deepcopy):

@@ -11,12 +11,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from questions import every_kind_of_map, small_codes
+from questions import every_kind_of_map, small_codes, walked
 
 from synth.errors import PrivacyError
 from synth.privacy import counting, fourier_sums, products, row_sums, sums
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
-from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import Term, terms_of
 
@@ -65,7 +65,7 @@ def by_hand(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
         numbers = [math.floor(Fraction(term.weight) * step)]
     # The one-hot factors put these numbers into one cell each; the leaves' order decides where that stands.
     answer = []
-    axes = [leaf for leaf in term.leaves if not isinstance(leaf, OneHot)]
+    axes = [leaf for leaf in term.leaves if not isinstance(leaf, OneHot | Forest)]
     widths = [leaf.dimension for leaf in axes] or [1]
     for place in np.ndindex(*[leaf.dimension for leaf in term.leaves]):
         inside, at = True, []
@@ -75,6 +75,8 @@ def by_hand(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
                 for name, bins, size in zip(leaf.columns, leaf.bins, leaf.shape, strict=True):
                     cell = cell * size + int(codes[name] if bins is None else bins[codes[name]])
                 inside = inside and cell == index
+            elif isinstance(leaf, Forest):
+                inside = inside and walked(leaf, codes) == index
             else:
                 at.append(index)
         answer.append(numbers[np.ravel_multi_index(at, widths) if at else 0] if inside else 0)

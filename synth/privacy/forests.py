@@ -1,0 +1,191 @@
+r"""The bin that a forest of decision trees puts a row into: a predictor as public data, evaluated in whole numbers.
+
+Every tree sends a row from its root to a leaf by comparing places of codes with thresholds; every leaf holds one whole
+number for each class. A row's scores are the sums over trees; its guess is the class with the largest score (the first
+of several), its confidence how far that score lies above the second. The bin is the guess, and how many of the guess's
+edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine and beside any rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.leaves import Matrix, SyntheticCodes, check_dimension, whole_numbers
+
+__all__ = ["LARGEST_VALUE", "Forest"]
+
+MAXIMUM_TREES = 2**10
+MAXIMUM_NODES = 2**22
+MAXIMUM_DEPTH = 64
+MAXIMUM_CLASSES = 2**6
+MAXIMUM_BINS = 2**6
+
+LARGEST_VALUE = 2**20
+"""Largest absolute number in a leaf: scores of all trees together stay below 2^30."""
+
+ROWS_AT_A_TIME = 2**14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """The bin of a row's prediction, as a one-hot: 1 there, 0 elsewhere.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Different modelled columns that are looked at; may be empty for a forest of leaves.
+    places : tuple of arrays of shape (column size,), int32
+        Place of every code, by column: what thresholds are compared with.
+    nodes : array of shape (n_nodes, 4), int32
+        Of every node: which of ``columns``, the threshold, the node for rows at or below it, the node for rows above.
+        Both come after their parent. A leaf has itself as both.
+    values : array of shape (n_nodes, n_classes), int32
+        What a row adds to the score of every class if it ends there; from -2^20 to 2^20.
+    roots : array of shape (n_trees,), int32
+        Where every tree begins.
+    edges : array of shape (n_classes, n_bins - 1), int32
+        By guessed class, edges of the confidence, none falling. A confidence above an edge is in a later bin.
+
+    Raises
+    ------
+    PrivacyError
+        If the parts do not fit each other, or a tree could run in a circle.
+    """
+
+    columns: tuple[str, ...]
+    places: tuple[NDArray[np.int32], ...]
+    nodes: NDArray[np.int32]
+    values: NDArray[np.int32]
+    roots: NDArray[np.int32]
+    edges: NDArray[np.int32]
+    depth: int = field(init=False, repr=False)
+    key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        columns = tuple(self.columns)
+        places = tuple(_kept("places", one, 1) for one in self.places)
+        if len(set(columns)) != len(columns) or len(places) != len(columns) or any(one.size == 0 for one in places):
+            raise PrivacyError("A forest needs the place of every code, by column, each column named once.")
+        nodes, values = _kept("nodes", self.nodes, 2), _kept("values", self.values, 2)
+        roots, edges = _kept("roots", self.roots, 1), _kept("edges", self.edges, 2)
+        n_classes = values.shape[1]
+        if nodes.shape[1] != 4 or len(values) != len(nodes) or not 1 <= len(nodes) <= MAXIMUM_NODES:
+            raise PrivacyError(f"A forest needs four numbers and its values for each of 1 to {MAXIMUM_NODES:,} nodes.")
+        if not 1 <= n_classes <= MAXIMUM_CLASSES or np.abs(values.astype(np.int64)).max() > LARGEST_VALUE:
+            raise PrivacyError(f"A forest scores 1 to {MAXIMUM_CLASSES} classes by numbers of at most 2^20.")
+        if not 1 <= len(roots) <= MAXIMUM_TREES or roots.min() < 0 or roots.max() >= len(nodes):
+            raise PrivacyError(f"A forest needs 1 to {MAXIMUM_TREES:,} trees that begin at its nodes.")
+        if len(edges) != n_classes or edges.shape[1] >= MAXIMUM_BINS or bool((np.diff(edges, axis=1) < 0).any()):
+            raise PrivacyError("A forest needs edges of confidence for every class, fewer than 64 and none falling.")
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "places", places)
+        for name, array in (("nodes", nodes), ("values", values), ("roots", roots), ("edges", edges)):
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "depth", _depth(nodes, len(columns)))
+        object.__setattr__(self, "key", _digest(columns, (*places, nodes, values, roots, edges)))
+        check_dimension(self.dimension)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Classes and bins of confidence of each."""
+        return int(self.edges.shape[0]), int(self.edges.shape[1]) + 1
+
+    @property
+    def dimension(self) -> int:
+        """Number of bins of all classes together."""
+        return self.shape[0] * self.shape[1]
+
+    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
+        """Return the bin of every row, guessed class slowest.
+
+        Parameters
+        ----------
+        column : callable
+            Returns a column's codes by name, shape (n_rows,).
+        n_rows : int
+
+        Returns
+        -------
+        array of shape (n_rows,), uint16
+        """
+        codes = [column(name) for name in self.columns]
+        found = np.empty(n_rows, dtype=np.uint16)
+        for start in range(0, n_rows, ROWS_AT_A_TIME):
+            part = slice(start, min(start + ROWS_AT_A_TIME, n_rows))
+            pairs = zip(self.places, codes, strict=True)
+            placed = [places[code[part]] for places, code in pairs] or [np.zeros(part.stop - start, dtype=np.int32)]
+            found[part] = self._binned(self._scores(np.stack(placed)))
+        return found
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the indicator of each made row's bin, shape (n_rows, dimension)."""
+        cells = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
+        features = np.zeros((len(cells), self.dimension))
+        features[np.arange(len(cells)), cells] = 1.0
+        return features
+
+    def _scores(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the scores of rows whose places are given, shape (n_rows, n_classes)."""
+        which, threshold, below, above = (np.ascontiguousarray(one) for one in self.nodes.T)
+        rows = np.arange(placed.shape[1])
+        scores = np.zeros((len(rows), self.values.shape[1]), dtype=np.int64)
+        for root in self.roots:
+            node = np.full(len(rows), root)
+            # As many steps for every row, whatever it is: who has arrived stays where it is.
+            for _ in range(self.depth):
+                node = np.where(placed[which[node], rows] <= threshold[node], below[node], above[node])
+            scores += self.values[node]
+        return scores
+
+    def _binned(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
+        guess = scores.argmax(axis=1)
+        if scores.shape[1] == 1:
+            confidence = scores[:, 0]
+        else:
+            ordered = np.sort(scores, axis=1)
+            confidence = ordered[:, -1] - ordered[:, -2]
+        bins = (confidence[:, None] > self.edges[guess]).sum(axis=1)
+        return np.asarray(guess * self.shape[1] + bins)
+
+
+def _kept(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
+    array = whole_numbers(f"{what} of a forest, as those", values)
+    if array.ndim != axes:
+        raise PrivacyError(f"The {what} of a forest must be an array with {axes} axes, got {array.ndim}.")
+    array.flags.writeable = False
+    return array
+
+
+def _depth(nodes: NDArray[np.int32], n_columns: int) -> int:
+    """Return the most steps from any node to a leaf, after checking that every tree ends."""
+    own = np.arange(len(nodes))
+    which, _, below, above = nodes.T
+    leaf = (below == own) & (above == own)
+    inside = (below > own) & (above > own) & (below < len(nodes)) & (above < len(nodes))
+    if not (leaf | inside).all() or which.min() < 0 or which[inside].max(initial=-1) >= n_columns:
+        raise PrivacyError("Every node of a forest is a leaf, or compares a column and leads to two later nodes.")
+    if which[leaf].max(initial=0) > max(n_columns - 1, 0):
+        raise PrivacyError("A leaf of a forest names a column that the forest does not look at.")
+    steps = [0] * len(nodes)
+    pairs = list(zip(below.tolist(), above.tolist(), strict=True))
+    for node in range(len(nodes) - 1, -1, -1):
+        if not leaf[node]:
+            steps[node] = 1 + max(steps[pairs[node][0]], steps[pairs[node][1]])
+    if max(steps) > MAXIMUM_DEPTH:
+        raise PrivacyError(f"A tree of a forest may have at most {MAXIMUM_DEPTH} steps, got {max(steps)}.")
+    return max(steps)
+
+
+def _digest(columns: tuple[str, ...], arrays: tuple[NDArray[np.int32], ...]) -> str:
+    """Return a name that two different forests never share, and that no column has."""
+    found = hashlib.blake2b(repr((columns, [array.shape for array in arrays])).encode(), digest_size=32)
+    for array in arrays:
+        found.update(array.astype("<i4").tobytes())
+    return f"\0forest {found.hexdigest()}"
