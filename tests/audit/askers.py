@@ -17,7 +17,7 @@ from worlds import LABEL
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.generators.adaptive_rounds import Rounds
 from synth.generators.joint_models import FieldFitter, MixtureFitter
-from synth.privacy.features import Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.session import AnswerSource, Candidate, RowCount
 from synth.progress import NullProgress
 from synth.schema import Schema
@@ -74,6 +74,22 @@ def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def stump_forest(schema: Schema) -> Forest:
+    """Trees of one and two splits over columns of every kind; extreme rows land in leaves of their own."""
+    columns = ("age", "job", "visited")
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+    nodes = np.array(
+        [
+            *((0, 50, 1, 2), (1, 30, 3, 4), (0, 0, 2, 2), (0, 0, 3, 3), (0, 0, 4, 4)),
+            *((2, 600, 6, 7), (0, 0, 6, 6), (0, 0, 7, 7)),
+        ]
+    )
+    values = np.zeros((8, 2), np.int64)
+    values[[2, 3, 4, 6, 7]] = [[0, 900], [500, 0], [0, 2**20], [40, 0], [0, 30]]
+    places = (np.arange(sizes["age"]), np.arange(sizes["job"])[::-1], np.arange(sizes["visited"]))
+    return Forest(columns, places, nodes, values, np.array([0, 5]), np.array([[450, 520], [500, 1000]]))
+
+
 def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
 
@@ -102,6 +118,7 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             "powers by class": Product((RowMoments(rows, 0.8, (0.25, 0.5, 0.75), middle, label, stretched), label)),
             "rows with signs": RowMoments(rows, 0.3, (0.0, 1.0, 0.0), projection=stretched),
             "huge": Lookup("age", huge),
+            "bins of a forest": Product((stump_forest(schema), label, one_hot("region"))),
             "counts": one_hot("job", "smoker"),
             "halves": OneHot(("age",), (np.arange(sizes["age"]) * 2 // sizes["age"],)),
             "other halves": OneHot(("age",), (np.arange(sizes["age"]) % 2,)),

@@ -11,7 +11,7 @@ from scipy.stats import norm as normal
 from transcripts import Answered
 from worlds import World
 
-from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.schema import Neighbours
 
 
@@ -59,7 +59,7 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
     norm = weight * math.prod(norms)
     if any(isinstance(leaf, Fourier) for leaf in leaves):
         return norm, 2 * norm
-    cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot))
+    cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot | Forest))
     for leaf in leaves:
         if isinstance(leaf, RowMoments):
             norm, same = (weight * one for one in _powers(leaf.weights))
@@ -74,6 +74,21 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
     else:
         same = 2 * norm
     return norm, max(same, math.sqrt(2) * norm if cells > 1 else 0.0)
+
+
+def bin_of(codes: dict[str, int], forest: Forest) -> int:
+    """The bin of one row: every tree walked node by node, scores added up with the integers of Python."""
+    scores = [0] * forest.values.shape[1]
+    for root in forest.roots.tolist():
+        node = root
+        while forest.nodes[node, 2] != node:
+            which, threshold, below, above = forest.nodes[node].tolist()
+            place = int(forest.places[which][codes[forest.columns[which]]])
+            node = below if place <= threshold else above
+        scores = [score + int(value) for score, value in zip(scores, forest.values[node], strict=True)]
+    best, second = sorted(scores, reverse=True)[:2]
+    guess = scores.index(best)
+    return guess * forest.shape[1] + sum(best - second > int(edge) for edge in forest.edges[guess])
 
 
 def _powers(weights: tuple[float, float, float]) -> tuple[float, float]:
@@ -118,6 +133,8 @@ def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:
         for factor in question.factors:
             made = np.outer(made, features(codes, factor)).reshape(-1)
         return made
+    if isinstance(question, Forest):
+        return np.eye(question.dimension)[bin_of(codes, question)]
     if not isinstance(question, RowMoments):
         return question.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
     tables = question.tables
