@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from synth.progress import Progress
 from synth.reports.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
+from synth.reports.disparity import GroupRisks
 from synth.reports.prediction_bench import Bench, Outcome, bench_of, majority, trained
 from synth.reports.prediction_features import Features, Target
 from synth.reports.prediction_problem import (
@@ -125,17 +126,19 @@ def _summed(
     missing: Sequence[str],
 ) -> Predictions:
     means: dict[TrainedOn, dict[str, Measure]] = {}
-    groups: dict[str, dict[TrainedOn, NDArray[np.float64]]] = {name: {} for name in bench.groups}
+    risks: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in bench.groups}
+    scores: dict[str, dict[TrainedOn, NDArray[np.float64]]] = {name: {} for name in bench.groups}
     for name in bench.problem.tables:
         repeats = [[runs[name][repeat] for runs in by_title.values()] for repeat in range(bench.options.repeats)]
         means[name] = _measures(repeats)
-        for column in groups:
-            every = [outcome.by_group[column] for outcomes in repeats for outcome in outcomes]
-            groups[column][name] = np.mean(every, axis=0)
+        for column in bench.groups:
+            scores[column][name] = np.mean([one.scores[column] for outcomes in repeats for one in outcomes], axis=0)
+            risks[column][name] = np.array(
+                [np.mean([one.risks[column] for one in outcomes], axis=0) for outcomes in repeats]
+            )
     anchor = majority(bench, usable)
     if anchor is not None:
         means["majority"] = _measures([[anchor]])
-    sizes = {name: bench.problem.schema.modelled_column(name).size for name in bench.groups}
     return Predictions(
         kind=bench.target.kind,
         unit=bench.target.unit,
@@ -144,8 +147,11 @@ def _summed(
             title: {name: _measures([[outcome] for outcome in outcomes]) for name, outcomes in runs.items()}
             for title, runs in by_title.items()
         },
-        groups=groups,
-        group_rows={name: np.bincount(codes, minlength=sizes[name]) for name, codes in bench.groups.items()},
+        groups={
+            name: GroupRisks(one.labels, np.bincount(one.of_row, minlength=len(one.labels)), risks[name])
+            for name, one in bench.groups.items()
+        },
+        group_scores=scores,
         rows={name: min(len(rows), bench.maximum_rows) for name, rows in usable.items()},
         test_rows=len(bench.truth),
         classes=len(np.unique(bench.truth)) if bench.target.kind == "classes" else 0,

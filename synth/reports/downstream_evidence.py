@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from synth.codes import code_values
 from synth.progress import Progress
-from synth.reports.charts import Bars, Cell, Meaning, Series, Table
+from synth.reports.charts import Bars, Cell, Series, Table
 from synth.reports.control import shuffled_rows
 from synth.reports.counting import CodeTable
+from synth.reports.disparity_evidence import predictions_by_group
 from synth.reports.downstream import compare_predictions
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
-from synth.reports.prediction_problem import DownstreamOptions, Measure, Predictions, Problem, TrainedOn, Untestable
+from synth.reports.prediction_problem import (
+    MEANINGS,
+    SOURCES,
+    DownstreamOptions,
+    Measure,
+    Predictions,
+    Problem,
+    TrainedOn,
+    Untestable,
+)
 from synth.schema import Schema
 
 __all__ = ["nothing_predicted", "owner_downstream", "public_downstream"]
@@ -30,19 +39,6 @@ _TITLES = {
     "r2": "R2",
     "mae": "Mean absolute error",
 }
-_SOURCES: Mapping[TrainedOn, str] = {
-    "synthetic": "synthetic rows",
-    "real": "real rows",
-    "control": "the control",
-    "majority": "majority class",
-}
-_MEANINGS: Mapping[TrainedOn, Meaning] = {
-    "synthetic": "synthetic",
-    "real": "real",
-    "control": "control",
-    "majority": "floor",
-}
-_MOST_GROUPS = 40
 
 
 def owner_downstream(
@@ -69,7 +65,7 @@ def owner_downstream(
     found = compare_predictions(problem, options, progress)
     if isinstance(found, Untestable):
         return (nothing_predicted(found.reason),)
-    return _evidence(OwnerOnlyEvidence, found, problem.schema, tested_on)
+    return _evidence(OwnerOnlyEvidence, found, tested_on)
 
 
 def public_downstream(
@@ -112,7 +108,7 @@ def public_downstream(
     found = compare_predictions(problem, options, progress)
     if isinstance(found, Untestable):
         return (SafeEvidence(id="downstream.none", title="Nothing predicted", value=None, sentence=found.reason),)
-    return _evidence(SafeEvidence, found, schema, "one half of a public sample")
+    return _evidence(SafeEvidence, found, "one half of a public sample")
 
 
 def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
@@ -122,7 +118,7 @@ def nothing_predicted(reason: str) -> OwnerOnlyEvidence:
     )
 
 
-def _evidence(kind: type[Kind], found: Predictions, schema: Schema, tested_on: str) -> tuple[Kind, ...]:
+def _evidence(kind: type[Kind], found: Predictions, tested_on: str) -> tuple[Kind, ...]:
     suffix = f" {OWNER_ONLY_SENTENCE}" if kind is OwnerOnlyEvidence else ""
     entries = [
         _number(kind, found, source, name, measure, suffix)
@@ -140,12 +136,12 @@ def _evidence(kind: type[Kind], found: Predictions, schema: Schema, tested_on: s
                 sentence=" ".join(found.notes) + suffix,
             )
         )
-    entries += [_groups(kind, found, schema, name, suffix) for name in found.groups]
+    entries += predictions_by_group(kind, found, suffix=suffix)
     return tuple(entries)
 
 
 def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, measure: Measure, suffix: str) -> Kind:
-    origin = "predicting the mean" if source == "majority" and found.kind == "number" else _SOURCES[source]
+    origin = "predicting the mean" if source == "majority" and found.kind == "number" else SOURCES[source]
     count = len(found.by_predictor)
     kinds = "regressors" if found.kind == "number" else "classifiers"
     sentence = {
@@ -171,7 +167,7 @@ def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, 
 
 def _rows(kind: type[Kind], found: Predictions, tested_on: str, suffix: str) -> Kind:
     options = found.options
-    trained = "; ".join(f"{_SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
+    trained = "; ".join(f"{SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
     sampled = " (of larger tables a seeded sample)"
     ranges = "The range of a number (95 %) covers a bootstrap of the test rows, unit by unit, and training again."
     return kind(
@@ -188,11 +184,11 @@ def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
     main = "r2" if found.kind == "number" else "roc_auc"
     names = [name for name in _TITLES if name in next(iter(found.means.values()))]
     rows: list[tuple[Cell, ...]] = [
-        (title, _SOURCES[source], *(measures[name].value for name in names))
+        (title, SOURCES[source], *(measures[name].value for name in names))
         for title, sources in found.by_predictor.items()
         for source, measures in sources.items()
     ]
-    rows += [("mean", _SOURCES[source], *(of[name].value for name in names)) for source, of in found.means.items()]
+    rows += [("mean", SOURCES[source], *(of[name].value for name in names)) for source, of in found.means.items()]
     table = Table("By predictor", ("predictor", "trained on", *(_TITLES[name] for name in names)), tuple(rows))
     bars = _bars(found, main)
     return kind(
@@ -207,7 +203,7 @@ def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
 def _bars(found: Predictions, main: str) -> Bars | None:
     shown: list[Series] = []
     titles = tuple(found.by_predictor)
-    for source, meaning in _MEANINGS.items():
+    for source, meaning in MEANINGS.items():
         if source not in found.means:
             continue
         if source == "majority":
@@ -218,33 +214,5 @@ def _bars(found: Predictions, main: str) -> Bars | None:
             return None
         values = tuple(one.value or 0.0 for one in measures)
         errors = None if source == "majority" else tuple(one.error or 0.0 for one in measures)
-        shown.append(Series(_SOURCES[source], meaning, values, errors))
+        shown.append(Series(SOURCES[source], meaning, values, errors))
     return Bars(f"{_TITLES[main]} by predictor", _TITLES[main], titles, tuple(shown))
-
-
-def _groups(kind: type[Kind], found: Predictions, schema: Schema, name: str, suffix: str) -> Kind:
-    column = schema.modelled_column(name)
-    labels = code_values(column, missing="missing")
-    largest = np.argsort(-found.group_rows[name], kind="stable")[:_MOST_GROUPS]
-    occupied = [code for code in np.sort(largest).tolist() if found.group_rows[name][code] > 0]
-    sources = list(found.groups[name])
-    rows = tuple(
-        (labels[code], int(found.group_rows[name][code]), *(float(found.groups[name][one][code]) for one in sources))
-        for code in occupied
-    )
-    measure = "mean absolute error" if found.kind == "number" else "accuracy"
-    of_synthetic = found.groups[name]["synthetic"][occupied]
-    return kind(
-        id=f"downstream.groups.{name}",
-        title=f"Widest gap between groups of {name}",
-        value=float(np.max(of_synthetic) - np.min(of_synthetic)),
-        unit=measure,
-        sentence=f"Mean {measure} over predictors for every value of '{name}'; small groups are mostly chance.{suffix}",
-        figures=(
-            Table(
-                f"{measure.capitalize()} by {name}",
-                (name, "test rows", *(_SOURCES[one] for one in sources)),
-                rows,
-            ),
-        ),
-    )

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.classifiers import Predictor, classify, regress
+from synth.reports.control import coarse_bins
 from synth.reports.counting import CodeTable
+from synth.reports.disparity import mean_losses
+from synth.reports.labels import bin_labels
 from synth.reports.prediction_features import Features, Target
 from synth.reports.prediction_problem import DownstreamOptions, Problem, TrainedOn, Untestable
 from synth.reports.prediction_scores import Weights, class_measures, number_measures, resampled
 
-__all__ = ["Bench", "Outcome", "bench_of", "majority", "trained"]
+__all__ = ["Bench", "Groups", "Outcome", "bench_of", "majority", "trained"]
 
 _MOST_CLASSES = 200
 _FEWEST_TEST_ROWS = 20
@@ -24,11 +27,23 @@ _RESAMPLED_CLASSES = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """One training: measures for every weighting of the test rows, and errors by group."""
+    """One training: measures for every weighting of the test rows; by column scores by group, and risks.
+
+    ``scores`` has shape (n_groups,), ``risks`` (n_weightings, 1 + n_groups) as :func:`mean_losses` gives them.
+    """
 
     measures: Mapping[str, NDArray[np.float64]]
-    by_group: Mapping[str, NDArray[np.float64]]
+    scores: Mapping[str, NDArray[np.float64]]
+    risks: Mapping[str, NDArray[np.float64]]
     constant: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The groups of the test rows by one column: their names, and the group of every row."""
+
+    labels: tuple[str, ...]
+    of_row: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +56,7 @@ class Bench:
     target: Target
     matrix: NDArray[np.float32]
     truth: NDArray[np.float64]
-    groups: Mapping[str, NDArray[np.int64]]
+    groups: Mapping[str, Groups]
     asked: NDArray[np.int64]
     weights: Weights = field(repr=False)
 
@@ -77,8 +92,6 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
         asked = classes if len(classes) > 2 else classes[[counts.argmin()]]
     resamples = max(10, options.resamples * _RESAMPLED_CLASSES // max(len(asked), _RESAMPLED_CLASSES))
     units = usable if problem.test_units is None else problem.test_units[usable]
-    names = problem.schema.names
-    groups = {name: problem.test[names.index(name)][usable].astype(np.int64) for name in problem.groups}
     return Bench(
         problem=problem,
         options=options,
@@ -86,10 +99,18 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
         target=target,
         matrix=features.matrix(problem.test, usable),
         truth=truth,
-        groups={name: codes for name, codes in groups.items() if name != problem.label},
+        groups={name: _groups_of(problem, name, usable) for name in problem.groups if name != problem.label},
         asked=asked,
         weights=resampled(units, resamples, problem.seed),
     )
+
+
+def _groups_of(problem: Problem, name: str, usable: NDArray[np.int64]) -> Groups:
+    """Return the groups by a column: its values, or at most 32 public parts of a declared range."""
+    column = problem.schema.modelled_column(name)
+    bins = coarse_bins(column)
+    codes = problem.test[problem.schema.names.index(name)][usable]
+    return Groups(bin_labels(column, bins), bins[codes].astype(np.int64))
 
 
 def trained(bench: Bench, predictor: Predictor, codes: CodeTable, usable: NDArray[np.int64], repeat: int) -> Outcome:
@@ -115,23 +136,26 @@ def _measured_classes(
 ) -> Outcome:
     truth = bench.truth.astype(np.int64)
     measures = class_measures(truth, guesses, scores, bench.asked, bench.weights)
-    return Outcome(measures, _by_group(bench, (guesses == truth).astype(np.float64)), constant)
+    right = (guesses == truth).astype(np.float64)
+    return Outcome(measures, *_by_group(bench, scores=right, losses=1 - right), constant)
 
 
 def _measured_numbers(bench: Bench, guesses: NDArray[np.float64], constant: str | None) -> Outcome:
     measures = number_measures(bench.truth, guesses, bench.weights)
-    return Outcome(measures, _by_group(bench, np.abs(guesses - bench.truth)), constant)
+    low, high = bench.target.bounds
+    errors = np.abs(guesses - bench.truth)
+    return Outcome(measures, *_by_group(bench, scores=errors, losses=(errors / (high - low)) ** 2), constant)
 
 
-def _by_group(bench: Bench, of_row: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    found = {}
-    for name, codes in bench.groups.items():
-        size = bench.problem.schema.modelled_column(name).size
-        rows = np.bincount(codes, minlength=size)
-        found[name] = np.where(
-            rows > 0, np.bincount(codes, weights=of_row, minlength=size) / np.maximum(rows, 1), np.nan
-        )
-    return found
+def _by_group(
+    bench: Bench, *, scores: NDArray[np.float64], losses: NDArray[np.float64]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+    means, risks = {}, {}
+    for name, groups in bench.groups.items():
+        size = len(groups.labels)
+        means[name] = mean_losses(scores, groups.of_row, size, bench.weights[:1])[0, 1:]
+        risks[name] = mean_losses(losses, groups.of_row, size, bench.weights)
+    return means, risks
 
 
 def majority(bench: Bench, usable: Mapping[TrainedOn, NDArray[np.int64]]) -> Outcome | None:

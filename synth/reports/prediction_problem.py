@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
+from synth.reports.charts import Meaning
 from synth.reports.counting import CodeTable
+from synth.reports.disparity import GroupRisks
 from synth.schema import Schema
 
 __all__ = [
+    "MEANINGS",
+    "SOURCES",
     "Choice",
     "DownstreamOptions",
     "Measure",
@@ -25,6 +29,22 @@ __all__ = [
 
 TrainedOn = Literal["synthetic", "real", "control", "majority"]
 """What a predictor was trained on; the most frequent class of the real rows is no predictor but an anchor."""
+
+SOURCES: Mapping[TrainedOn, str] = {
+    "synthetic": "synthetic rows",
+    "real": "real rows",
+    "control": "the control",
+    "majority": "majority class",
+}
+"""What a predictor was trained on, in words."""
+
+MEANINGS: Mapping[TrainedOn, Meaning] = {
+    "synthetic": "synthetic",
+    "real": "real",
+    "control": "control",
+    "majority": "floor",
+}
+"""How it is drawn."""
 
 _NARROW = 150
 """Coordinates up to which a quick look may train on all the rows it is allowed."""
@@ -144,11 +164,11 @@ class Predictions:
         By what was trained on and by measure, the mean over predictors.
     by_predictor : mapping of mappings of mappings
         By title of predictor first.
-    groups : mapping of mappings
-        By column and by what was trained on: accuracy (mean absolute error for numbers) for every code of the column,
-        shape (column size,), NaN where no test row has it.
-    group_rows : mapping
-        By column: test rows for every code.
+    groups : mapping
+        By column: the risks of its groups, which are its values, or at most 32 parts of a declared range.
+    group_scores : mapping of mappings
+        By column and by what was trained on: accuracy (mean absolute error for numbers) for every group, shape
+        (n_groups,), NaN where no test row belongs to it.
     rows : mapping
         Rows trained on, by table.
     test_rows : int
@@ -163,8 +183,8 @@ class Predictions:
     unit: str
     means: Mapping[TrainedOn, Mapping[str, Measure]]
     by_predictor: Mapping[str, Mapping[TrainedOn, Mapping[str, Measure]]]
-    groups: Mapping[str, Mapping[TrainedOn, NDArray[np.float64]]]
-    group_rows: Mapping[str, NDArray[np.int64]]
+    groups: Mapping[str, GroupRisks]
+    group_scores: Mapping[str, Mapping[TrainedOn, NDArray[np.float64]]]
     rows: Mapping[TrainedOn, int]
     test_rows: int
     classes: int

@@ -107,7 +107,7 @@ def test_hard_labels_lower_the_areas_and_say_so() -> None:
 def test_groups_are_told_apart() -> None:
     asked = replace(problem(), groups=("region", "outcome"))
     found = owner(asked)
-    (table,) = found["downstream.groups.region"].figures
+    *_, table = found["downstream.groups.region"].figures
     assert table.header == ("region", "test rows", "synthetic rows", "real rows", "the control")  # type: ignore[union-attr]
     assert [row[0] for row in table.rows] == ["n", "s", "e", "w"]  # type: ignore[union-attr]
     assert "downstream.groups.outcome" not in found
