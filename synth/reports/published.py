@@ -19,6 +19,7 @@ from synth.reports.compared import compare_measured
 from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.reports.published_fidelity import published_fidelity
+from synth.reports.published_groups import smallest_groups
 from synth.reports.published_marginals import published_marginals
 from synth.reports.published_subsample import published_subsample
 
@@ -66,6 +67,7 @@ def published_evidence(
         found += published_marginals(fine, coarse, config.schema)
         found += published_fidelity(fine, config.schema)
         found += group_accuracy(fine, config.schema, config.groups)
+        found += smallest_groups(fine, config.schema, config.groups)
     if progress is not None:
         progress.step(1, 1)
     return tuple(found)

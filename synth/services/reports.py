@@ -20,6 +20,7 @@ from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
+from synth.reports.group_marginals import owner_group_marginals
 from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_subsample import owner_subsample
@@ -189,8 +190,12 @@ def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[O
     fidelity = owner_fidelity(tables, schema, seed=seed, on_step=progress.step)
     progress.phase("Comparing with sub-samples")
     subsample = owner_subsample(tables, schema, seed=seed, on_step=progress.step)
+    groups: tuple[OwnerOnlyEvidence, ...] = ()
+    if config.groups:
+        progress.phase("Comparing groups")
+        groups = owner_group_marginals(tables, schema, config.groups, seed=seed, on_step=progress.step)
     progress.phase("Scoring")
-    return (*marginals, *subsample, *fidelity, *_scores(tables, schema, seed))
+    return (*marginals, *subsample, *fidelity, *groups, *_scores(tables, schema, seed))
 
 
 def _scores(tables: Anchored, schema: Schema, seed: int) -> tuple[OwnerOnlyEvidence, ...]:
