@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.components.attacks import attacks
 from pages.components.entrance import through_the_application
+from pages.components.groups import groups
 from pages.components.guards import guard, require
 from pages.components.prediction import prediction
 from pages.components.report import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
@@ -26,6 +27,7 @@ contents = {
     "● Columns and pairs": partial(columns_and_pairs, report),
     "● Accuracy you can expect": partial(expected_accuracy, run_id, report),
     "○ Prediction": partial(prediction, run_id, report),
+    "○ Groups": partial(groups, run_id, report),
     "○ Attacks": partial(attacks, run_id),
     "○ Owner only": partial(owner_only, run_id),
 }

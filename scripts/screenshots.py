@@ -83,6 +83,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         ("pairs", "Columns and pairs"),
         ("accuracy", "Accuracy you can expect"),
         ("prediction", "Prediction"),
+        ("groups", "Groups"),
         ("attacks", "Attacks"),
         ("owner-only", "Owner only"),
     ):

@@ -53,7 +53,7 @@ def unit_questions() -> None:
 
 
 def task_questions() -> None:
-    """Ask for the column to predict and the share of people kept apart for checking."""
+    """Ask for the column to predict, the share of people kept apart for checking, and the groups to compare."""
     held = draft()
     left, right = st.columns(2, gap="large")
     modelled = [row["name"] for row in held["columns"] if row["role"] in {"number", "category", "yes/no", "date"}]
@@ -80,7 +80,16 @@ def task_questions() -> None:
             help="Drawn once per account, never seen by a generator. 0 uses everybody; a test table can check then.",
             **bind("holdout"),
         )
-    held["groups"] = [name for name in held["groups"] if name in modelled]
+    if not set(held["groups"]) <= set(modelled):
+        held["groups"] = [name for name in held["groups"] if name in modelled]
+        st.session_state.pop("field:groups", None)
+    st.multiselect(
+        "Columns whose groups are compared (optional)",
+        modelled,
+        placeholder="none",
+        help="The report then says for every group what it loses. Reading it costs nothing and changes no rows.",
+        **bind("groups"),
+    )
 
 
 def _protects() -> None:

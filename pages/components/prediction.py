@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.components.badges import OWNER_ONLY_NOTE
 from pages.components.evidence import cards, read_evidence, section_of
+from pages.components.groups import by_group
 from pages.components.guards import guarded
 from pages.components.notes import note
 from pages.components.session import application
@@ -66,7 +67,9 @@ def _numbers(entries: Sequence[Evidence], *, key: str) -> None:
     notes = by_id.get(f"{PREDICTION_SECTION}.notes")
     if notes is not None:
         st.info(plain(_said(notes)))
-    rest = [entry for entry in entries if entry.figures]
+    # Groups have a tab of their own.
+    told_apart = by_group(entries)
+    rest = [entry for entry in entries if entry.figures and entry not in told_apart]
     cards(rest, key=f"{key}-figures")
 
 

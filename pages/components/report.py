@@ -14,6 +14,7 @@ from pages.components.charts import draw, show_table
 from pages.components.evidence import cards, number_card, read_evidence, section_of
 from pages.components.fidelity import FIDELITY_SECTION, associations, distributions, subsamples
 from pages.components.forecast import forecast_panel
+from pages.components.groups import GROUPS_SECTION
 from pages.components.notes import note
 from pages.components.prediction import PREDICTION_SECTION
 from pages.components.session import application
@@ -77,10 +78,9 @@ def owner_only(run_id: str) -> None:
     of_section: dict[str, list[Evidence]] = {}
     for entry in entries:
         of_section.setdefault(section_of(entry), []).append(entry)
-    # Attacks and predictions have tabs of their own.
-    marginals, fidelity, *_ = (
-        of_section.pop(name, []) for name in ("marginals", FIDELITY_SECTION, ATTACKS_SECTION, PREDICTION_SECTION)
-    )
+    # Attacks, predictions and groups have tabs of their own.
+    others = (ATTACKS_SECTION, PREDICTION_SECTION, GROUPS_SECTION)
+    marginals, fidelity, *_ = (of_section.pop(name, []) for name in ("marginals", FIDELITY_SECTION, *others))
     subsamples(fidelity, key="owner-subsamples")
     parts = {"sets": "Sets of columns", "scales": "Distributions", "associations": "Associations"}
     scores = of_section.pop("scores", [])

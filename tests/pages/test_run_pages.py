@@ -18,6 +18,7 @@ TABS = (
     "● Columns and pairs",
     "● Accuracy you can expect",
     "○ Prediction",
+    "○ Groups",
     "○ Attacks",
     "○ Owner only",
 )

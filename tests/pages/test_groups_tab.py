@@ -1,0 +1,64 @@
+"""The tab of groups: the noise first, then what each group loses; and where groups are declared."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from driving import described, errors, go, texts
+from streamlit.testing.v1 import AppTest
+
+from pages.components.badges import OWNER_ONLY_NOTE
+
+TAB = "○ Groups"
+
+
+def opened(app: AppTest, tab: str = TAB) -> AppTest:
+    go(app, "report")
+    app.session_state["report-tab"] = tab
+    app.run()
+    assert not errors(app)
+    return app
+
+
+def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> None:
+    app = opened(finished)
+    words = texts(app)
+    for title in (
+        "Smallest group of region to trust",
+        OWNER_ONLY_NOTE,
+        "Largest excessive risk gap by region",
+        "Largest error by region, beyond that of all rows",
+    ):
+        assert title in words
+    risks, distances = app.get("plotly_chart")
+    names = [[trace["name"] for trace in json.loads(plot.proto.spec)["data"]] for plot in (risks, distances)]
+    assert names == [
+        ["synthetic rows", "real rows", "the control"],
+        ["synthetic rows", "independent control", "two bootstraps"],
+    ]
+    assert all("The same numbers are in the table below." in plot.proto.alt for plot in (risks, distances))
+
+
+def test_groups_are_shown_once(finished: AppTest) -> None:
+    for tab in ("○ Prediction", "○ Owner only"):
+        assert "by region" not in texts(opened(finished, tab))
+
+
+def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pages.components.session import application
+
+    known = type(application()).config_of
+    monkeypatch.setattr(type(application()), "config_of", lambda self, run: replace(known(self, run), groups=()))
+    assert "No groups are declared" in texts(opened(finished))
+    assert application().account("survey").notes == ()
+
+
+def test_groups_are_chosen_where_the_table_is_described() -> None:
+    app = go(described(), "describe")
+    chosen = app.multiselect(key="field:groups")
+    assert chosen.options == ["age", "region", "smoker"]
+    chosen.set_value(["region"]).run()
+    assert app.session_state["draft"]["groups"] == ["region"]
+    assert not errors(app)
