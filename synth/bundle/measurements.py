@@ -40,7 +40,7 @@ _UNREADABLE = (
 """What numpy, json and zipfile raise on files that are not what they seem."""
 
 _LARGEST = 4 * 2**30
-"""Bytes of all arrays together; 2^28 noisy numbers, the most one question may have, are half of it."""
+"""Bytes of all arrays together; 2^27 noisy numbers, the most one question may have, are a quarter of it."""
 
 
 class _Arrays:

@@ -10,7 +10,10 @@ from synth.generators.facts import Fact
 from synth.generators.kahm_modes import mode_of
 from synth.kernels.fabrication import Fabrication
 
-__all__ = ["FabricatedBlock", "facts_of_blocks"]
+__all__ = ["MOST_CLASSES", "FabricatedBlock", "facts_of_blocks"]
+
+MOST_CLASSES = 256
+"""A label with more classes, such as a number that is let out code by code, is a column like the others."""
 
 _MOST_LISTED = 200
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators.kahm_blocks import MOST_CLASSES
 from synth.generators.one_ways import OneWayOptions, OneWays, measure_one_ways
 from synth.generators.places import LABEL_BINS, Places, places_of
 from synth.generators.row_layout import ColumnLayout
@@ -38,7 +39,6 @@ Vector = NDArray[np.float64]
 _MANY_NUMBERS = 32
 """Numbers beyond which a table is read as one signal."""
 
-_MOST_CLASSES = 256
 _MOST_DIRECTIONS = 60
 _MOST_COORDINATES = 1536
 """Coordinates whose products are asked for; of more, those that vary most by the one-way tables."""
@@ -60,7 +60,7 @@ def class_places(column: ModelledColumn) -> Places:
 
 def is_classes(column: ModelledColumn) -> bool:
     """Whether a label has few enough classes for moments of each; else it is a column like any other."""
-    return class_places(column).size <= _MOST_CLASSES
+    return class_places(column).size <= MOST_CLASSES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from synth.errors import ConfigError, InputError
 from synth.generators.facts import Fact
-from synth.generators.kahm_blocks import FabricatedBlock, facts_of_blocks
+from synth.generators.kahm_blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.vectors import Vectors
@@ -28,12 +28,9 @@ from synth.privacy.row_plans import RowNoise
 from synth.privacy.session import AnswerSource, RowsRelease
 from synth.progress import Progress
 
-__all__ = ["LARGEST_CLASSES", "RowsMode", "RowsOfKahm", "RowsSettings"]
+__all__ = ["RowsMode", "RowsOfKahm", "RowsSettings"]
 
 RowsMode = Literal["rows", "cell"]
-
-LARGEST_CLASSES = 256
-"""A label with more codes, such as a number, is a column like the others and makes no classes."""
 
 ROWS_QUERY = "noisy rows"
 
@@ -168,19 +165,20 @@ class RowsOfKahm:
         self, release: RowsRelease, progress: Progress
     ) -> tuple[NDArray[np.int32], tuple[FabricatedBlock, ...]]:
         names, settings = self._task.schema.names, self._settings
-        noisy = torch.from_numpy(release.vectors)
-        codes = np.zeros((len(noisy), len(names)), dtype=np.int32)
+        n_rows = len(release.numbers)
+        codes = np.zeros((n_rows, len(names)), dtype=np.int32)
         order = torch.Generator().manual_seed(self._task.seed)
         parts = [
             (label, rows[part])
-            for label, rows in _classes(release.labels, len(noisy))
+            for label, rows in _classes(release.labels, n_rows)
             for part in in_blocks(len(rows), block=settings.block, generator=order)
         ]
         columns = [place for place, name in enumerate(names) if name != self._label]
         blocks = []
         for place, (label, rows) in enumerate(parts):
             progress.check_cancelled()
-            made = fabrication(noisy[rows], n=settings.n, steps=settings.steps)
+            noisy = torch.from_numpy(release.vectors_of(rows.numpy()))
+            made = fabrication(noisy, n=settings.n, steps=settings.steps)
             codes[rows.numpy()[:, None], columns] = self._vectors.decode(made.rows.numpy())
             if label is not None:
                 codes[rows.numpy(), names.index(str(self._label))] = label
@@ -218,7 +216,7 @@ def _label_of(task: GeneratorTask) -> str | None:
     """Return the label if its codes can be classes and it is not the only column."""
     if task.label is None or len(task.schema.names) == 1:
         return None
-    return task.label if task.schema.modelled_column(task.label).size <= LARGEST_CLASSES else None
+    return task.label if task.schema.modelled_column(task.label).size <= MOST_CLASSES else None
 
 
 def _classes(labels: NDArray[np.int64] | None, n_rows: int) -> list[tuple[int | None, Tensor]]:

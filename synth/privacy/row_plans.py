@@ -44,8 +44,8 @@ ROW_NOISES: tuple[RowNoise, ...] = ("gaussian", "laplace")
 LABEL_SHARE = 0.25
 """Part of a question's mu^2 that protects the label, where a whole row is protected and it has one."""
 
-MAXIMUM_NUMBERS = 2**24
-"""Most numbers in all noisy rows together: 128 MiB of them, and as much again in the file of answers."""
+MAXIMUM_NUMBERS = 2**27
+"""Most numbers in all noisy rows together: 1 GiB of them, and half as much in the file of answers."""
 
 GRIDS = (10, 12, 14, 16, 18, 20)
 """Bits of the grid of a row's numbers, the coarsest that is fine enough first: answers are kept number by number."""

@@ -23,6 +23,9 @@ __all__ = ["LABELS_QUERY", "NoisyRows", "RowsRelease", "draw_rows"]
 LABELS_QUERY = "{query}: labels"
 """Name of the question that a label is, beside the rows it belongs to."""
 
+PIECE = 2**22
+"""Numbers that are drawn or moved at a time, so that little memory is needed beside the answer itself."""
+
 Whole = NDArray[np.int64]
 
 
@@ -60,9 +63,7 @@ class RowsRelease:
         for name in ("numbers", "labels"):
             given = getattr(self, name)
             if given is not None:
-                own = np.array(given, dtype=np.int64)
-                own.setflags(write=False)
-                object.__setattr__(self, name, own)
+                object.__setattr__(self, name, _kept(given))
 
     @property
     def receipt(self) -> Receipt:
@@ -72,7 +73,11 @@ class RowsRelease:
     @property
     def vectors(self) -> NDArray[np.float64]:
         """The noisy numbers in units of the tables, shape (n_rows, width)."""
-        return self.numbers.astype(np.float64) * self.receipt.grid
+        return self.vectors_of(slice(None))
+
+    def vectors_of(self, rows: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Return the noisy numbers of some rows in units of the tables, shape (rows, width): all need much memory."""
+        return self.numbers[rows].astype(np.float64) * self.receipt.grid
 
 
 def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: Rows, noise: NoiseSource, *, classes: int) -> NoisyRows:
@@ -90,20 +95,44 @@ def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: Rows, noise: NoiseSo
     classes : int
         Number of codes of the label.
     """
-    exact = np.concatenate([_numbers(table, rows, plan.bits) for table in question.tables], axis=1)
+    numbers = np.empty((rows.n_rows, plan.width), dtype=np.int64)
+    start = 0
+    for place, (table, width) in enumerate(zip(question.tables, plan.widths, strict=True)):
+        own = numbers[:, start : start + width]
+        own[:] = _numbers(table, rows, plan.bits)
+        if plan.gaussian is None:
+            own += noise.laplace(plan.cells[place].scale, own.size).reshape(own.shape)
+        start += width
     if plan.gaussian is not None:
-        exact += noise.gaussian(plan.gaussian.variance, exact.size).reshape(exact.shape)
-    else:
-        start = 0
-        for cell, width in zip(plan.cells, plan.widths, strict=True):
-            exact[:, start : start + width] += noise.laplace(cell.scale, rows.n_rows * width).reshape(-1, width)
-            start += width
+        piece = max(1, PIECE // plan.width)
+        for first in range(0, rows.n_rows, piece):
+            some = numbers[first : first + piece]
+            some += noise.gaussian(plan.gaussian.variance, some.size).reshape(some.shape)
     labels = None if question.label is None else np.asarray(rows.column(question.label)).astype(np.int64)
     if labels is not None and plan.label_epsilon is not None:
         odds = plan.label_epsilon
         labels = noise.respond(labels, classes=classes, numerator=odds.numerator, denominator=odds.denominator)
     order = noise.order(rows.n_rows)
-    return NoisyRows(exact[order], None if labels is None else labels[order])
+    _put_in_order(numbers, order)
+    numbers.setflags(write=False)
+    return NoisyRows(numbers, None if labels is None else labels[order])
+
+
+def _put_in_order(numbers: Whole, order: Whole) -> None:
+    """Put rows in an order, a few columns at a time, as a copy of all of them may not fit beside them."""
+    step = max(1, PIECE // max(1, len(order)))
+    for first in range(0, numbers.shape[1], step):
+        some = numbers[:, first : first + step]
+        some[:] = some[order]
+
+
+def _kept(given: NDArray[np.int64]) -> Whole:
+    """Return whole numbers that nobody can write to; without a copy where the caller has given them up already."""
+    if given.dtype == np.int64 and given.base is None and not given.flags.writeable:
+        return given
+    own = np.array(given, dtype=np.int64)
+    own.setflags(write=False)
+    return own
 
 
 def _numbers(table: Lookup, rows: Rows, bits: int) -> Whole:

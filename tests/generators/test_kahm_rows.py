@@ -8,7 +8,8 @@ import torch
 from simulated import COLUMNS, check_domain, dependent_codes, task
 
 from synth.errors import ConfigError, InputError
-from synth.generators.kahm_rows import LARGEST_CLASSES, RowsOfKahm, RowsSettings
+from synth.generators.kahm_blocks import MOST_CLASSES
+from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
@@ -127,7 +128,7 @@ def test_few_rows_and_classes_of_one_row_work(mode, n_rows):
 
 def test_a_label_of_many_codes_is_a_column_like_the_others():
     made, opened = fitted("cell", label="income")
-    assert COLUMNS["income"].size > LARGEST_CLASSES
+    assert COLUMNS["income"].size > MOST_CLASSES
     assert made.label is None
     assert [table.column for table in opened.row_releases[0].question.tables] == list(COLUMNS)
 

@@ -11,6 +11,7 @@ from scipy import stats
 
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.generators.vectors import Vectors
+from synth.privacy import row_release
 from synth.privacy.accounting import (
     MU_UNIT,
     epsilon_of_receipts,
@@ -262,14 +263,53 @@ def test_rows_are_refused_where_their_number_is_private() -> None:
 
 
 def test_too_many_numbers_are_refused_before_anything_is_charged() -> None:
-    columns = tuple(NumberColumn(f"x{place}", 0, 1, 1) for place in range(200))
-    schema = Schema(columns)
-    n_rows = MAXIMUM_NUMBERS // 200 + 1
-    session = session_on(schema, {column.name: np.zeros(n_rows, np.uint8) for column in columns})
-    with pytest.raises(PrivacyError, match="at most 16,777,216"):
+    column = CategoryColumn("town", tuple(f"town {place}" for place in range(1000)))
+    schema = Schema((column,))
+    n_rows = MAXIMUM_NUMBERS // 1000 + 1
+    session = session_on(schema, {"town": np.zeros(n_rows, np.int64)})
+    with pytest.raises(PrivacyError, match="at most 134,217,728"):
         ask(session, label=None)
     assert session.remaining_share == 1.0
     assert session.receipts == ()
+
+
+@pytest.mark.parametrize("protection", ["record", "cell"])
+def test_rows_that_are_drawn_piece_by_piece_are_those_drawn_at_once(
+    protection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = schema_of(protection)
+    codes = codes_of(schema)
+    whole = {key: ask(session_on(schema, codes, key=key)) for key in (None, 0)}
+    monkeypatch.setattr(row_release, "PIECE", 50)  # 5 rows of 10 numbers, or less than a column
+    for key, expected in whole.items():
+        session = session_on(schema, codes, key=key)
+        found = ask(session)
+        assert [one.to_dict() for one in found.receipts] == [one.to_dict() for one in expected.receipts]
+        width = found.numbers.shape[1]
+        drawn = [call.size for call in session._noise.calls if call.kind in ("gaussian", "laplace")]
+        assert sum(drawn) == 60 * width
+        assert max(drawn) <= (50 if protection == "record" else 60 * 5)
+        if key is None or protection == "cell":  # Laplace noise is drawn column by column however large a piece is
+            assert np.array_equal(found.numbers, expected.numbers)
+            assert np.array_equal(found.labels, expected.labels)
+        else:
+            assert np.unique(found.numbers).size > 0.95 * found.numbers.size
+            ratio = found.numbers.std() / expected.numbers.std()
+            assert 0.8 < ratio < 1.25
+
+
+def test_noisy_rows_cannot_be_written_to_and_are_not_copied_again() -> None:
+    schema = schema_of("cell")
+    release = ask(session_on(schema, codes_of(schema)))
+    assert not release.numbers.flags.writeable
+    same = row_release.RowsRelease(release.receipts, release.question, release.numbers, release.labels)
+    assert same.numbers is release.numbers
+    given = release.numbers.copy()
+    copied = row_release.RowsRelease(release.receipts, release.question, given, release.labels)
+    given[:] = 0
+    assert np.array_equal(copied.numbers, release.numbers)
+    some = np.array([4, 1])
+    np.testing.assert_array_equal(release.vectors_of(some), release.vectors[some])
 
 
 @pytest.mark.parametrize(
