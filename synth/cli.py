@@ -86,7 +86,11 @@ def _report(parsed: argparse.Namespace) -> int:
     from synth.services.local import owner_report_again
 
     written = owner_report_again(
-        parsed.folder, say=_tell, classifiers=parsed.classifiers, hard_labels=parsed.hard_labels
+        parsed.folder,
+        say=_tell,
+        classifiers=parsed.classifiers,
+        hard_labels=parsed.hard_labels,
+        shadow_models=parsed.shadow_models,
     )
     _say(f"Wrote {written}.")
     return 0
@@ -215,6 +219,14 @@ def _parser() -> argparse.ArgumentParser:
         "--hard-labels",
         action="store_true",
         help="areas under curves from predicted classes, the convention of printed tables, instead of from scores",
+    )
+    report.add_argument(
+        "--shadow-models",
+        type=int,
+        nargs="?",
+        const=64,
+        metavar="N",
+        help="attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin",
     )
     report.set_defaults(command=_report)
 

@@ -1,4 +1,6 @@
-"""One run, in a process of its own: ``python -m synth.worker JOB_ID [--predictions all]``.
+"""One run, in a process of its own: ``python -m synth.worker JOB_ID``.
+
+With ``--predictions all`` or ``--shadow-models N`` it adds to the owner's report of a finished run instead.
 
 It takes the run (once, for ever), works, and leaves the outcome in the run's row. Whatever goes wrong, the row holds a
 sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what was spent.
@@ -25,6 +27,7 @@ from synth.privacy.ledger import Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services.incidents import code_location, record_incident
 from synth.services.predicting import work_on_predictions
+from synth.services.shadowing import work_on_shadows
 from synth.store import ChargeState, EventKind, RunState, Store
 
 __all__ = ["Execute", "main"]
@@ -63,11 +66,14 @@ def main(
     parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Work on one run.")
     parser.add_argument("job_id")
     parser.add_argument("--predictions", choices=("quick", "all"), help="predict the label of a finished run again")
+    parser.add_argument("--shadow-models", type=int, metavar="N", help="attack a finished run with N runs like it")
     parsed = parser.parse_args(arguments)
     job_id = parsed.job_id
     _forbid_core_dumps()
     if parsed.predictions is not None:
         return work_on_predictions(settings or Settings.from_environment(), job_id, parsed.predictions)
+    if parsed.shadow_models is not None:
+        return work_on_shadows(settings or Settings.from_environment(), job_id, parsed.shadow_models)
     try:
         with Store(settings or Settings.from_environment()) as store:
             store.queue.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -10,12 +11,10 @@ import streamlit as st
 from pages.components.badges import OWNER_ONLY_NOTE
 from pages.components.evidence import cards, read_evidence, section_of
 from pages.components.groups import by_group
-from pages.components.guards import guarded
-from pages.components.notes import note
+from pages.components.long_work import LongWork, long_work
 from pages.components.session import application
 from pages.components.words import plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence
-from synth.services.predicting import PredictingView
 
 __all__ = ["PREDICTION_SECTION", "prediction"]
 
@@ -79,38 +78,20 @@ def _said(entry: Evidence) -> str:
 
 def _again(run_id: str) -> None:
     st.subheader("With every predictor")
-    where = application().predicting(run_id)
-    if where is not None and where.state == "running":
-        _going_on(run_id)
-        return
-    if where is not None and where.state == "failed":
-        st.error(plain(where.message))
-    if where is not None and where.state == "cancelled":
-        st.info("Stopped. The numbers above are as they were.")
-    note(
-        "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen classifiers or "
-        "five regressors), three times on at most 20,000 rows, take minutes. How long is measured first and said. "
-        "Nothing is charged."
+    long_work(
+        LongWork(
+            standing=partial(application().predicting, run_id),
+            start=partial(application().predict, run_id),
+            cancel=partial(application().cancel_predicting, run_id),
+            about=(
+                "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen "
+                "classifiers or five regressors), three times on at most 20,000 rows, take minutes. How long is "
+                "measured first and said. Nothing is charged."
+            ),
+            start_label="Train every predictor",
+            stop_label="Stop the training",
+            steps="trainings",
+        ),
+        start_key="predict-all",
+        stop_key="stop-predicting",
     )
-    if st.button("Train every predictor", key="predict-all"):
-        application().predict(run_id)
-        st.rerun()
-
-
-@st.fragment(run_every=1.0)
-@guarded
-def _going_on(run_id: str) -> None:
-    where = application().predicting(run_id)
-    if where is None or where.state != "running":
-        # One run of the whole page: it draws the new numbers without a timer.
-        st.rerun()
-        return
-    st.progress(where.step / where.of if where.of else 0.0, text=_progress(where))
-    note("You can close this page. The training goes on; find it here again.")
-    if st.button("Stop the training", key="stop-predicting"):
-        application().cancel_predicting(run_id)
-        st.rerun()
-
-
-def _progress(where: PredictingView) -> str:
-    return f"{where.phase}: {where.step} of {where.of} trainings" if where.of else where.phase

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synth.reports.counting import CodeTable
 from synth.schema import Schema
 
-__all__ = ["Attack", "AttackScene", "Extra", "seeded_rows"]
+__all__ = ["Attack", "AttackScene", "Described", "Extra", "seeded_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class AttackScene:
     seed: int = 0
 
 
-class Attack(Protocol):
-    """How one attacker goes about it."""
+class Described(Protocol):
+    """How an attack is spoken of."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -57,6 +57,10 @@ class Attack(Protocol):
     """What the attacker holds beside the released rows and the row in question, in one sentence."""
     caveat: ClassVar[str]
     """A sentence that belongs to the number, or nothing."""
+
+
+class Attack(Described, Protocol):
+    """How one attacker goes about it."""
 
     def score(
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None

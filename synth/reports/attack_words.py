@@ -52,8 +52,8 @@ def _verdict(estimate: Estimate, *, beaten: bool, most: float, exceeded: bool) -
         return f"This attack beat guessing ({interval}). What is promised allows any attack on membership to succeed."
     if estimate.value > most:
         return (
-            f"This attack lies above its proven ceiling of {_short(most)} ({interval}), but not by more than chance "
-            "can make with so few."
+            f"This attack lies above its proven ceiling of {_short(most)} ({interval}), but the test behind the "
+            "warning, which errs in one of 10,000 honest reports, does not accuse: look again with more."
         )
     return (
         f"This attack beat guessing ({interval}), by less than the guarantee allows: at most {_short(most)}. "

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.reports.attack_scene import Attack, AttackScene, Extra
+from synth.reports.attack_scene import Attack, AttackScene, Described, Extra
 from synth.reports.attack_statistics import (
     Estimate,
     estimate_area,
@@ -30,7 +30,16 @@ from synth.reports.counting import CodeTable
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Neighbours, Schema
 
-__all__ = ["FALSE_POSITIVE", "FEWEST_UNITS", "INCIDENT_LEVEL", "AttackResult", "Sides", "UnitRows", "run_attacks"]
+__all__ = [
+    "FALSE_POSITIVE",
+    "FEWEST_UNITS",
+    "INCIDENT_LEVEL",
+    "AttackResult",
+    "Sides",
+    "UnitRows",
+    "judged",
+    "run_attacks",
+]
 
 FALSE_POSITIVE = 0.01
 """One false alarm in 100: the rate at which a true-positive rate is quoted."""
@@ -39,7 +48,7 @@ FEWEST_UNITS = 50
 """With fewer units on either side there is no verdict."""
 
 INCIDENT_LEVEL = 1e-4
-"""Chance that an honest release is accused, over all attacks together."""
+"""Chance that an honest release is accused, over all attacks together, shadow models among them."""
 
 _MOST_UNITS = 5000
 _MOST_CELLS = 250_000
@@ -216,21 +225,43 @@ def run_attacks(
     for place, attack in enumerate(attacks):
         scores = attack.score(targets, scene, on_step=_part(on_step, place, len(attacks)))
         found = sides.members.highest(scores[:n_members]), sides.non_members.highest(scores[n_members:])
-        results.append(_judged(attack, *found, ceiling, level=INCIDENT_LEVEL / len(attacks), seed=seed))
+        extras = attack.extras(*found, seed=seed)
+        # One part of the level is kept for shadow models, which may be tried later.
+        level = INCIDENT_LEVEL / (len(attacks) + 1)
+        results.append(judged(attack, *found, ceiling, level=level, seed=seed, extras=extras))
     if on_step is not None:
         on_step(1, 1)
     return tuple(results)
 
 
-def _judged(
-    attack: Attack,
+def judged(
+    attack: Described,
     members: NDArray[np.float64],
     non_members: NDArray[np.float64],
     ceiling: ProvenCeiling,
     *,
     level: float,
     seed: int,
+    extras: tuple[Extra, ...] = (),
+    own_coins: bool = False,
 ) -> AttackResult:
+    """Return what scores come to: both measures with intervals and nulls, and whether the proof was exceeded.
+
+    Parameters
+    ----------
+    attack : Described
+        Names the attack.
+    members, non_members : arrays of shape (n,) and (m,)
+        At least two each; larger is more like a member.
+    ceiling : ProvenCeiling
+    level : float
+        Chance that an honest release is accused by this attack.
+    seed : int
+        Public.
+    extras : tuple of Extra
+    own_coins : bool
+        As in :meth:`ProvenCeiling.is_exceeded`.
+    """
     null_area, null_caught = null_ranges(members, non_members, FALSE_POSITIVE, seed=seed)
     return AttackResult(
         name=attack.name,
@@ -241,8 +272,8 @@ def _judged(
         caught=estimate_caught(members, non_members, FALSE_POSITIVE, seed=seed),
         null_area=null_area,
         null_caught=null_caught,
-        is_exceeded=ceiling.is_exceeded(members, non_members, level=level, seed=seed),
-        extras=attack.extras(members, non_members, seed=seed),
+        is_exceeded=ceiling.is_exceeded(members, non_members, level=level, seed=seed, own_coins=own_coins),
+        extras=extras,
     )
 
 

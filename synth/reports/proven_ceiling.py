@@ -81,7 +81,13 @@ class ProvenCeiling:
         return min(true_positive_ceiling(self.epsilon, self.delta, false_positive), gaussian)
 
     def is_exceeded(
-        self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, level: float, seed: int
+        self,
+        members: NDArray[np.float64],
+        non_members: NDArray[np.float64],
+        *,
+        level: float,
+        seed: int,
+        own_coins: bool = False,
     ) -> bool:
         """Say whether an attack did better than the proof allows, wrongly with a chance of at most ``level``.
 
@@ -96,11 +102,14 @@ class ProvenCeiling:
             Chance of a false alarm, in (0, 1).
         seed : int
             Public; pairs units and breaks ties.
+        own_coins : bool
+            Whether every score has a coin of its own under replace-one too, as where each is of another run.
         """
         if not (self.is_about_units and len(members) and len(non_members)):
             return False
         random = np.random.default_rng([seed, 3])
-        guess = _pair_guesses if self.receipts[0].neighbours is Neighbours.REPLACE else _unit_guesses
+        paired = self.receipts[0].neighbours is Neighbours.REPLACE and not own_coins
+        guess = _pair_guesses if paired else _unit_guesses
         tests = guess(members, non_members, random)
         part, coins = level / len(tests), len(tests[-1])
         delta = part / (2 * _FOR_DELTA * coins)

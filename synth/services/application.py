@@ -20,11 +20,14 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.vault import Vault
 from synth.reports.prediction_problem import Choice
+from synth.reports.shadow_models import USUAL_RUNS
 from synth.services import run_folder
+from synth.services.background import WorkView
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
-from synth.services.predicting import PredictingView, cancel_predicting, predict_in_background, predicting
+from synth.services.predicting import cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
+from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
 from synth.store import ChargeState, EventKind, Run, RunState, Store, TableState
 
@@ -229,18 +232,44 @@ class Application:
         JobError
             If the rows of the run were deleted, or predicting is going on already.
         """
-        run = self._finished(run_id)
-        if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
-            raise JobError("The rows of this run were deleted, so nothing can be predicted again.")
+        self._check_rows_still(run_id, "predicted")
         predict_in_background(self.settings, run_id, choice)
 
-    def predicting(self, run_id: str) -> PredictingView | None:
+    def predicting(self, run_id: str) -> WorkView | None:
         """Return where predicting again stands, or None where it was never started."""
         return predicting(self.settings, run_id)
 
     def cancel_predicting(self, run_id: str) -> None:
         """Stop predicting again; the report stays as it was."""
         cancel_predicting(self.settings, run_id)
+
+    def attack_with_shadows(self, run_id: str, runs: int = USUAL_RUNS) -> None:
+        """Start the shadow-model attack in a process of its own; nothing is charged, because nothing leaves.
+
+        Raises
+        ------
+        JobError
+            If the rows of the run were deleted, or the attack is going on already.
+        """
+        self._check_rows_still(run_id, "attacked")
+        shadow_in_background(self.settings, run_id, runs)
+
+    def shadowing(self, run_id: str) -> WorkView | None:
+        """Return where the shadow-model attack stands, or None where it was never started."""
+        return shadowing(self.settings, run_id)
+
+    def shadow_minutes(self, run_id: str) -> int | None:
+        """Return about how many minutes the shadow-model attack takes, or None where nobody can tell."""
+        return expected_minutes(self.settings, run_id)
+
+    def cancel_shadowing(self, run_id: str) -> None:
+        """Stop the shadow-model attack; the report stays as it was."""
+        cancel_shadowing(self.settings, run_id)
+
+    def _check_rows_still(self, run_id: str, done: str) -> None:
+        run = self._finished(run_id)
+        if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
+            raise JobError(f"The rows of this run were deleted, so nothing can be {done} again.")
 
     def certificate(self, run_id: str) -> dict[str, Any]:
         """Return the certificate of a finished run."""

@@ -1,23 +1,33 @@
-"""Membership attacks on a finished run with the private rows in hand: owner only, and never a reason to stop."""
+"""Membership attacks on a finished run with the private rows in hand: owner only, and never a reason to stop.
+
+Shadow models run the same configuration again on the private rows. What they make is looked at by the attack and
+dropped: nothing leaves, so nothing is charged and the ledger holds no release of it; reading what the attack came to is
+a look at private rows like any other.
+"""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from synth.bundle.certificate import certificate_from_dict
 from synth.config import RunConfig
-from synth.errors import RunCancelledError
+from synth.errors import InputError, RunCancelledError
 from synth.privacy.owner_view import OwnerPart, OwnerView
-from synth.progress import Progress
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress, Progress
 from synth.reports.attack_evidence import nothing_attacked, owner_attacks
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.membership import UnitRows
 from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.shadow_evidence import no_shadows, shadow_evidence
+from synth.reports.shadow_models import Remade, ShadowGame
 from synth.services.incidents import record_incident
+from synth.services.release import fit_and_sample
 from synth.services.run_folder import read_json
 
-__all__ = ["attack_run"]
+__all__ = ["attack_run", "attack_with_shadows"]
 
 
 def attack_run(
@@ -60,6 +70,61 @@ def attack_run(
         # The bundle is sealed and paid for: odd rows must not turn the run into a failed one.
         incident = record_incident(error)
         return nothing_attacked(f"The attacks failed inside the program (incident {incident}).")
+
+
+def attack_with_shadows(
+    config: RunConfig, view: OwnerView, progress: Progress, *, runs: int
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Run the configuration again and again, with and without the most exposed units, and try to tell which is which.
+
+    Parameters
+    ----------
+    config : RunConfig
+    view : OwnerView
+        The private rows; those that were trained on are attacked.
+    progress : Progress
+        Told how long it will take once the first run is made.
+    runs : int
+        At least 16.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence, with ids that begin with ``attacks.shadow.``
+    """
+    if config.schema.protection == "cell":
+        return no_shadows("Nothing is proven about who was in the table: this run promises to hide single cells.")
+    begun = time.monotonic()
+    progress.phase("Attacking with shadow models")
+
+    def remake(rows: UnitRows) -> Remade:
+        progress.check_cancelled()
+        return _remade(config, rows)
+
+    def step(done: int, of: int) -> None:
+        if done == 1:
+            minutes = (time.monotonic() - begun) * (of - 1) / 60
+            progress.phase(f"Attacking with {of} shadow models, {_about(minutes)}")
+        progress.step(done, of)
+
+    try:
+        game = ShadowGame.draw(_part(view, "train"), config.schema, runs=runs, seed=config.seed)
+    except InputError as error:
+        return no_shadows(str(error))
+    scores = game.play(remake, on_step=step)
+    return shadow_evidence(scores, config.schema, epsilon=config.epsilon, delta=config.delta, seed=config.seed)
+
+
+def _remade(config: RunConfig, rows: UnitRows) -> Remade:
+    schema = config.schema
+    codes = dict(zip(schema.names, rows.codes, strict=True))
+    # The view has capped every unit's rows already, so that the cap keeps all of them again.
+    units = None if schema.unit.id_column is None else rows.units.tolist()
+    measured = fit_and_sample(config, PrivateTable.from_codes(schema, codes, unit_ids=units), NullProgress())
+    return Remade(list(measured.codes.T), measured.receipts)
+
+
+def _about(minutes: float) -> str:
+    return "less than a minute" if minutes < 1 else f"about {round(minutes)} minute{'s' * (round(minutes) > 1)}"
 
 
 def _part(view: OwnerView, part: OwnerPart) -> UnitRows:

@@ -15,12 +15,13 @@ from synth.errors import InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.progress import StoredProgress
+from synth.reports.shadow_models import FEWEST_RUNS
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
 from synth.services.release import copy_outputs
-from synth.services.reports import build_owner_report, downstream_options
+from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
 from synth.store import RunState, TableState
 
@@ -105,7 +106,12 @@ def run_locally(
 
 
 def owner_report_again(
-    folder: str | Path, *, say: Say, classifiers: Literal["quick", "all"] = "quick", hard_labels: bool = False
+    folder: str | Path,
+    *,
+    say: Say,
+    classifiers: Literal["quick", "all"] = "quick",
+    hard_labels: bool = False,
+    shadow_models: int | None = None,
 ) -> Path:
     """Build the owner-only report of a finished run whose table was kept.
 
@@ -119,12 +125,18 @@ def owner_report_again(
         What predicts the label.
     hard_labels : bool
         Areas under curves from predicted classes: the convention of printed tables.
+    shadow_models : int, optional
+        Attack the most exposed rows with so many runs of the same configuration, at least 16.
 
     Raises
     ------
+    InputError
+        If there are too few shadow models.
     JobError
         If the folder holds no run, or its table was deleted.
     """
+    if shadow_models is not None and shadow_models < FEWEST_RUNS:
+        raise InputError(f"--shadow-models needs at least {FEWEST_RUNS} runs, got {shadow_models}.")
     target = Path(folder)
     body = run_folder.read_json(target / "owner" / "run.json")
     with Application.from_environment() as application:
@@ -139,6 +151,8 @@ def owner_report_again(
         built = build_owner_report(config, run, source, vault=application.vault, progress=progress, downstream=options)
         if built is None:
             raise JobError("There are no private rows to compare with.")
+        if shadow_models is not None:
+            renew_shadows(config, run, source, vault=application.vault, progress=progress, runs=shadow_models)
         copy_outputs(source / "owner", target / "owner", ("report.json",))
     (target / "owner" / "report.json").chmod(0o600)
     return target / "owner" / "report.json"

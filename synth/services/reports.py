@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,14 +26,15 @@ from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
+from synth.reports.shadow_evidence import SHADOW_PREFIX
 from synth.schema import Schema
-from synth.services.attacks import attack_run
+from synth.services.attacks import attack_run, attack_with_shadows
 from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run
 from synth.writing import read_table
 
-__all__ = ["build_owner_report", "downstream_options", "free_threads", "renew_predictions"]
+__all__ = ["build_owner_report", "downstream_options", "free_threads", "renew_predictions", "renew_shadows"]
 
 _LARGEST_CONTROL = 100_000
 _TESTS: tuple[tuple[OwnerPart, str], ...] = (
@@ -83,6 +85,9 @@ def build_owner_report(
         *_predictions(config, rows, downstream or downstream_options("quick"), progress),
         *attack_run(config, rows.view, rows.synthetic, folder, progress),
     ]
+    if (folder / "owner" / "report.json").exists():
+        # What shadow models came to took long and is as true as before.
+        evidence += [entry for entry in _reported(folder) if entry.id.startswith(SHADOW_PREFIX)]
     path = folder / "owner" / "report.json"
     write_owner_json(path, owner_document(evidence))
     return path
@@ -98,16 +103,42 @@ def renew_predictions(
     JobError
         If the run has no report, or its rows were deleted.
     """
-    path = folder / "owner" / "report.json"
-    before = [evidence_from_dict(entry) for entry in read_json(path)["evidence"]]
+    rows = _rows_still(config, run, folder, vault, "predicted")
+    _put(folder, "downstream.", _predictions(config, rows, downstream, progress))
+
+
+def renew_shadows(config: RunConfig, run: Run, folder: Path, *, vault: Vault, progress: Progress, runs: int) -> None:
+    """Attack with shadow models and put what that came to into an owner's report in place of what was there.
+
+    Raises
+    ------
+    JobError
+        If the run has no report, or its rows were deleted.
+    """
+    rows = _rows_still(config, run, folder, vault, "attacked")
+    _put(folder, SHADOW_PREFIX, attack_with_shadows(config, rows.view, progress, runs=runs))
+
+
+def _rows_still(config: RunConfig, run: Run, folder: Path, vault: Vault, done: str) -> _Rows:
     try:
         rows = _rows(config, run, folder, vault)
     except TableError:
         rows = None
     if rows is None:
-        raise JobError("The rows of this run were deleted, so nothing can be predicted again. Upload the table anew.")
-    kept = [entry for entry in before if not entry.id.startswith("downstream.")]
-    write_owner_json(path, owner_document([*kept, *_predictions(config, rows, downstream, progress)]))
+        raise JobError(f"The rows of this run were deleted, so nothing can be {done} again. Upload the table anew.")
+    return rows
+
+
+def _put(folder: Path, prefix: str, evidence: Sequence[OwnerOnlyEvidence]) -> None:
+    """Put evidence in place of what begins with the same words, in the report as it is by now."""
+    kept = [entry for entry in _reported(folder) if not entry.id.startswith(prefix)]
+    write_owner_json(folder / "owner" / "report.json", owner_document([*kept, *evidence]))
+
+
+def _reported(folder: Path) -> list[OwnerOnlyEvidence]:
+    body = read_json(folder / "owner" / "report.json")
+    found = [evidence_from_dict(entry) for entry in body["evidence"]]
+    return [entry for entry in found if isinstance(entry, OwnerOnlyEvidence)]
 
 
 def downstream_options(choice: Choice, *, hard_labels: bool = False, threads: int = 0) -> DownstreamOptions:

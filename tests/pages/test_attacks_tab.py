@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -96,3 +97,45 @@ def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTes
     app.run()
     assert not errors(app)
     assert "Density ratio" not in texts(app)
+
+
+def test_shadow_models_are_offered_followed_and_shown(finished: AppTest, home: Path) -> None:
+    app = shown(finished)
+    assert "Nothing is charged, because nothing of these runs leaves or is shown." in texts(app)
+    assert "It takes about 1 minute on this machine." in texts(app)
+    run_id = app.session_state["draft"]["run_id"]
+    app.button(key="shadow-models").click().run()
+    assert not errors(app)
+    assert app.button(key="stop-shadow-models").label == "Stop the shadow models"
+    note = home / "runs" / run_id / "owner" / "shadowing.json"
+    for _ in range(600):
+        if json.loads(note.read_text())["state"] != "running":
+            break
+        time.sleep(0.1)
+    assert json.loads(note.read_text()) == {"state": "ended"}
+    app = shown(app)
+    assert not errors(app)
+    words = texts(app)
+    assert "Shadow models" in words
+    assert "64 runs of this configuration with fresh noise" in words
+    assert "owner only" in words
+    assert len(app.get("plotly_chart")) == 2
+    assert app.button(key="shadow-models")
+
+
+def test_a_shadow_model_warning_stands_first(finished: AppTest, home: Path) -> None:
+    run_id = finished.session_state["draft"]["run_id"]
+    path = home / "runs" / run_id / "owner" / "report.json"
+    body = json.loads(path.read_text())
+    body["evidence"].append(
+        {
+            "id": "attacks.shadow.warning", "kind": "owner_only", "value": "7f3a0000", "error": None,
+            "unit": "incident",
+            "title": "Warning: shadow models did better than the proof allows", "sentence": "Nothing was stopped.",
+            "figures": [],
+        }
+    )  # fmt: skip
+    path.write_text(json.dumps(body))
+    app = shown(finished)
+    assert errors(app) == ["Warning: shadow models did better than the proof allows"]
+    assert "7f3a0000" in texts(app)

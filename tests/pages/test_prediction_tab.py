@@ -11,7 +11,7 @@ from driving import errors, go, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
-from synth.services import predicting
+from synth.jobs import processes
 
 TAB = "○ Prediction"
 
@@ -78,7 +78,7 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
     app.run()
     app.button(key="stop-predicting").click().run()
     assert "Stopped. The numbers above are as they were." in texts(app)
-    assert not predicting.processes.is_alive(note["pid"], note["born"])
+    assert not processes.is_alive(note["pid"], note["born"])
     assert app.button(key="predict-all")
 
 

@@ -16,8 +16,8 @@ from synth.errors import JobError
 from synth.jobs import processes
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
-from synth.services import predicting as module
 from synth.services.application import Application
+from synth.services.background import WorkView
 from synth.services.local import run_locally
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting, work_on_predictions
 from synth.worker import main
@@ -49,7 +49,7 @@ def test_new_numbers_take_the_place_of_the_old_and_of_no_others(run: tuple[Setti
     assert predicting(settings, run_id) is None
     assert main([run_id, "--predictions", "all"], settings=settings) == 0
     after = json.loads((folder / "owner" / "report.json").read_text())
-    assert predicting(settings, run_id) == module.PredictingView("ended")
+    assert predicting(settings, run_id) == WorkView("ended")
     assert len(predictions(folder)["downstream.classifiers"]["figures"][0]["categories"]) == 13
     others = [[e for e in body["evidence"] if not e["id"].startswith("downstream")] for body in (before, after)]
     assert others[0] == others[1]

@@ -1,0 +1,60 @@
+"""Long work in the background: a button that says what it costs, then progress that can be left and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from pages.components.guards import guarded
+from pages.components.notes import note
+from pages.components.words import plain
+from synth.services.background import WorkView
+
+__all__ = ["LongWork", "long_work"]
+
+
+@dataclass(frozen=True, slots=True)
+class LongWork:
+    """What can be started, followed and stopped, and how it is spoken of."""
+
+    standing: Callable[[], WorkView | None]
+    start: Callable[[], None]
+    cancel: Callable[[], None]
+    about: str
+    start_label: str
+    stop_label: str
+    steps: str
+
+
+def long_work(work: LongWork, *, start_key: str, stop_key: str) -> None:
+    """Offer the work, or show how far it is."""
+    where = work.standing()
+    if where is not None and where.state == "running":
+        _going_on(work, stop_key)
+        return
+    if where is not None and where.state == "failed":
+        st.error(plain(where.message))
+    if where is not None and where.state == "cancelled":
+        st.info("Stopped. The numbers above are as they were.")
+    note(work.about)
+    if st.button(work.start_label, key=start_key):
+        work.start()
+        st.rerun()
+
+
+@st.fragment(run_every=1.0)
+@guarded
+def _going_on(work: LongWork, stop_key: str) -> None:
+    where = work.standing()
+    if where is None or where.state != "running":
+        # One run of the whole page: it draws the new numbers without a timer.
+        st.rerun()
+        return
+    text = f"{where.phase}: {where.step} of {where.of} {work.steps}" if where.of else where.phase
+    st.progress(where.step / where.of if where.of else 0.0, text=text)
+    note("You can close this page. The work goes on; find it here again.")
+    if st.button(work.stop_label, key=stop_key):
+        work.cancel()
+        st.rerun()

@@ -1,0 +1,123 @@
+"""Shadow models after a run: for the owner, uncharged, put into the report, followed and stopped like predictors."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_owner_report import CONFIG, written
+
+from synth.config import Settings
+from synth.errors import InputError, JobError
+from synth.jobs import processes
+from synth.services import attacks
+from synth.services.application import Application
+from synth.services.local import owner_report_again, run_locally
+from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
+from synth.worker import main
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, str]:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    table = written(tmp_path / "people.csv", 400, seed=1)
+    config = replace(CONFIG, label=None, generator="independent", epsilon=1.0)
+    result = run_locally(config, tmp_path / "out", table=table, keep_table=True)
+    return Settings.from_environment(), result.run_id
+
+
+def reported(settings: Settings, run_id: str) -> dict[str, dict[str, Any]]:
+    body = json.loads((settings.home / "runs" / run_id / "owner" / "report.json").read_text())
+    return {entry["id"]: entry for entry in body["evidence"]}
+
+
+def ledger(settings: Settings) -> list[Any]:
+    with Application(settings) as application:
+        return application.ledger_rows()
+
+
+def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings, str]) -> None:
+    settings, run_id = run
+    before, charged = reported(settings, run_id), ledger(settings)
+    assert expected_minutes(settings, run_id) == 1
+    assert main([run_id, "--shadow-models", "16"], settings=settings) == 0
+    after = reported(settings, run_id)
+    new = {name for name in after if name not in before}
+    assert new == {f"attacks.shadow.{name}" for name in ("area", "caught", "people", "reached")}
+    assert {after[name]["kind"] for name in new} == {"owner_only"}
+    assert all("Read directly from the private rows" in after[name]["sentence"] for name in new)
+    assert {name: after[name] for name in before} == before
+    assert ledger(settings) == charged
+    assert "shadow" not in (settings.home / "runs" / run_id / "report.json").read_text()
+    view = shadowing(settings, run_id)
+    assert view is not None
+    assert view.state == "ended"
+
+
+def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
+    run: tuple[Settings, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, run_id = run
+    right: Callable[..., Any] = attacks._remade
+
+    def copied(config: Any, rows: Any) -> Any:
+        return replace(right(config, rows), rows=rows.codes)
+
+    monkeypatch.setattr(attacks, "_remade", copied)
+    assert main([run_id, "--shadow-models", "32"], settings=settings) == 0
+    found = reported(settings, run_id)
+    assert found["attacks.shadow.area"]["value"] > 0.8
+    assert "Nothing was stopped" in found["attacks.shadow.warning"]["sentence"]
+    with Application(settings) as application:
+        assert application.bundle(run_id)
+
+
+def test_the_command_line_says_how_long_and_keeps_what_was_found(
+    run: tuple[Settings, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    settings, _ = run
+    path = owner_report_again(tmp_path / "out", say=said.append, shadow_models=16)
+    assert "Attacking with 16 shadow models, less than a minute ..." in said
+    assert "attacks.shadow.area" in path.read_text()
+    with Application(settings) as application:
+        assert "chosen after looking at private rows" in " ".join(application.account("town").notes)
+    # A report that is built again keeps what took long.
+    assert "attacks.shadow.area" in owner_report_again(tmp_path / "out", say=said.append).read_text()
+    with pytest.raises(InputError, match="at least 16 runs, got 3"):
+        owner_report_again(tmp_path / "out", say=said.append, shadow_models=3)
+
+
+def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str]) -> None:
+    settings, run_id = run
+    shadow_in_background(settings, run_id, 100_000)
+    with pytest.raises(JobError, match="already"):
+        shadow_in_background(settings, run_id)
+    note = settings.home / "runs" / run_id / "owner" / "shadowing.json"
+    for _ in range(600):
+        if "pid" in json.loads(note.read_text()):
+            break
+        time.sleep(0.1)
+    found = json.loads(note.read_text())
+    cancel_shadowing(settings, run_id)
+    assert not processes.is_alive(found["pid"], found["born"])
+    view = shadowing(settings, run_id)
+    assert view is not None
+    assert view.state == "cancelled"
+    assert not [name for name in reported(settings, run_id) if "shadow" in name]
+    # Stopped before a process could say which one it is: then it stops by itself.
+    assert main([run_id, "--shadow-models", "16"], settings=settings) == 5
+
+
+def test_rows_that_are_gone_are_not_attacked(run: tuple[Settings, str]) -> None:
+    settings, run_id = run
+    with Application(settings) as application:
+        application.delete_table(str(application.store.runs[run_id].table_id))
+        with pytest.raises(JobError, match="nothing can be attacked"):
+            application.attack_with_shadows(run_id)
