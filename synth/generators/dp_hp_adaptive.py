@@ -17,7 +17,7 @@ from synth.generators.adaptive_rounds import RoundPlan, Rounds
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
 from synth.generators.fine_places import OneWayOptions, fine_places
-from synth.generators.joint_models import fitter_of, kind_for, restored_model
+from synth.generators.joint_models import FEW_COLUMNS, fitter_of, kind_for, restored_model
 from synth.generators.label_tables import measure_by_label
 from synth.generators.neural import resolve_device
 from synth.generators.one_ways import OneWays, measure_one_ways
@@ -127,7 +127,12 @@ class DpHpAdaptive:
         sizes = tuple(one.size for one in self._bins)
         kind = self._kind()
         fitter = fitter_of(
-            kind, sizes, one_ways.rows, device, seed=self._task.seed, triple_cells=self._options.cells // 64
+            kind,
+            sizes,
+            one_ways.rows,
+            device,
+            seed=self._task.seed,
+            triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
         )
         measured = [one.measured(d) for d, one in enumerate(self._bins)]
         if by_label:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -19,6 +20,9 @@ from synth.models.mixture import Mixture, fit_mixture
 __all__ = ["FieldFitter", "Fitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
 
 Report = Callable[[int, float], None]
+
+FEW_COLUMNS = 8
+"""With at most this many columns every small triple may be counted, whether or not any of its pairs told something."""
 
 EXACT_COLUMNS = 24
 """With more columns than this the size of a grown field is bounded, not worked out, for every candidate."""
@@ -98,21 +102,33 @@ class FieldFitter:
         )
 
     def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
-        """Return the proportions of pairs, and of triples that lie within a clique."""
-        return self._model.pair_tables(subsets)
+        """Return the proportions of pairs, and of triples that lie within a clique or among few columns."""
+        return self._model.tables(subsets)
 
     def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
-        """Return pairs that the field can take in, and small triples that it already holds."""
+        """Return pairs that the field can take in, and small triples that it already holds.
+
+        Of few columns it is all small triples that it can take in: a class may depend on two columns together of which
+        neither tells anything by itself.
+        """
         tree = self._model.tree
         limit = max(limit, tree.cells)
         room, growths = limit - tree.cells, tree.growths
-        return [pair for pair in pairs if growths[pair] <= room or self._fits(pair, limit)] + self._triples_within(tree)
+        triples = self._triples_within(tree)
+        if len(self._sizes) <= FEW_COLUMNS:
+            useful = [column for column, size in enumerate(self._sizes) if size > 1]
+            triples = [
+                triple
+                for triple in itertools.combinations(useful, 3)
+                if tree.cells_of(triple) <= self._triple_cells and self._fits(triple, limit)
+            ]
+        return [pair for pair in pairs if growths[pair] <= room or self._fits(pair, limit)] + triples
 
-    def _fits(self, pair: Subset, limit: int) -> bool:
+    def _fits(self, columns: Subset, limit: int) -> bool:
         if len(self._sizes) > EXACT_COLUMNS:
             return False
         tree = self._model.tree
-        return sum(map(tree.cells_of, cliques_with(self._sizes, [*self._subsets, pair]))) <= limit
+        return sum(map(tree.cells_of, cliques_with(self._sizes, [*self._subsets, columns]))) <= limit
 
     def _triples_within(self, tree: JunctionTree) -> list[Subset]:
         triples: set[Subset] = set()

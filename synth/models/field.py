@@ -16,7 +16,7 @@ from synth.models.answers import Measured, pooled
 from synth.models.descent import minimum
 from synth.models.field_curvature import Curvature
 from synth.models.field_sampling import sample_tree
-from synth.models.field_tables import far_tables, table_within
+from synth.models.field_tables import far_tables, joint_table, table_within
 from synth.models.junction_tree import JunctionTree, Subset
 from synth.models.propagation import Calibrated, Propagation, sums_within
 from synth.models.shrinkage import Spreads, part_kept
@@ -73,23 +73,29 @@ class Field:
     def marginal(self, columns: Subset) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend.
 
-        Two columns may stand anywhere; more have to lie within one clique.
+        They may stand anywhere; more than two are best within one clique.
         """
         home = self.tree.home(columns)
         if home is None:
-            if len(columns) != 2:
-                raise ValueError(f"Columns {columns} do not lie within one clique.")
-            return self.pair_tables([columns])[columns]
+            return self.tables([columns])[columns]
         return table_within(self.beliefs[home], self.tree.cliques[home], columns)
 
-    def pair_tables(self, pairs: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
-        """Return the proportions of many pairs of columns, and of more columns within a clique, at once."""
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of many pairs of columns, and of more columns within a clique, at once.
+
+        More columns in no clique are worked out one subset after the other: for tables of a few columns.
+        """
         near: dict[int, list[Subset]] = {}
         far: list[Subset] = []
-        for pair in pairs:
-            home = self.tree.home(pair)
-            (far if home is None else near.setdefault(home, [])).append(pair)
         tables: dict[Subset, NDArray[np.float64]] = {}
+        for subset in subsets:
+            home = self.tree.home(subset)
+            if home is not None:
+                near.setdefault(home, []).append(subset)
+            elif len(subset) == 2:
+                far.append(subset)
+            else:
+                tables[subset] = joint_table(self.tree, self.beliefs, subset)
         for home, inside in near.items():
             tables.update(sums_within(self.beliefs[home], self.tree.cliques[home], inside))
         if far:

@@ -58,6 +58,22 @@ def far_tables(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]]) -> di
     return tables
 
 
+def joint_table(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]], columns: Subset) -> NDArray[np.float64]:
+    """Return the joint proportions of any few columns: the product of the cliques given their separators, summed out.
+
+    It is worked out anew for every subset, so it is for trees of a few columns.
+    """
+    operands: list[object] = []
+    for clique, belief in enumerate(beliefs):
+        given = belief
+        if tree.parents[clique] >= 0:
+            axes = tuple(d for d, column in enumerate(tree.cliques[clique]) if column not in tree.separators[clique])
+            known = belief.sum(axis=axes, keepdims=True)
+            given = np.divide(belief, known, out=np.zeros_like(belief), where=known > 0)
+        operands += [given, list(tree.cliques[clique])]
+    return np.asarray(np.einsum(*operands, list(columns), optimize="greedy"))  # type: ignore[call-overload]
+
+
 class _Passing:
     """All messages of a calibrated tree."""
 

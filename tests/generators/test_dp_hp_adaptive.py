@@ -380,6 +380,22 @@ def test_the_pair_that_depends_is_chosen_first():
         assert first_choices(session(declared, codes, epsilon=2.0, noise_key=key), 1) == [("b", "d")]
 
 
+def test_of_few_columns_three_are_counted_together_of_which_no_two_tell_anything():
+    """The parity of two columns is unrelated to each of them, and is all there is to know about the third."""
+    random = np.random.default_rng(7)
+    first, second = random.integers(0, 6, (2, 6000))
+    columns = {"a": first, "b": second, "c": (first + second) % 2, "d": random.integers(0, 4, 6000)}
+    sizes = {"a": 6, "b": 6, "c": 2, "d": 4}
+    declared = Schema(
+        tuple(CategoryColumn(name, tuple("abcdef"[: sizes[name]])) for name in columns), row_count="public"
+    )
+    opened = session(declared, columns, epsilon=1.0, noise_key=3)
+    made = fit(opened, declared, label="c")
+    assert counted_together(opened)[0] == ("a", "b", "c")
+    rows = made.sample(6000, 1).numpy()
+    assert float(((rows[:, 0] + rows[:, 1]) % 2 == rows[:, 2]).mean()) > 0.95
+
+
 def test_columns_of_high_weight_are_counted_with_others_more_often():
     times = {}
     for weight in Weight:
