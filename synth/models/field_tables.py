@@ -13,7 +13,7 @@ from torch import Tensor
 
 from synth.models.junction_tree import JunctionTree, Subset
 
-__all__ = ["far_tables", "table_within"]
+__all__ = ["far_tables", "joint_table", "table_within"]
 
 Array = TypeVar("Array", NDArray[np.float64], Tensor)
 
