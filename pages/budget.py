@@ -56,7 +56,7 @@ forecast_panel(plan.forecast)
 smallest_epsilon_form(config)
 
 st.subheader("Where the budget goes")
-parts_table(plan)
+parts_table(plan, config)
 
 st.divider()
 if st.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=plan.refusal is not None):

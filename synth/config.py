@@ -10,13 +10,24 @@ from pathlib import Path
 from typing import Literal
 
 from synth.errors import ConfigError
-from synth.schema import Schema
+from synth.schema import DateColumn, NumberColumn, Schema
 
-__all__ = ["OptionValue", "RunConfig", "Settings", "TableFormat", "default_delta"]
+__all__ = [
+    "MOST_CHARGED_CLASSES",
+    "OptionValue",
+    "RunConfig",
+    "Settings",
+    "TableFormat",
+    "default_delta",
+    "prediction_refusal",
+]
 
 OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 
 MAXIMUM_ROWS = 50_000_000
+
+MOST_CHARGED_CLASSES = 10
+"""Most classes of a label whose predictions can be charged: with more, counts by guess and label are noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +67,36 @@ def default_delta(people_at_most: int) -> float:
     return float(10.0 ** min(-6, math.floor(-math.log10(10 * people_at_most) + 1e-12)))
 
 
+def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str | None:
+    """Say in one sentence why predictions on the hold-out cannot be charged, or return None where they can."""
+    if schema.protection == "cell":
+        return "where one cell is protected no sum may be asked. Declare 'protection: record' or leave it out."
+    if label is None:
+        return "no label is declared. Name the column to predict under 'label:' or leave it out."
+    if holdout == 0:
+        return (
+            "nobody is held out. Write for example 'holdout: 0.2' or leave it out; a test_table does not count, as its "
+            "people may be in the table too."
+        )
+    column = schema.modelled_column(label)
+    classes = column.size - (column.missing_code is not None)
+    scale = isinstance(column, NumberColumn | DateColumn) and column.levels > 2
+    if scale or not 2 <= classes <= MOST_CHARGED_CLASSES:
+        return (
+            f"the label '{label}' must have 2 to {MOST_CHARGED_CLASSES} classes, got "
+            f"{'a number or date' if scale else f'{classes:,}'}. Declare a label of few classes or leave it out."
+        )
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class RunConfig:
     """Everything one run needs to know; nothing in it comes from rows.
 
     ``table`` and ``test_table`` are where the files lie on the owner's machine and never leave it
     (:meth:`published` drops them). ``seed`` is public and seeds training and sampling, never the privacy noise.
+    ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
+    tables where the generator measures none, and predictions on the hold-out.
     """
 
     schema: Schema
@@ -84,6 +119,7 @@ class RunConfig:
     seed: int = 0
     device: str = "auto"
     evaluation_share: float = 0.1
+    prediction_share: float = 0.0
     domain_source: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,6 +135,8 @@ class RunConfig:
             raise ConfigError(f"holdout must be at least 0 and below 1, got {self.holdout:g}.")
         if not 0 <= self.evaluation_share < 1:
             raise ConfigError(f"evaluation_share must be at least 0 and below 1, got {self.evaluation_share:g}.")
+        if not 0 <= self.prediction_share < 1:
+            raise ConfigError(f"prediction_share must be at least 0 and below 1, got {self.prediction_share:g}.")
         if not self.account.strip():
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
         if self.device not in {"auto", "cpu", "cuda"}:
@@ -112,6 +150,9 @@ class RunConfig:
             self.schema.modelled_column(self.label)
         for name in self.groups:
             self.schema.modelled_column(name)
+        refusal = prediction_refusal(self.schema, self.label, self.holdout) if self.prediction_share else None
+        if refusal is not None:
+            raise ConfigError(f"prediction_share cannot be used: {refusal}")
 
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths."""

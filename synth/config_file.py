@@ -32,7 +32,7 @@ __all__ = [
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "people_at_most", "budget", "holdout",
     "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
-    "undeclared", "evaluation_share", "domain_source", "protection", "cell_change",
+    "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change",
 }  # fmt: skip
 
 
@@ -134,6 +134,7 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         seed=_whole(document, "seed", "seed", 0),
         device=str(document.get("device", "auto")),
         evaluation_share=parse_number("evaluation_share", document.get("evaluation_share", 0.1)),
+        prediction_share=parse_number("prediction_share", document.get("prediction_share", 0)),
         domain_source={str(key): str(value) for key, value in (document.get("domain_source") or {}).items()},
     )
 
@@ -166,6 +167,8 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         body["test_format"] = format_to_mapping(config.test_format)
     if config.schema.protection != "record":
         body |= {"protection": config.schema.protection, "cell_change": config.schema.cell_change}
+    if config.prediction_share:
+        body["prediction_share"] = config.prediction_share
     if config.domain_source:
         body["domain_source"] = dict(config.domain_source)
     return {key: value for key, value in body.items() if value is not None}

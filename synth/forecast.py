@@ -23,21 +23,36 @@ from synth.privacy.features import Constant, OneHot
 from synth.privacy.receipt import Release
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
-from synth.reports.expected import Basis, BudgetShare, CellForecast, ColumnNoise, Forecast, Promise, promise_of
+from synth.reports.expected import (
+    Basis,
+    BudgetShare,
+    CellForecast,
+    ColumnNoise,
+    Forecast,
+    PredictionForecast,
+    Promise,
+    promise_of,
+)
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession, UnplannedError
+from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
 
 __all__ = [
+    "PREDICTIONS",
     "BudgetShare",
     "CellForecast",
     "ColumnNoise",
     "Forecast",
+    "PredictionForecast",
     "Promise",
     "budget_parts",
     "forecast",
     "one_way_noise",
     "smallest_epsilon",
 ]
+
+PREDICTIONS = "predictions"
+"""Name of the part of a budget that pays for predictions on the hold-out."""
 
 ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures the number of rows where it is private."""
@@ -60,9 +75,15 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     sums = config.schema.protection == "record"
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
+    if config.prediction_share > 0:
+        question = f"How well is '{config.label}' of held-out rows predicted after training on synthetic ones?"
+        parts.append(BudgetShare(PREDICTIONS, question, config.prediction_share))
     left = 1 - sum(part.share for part in parts)
     if left <= 0:
-        raise ConfigError("evaluation_share leaves nothing for the generator. Choose less, for example 0.1.")
+        raise ConfigError(
+            "evaluation_share and prediction_share leave nothing for the generator. Choose less, for example 0.1 and "
+            "0.05."
+        )
     return (*parts, BudgetShare("generator", f"What '{config.generator}' learns from", left))
 
 
@@ -92,6 +113,7 @@ def forecast(config: RunConfig) -> Forecast:
     if "evaluation" in shares:
         question = evaluation_question(config.schema)
         session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
+    prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
     if generator.measures_one_ways or lets_rows_out(generator):
@@ -117,7 +139,20 @@ def forecast(config: RunConfig) -> Forecast:
         parts=parts,
         row_noise=row_noise,
         row_epsilon=row_epsilon,
+        prediction=prediction,
     )
+
+
+def _prediction(config: RunConfig, session: PlannedSession, share: float) -> PredictionForecast:
+    """Plan the question about the hold-out; trees change no noise."""
+    held = session.part(share)
+    release = held.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="forecast")
+    tables = held_out_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
+    if tables is None:
+        raise ConfigError("The predictions of this run cannot be planned.")
+    groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]
+    bins = math.prod(tables.forest.shape)
+    return PredictionForecast(config.people_at_most * config.holdout, bins, tables.noise_std, tuple(groups))
 
 
 def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:

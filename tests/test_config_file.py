@@ -160,3 +160,58 @@ def test_a_table_format_that_contradicts_itself_is_refused() -> None:
         TableFormat(header=False)
     with pytest.raises(ConfigError, match="separator"):
         TableFormat(separator="ab")
+
+
+CHARGED = COMPLETE.replace("rows: 20000", "rows: 20000\nprediction_share: 0.05")
+
+
+def test_a_share_for_predictions_is_read_and_written_and_off_by_default() -> None:
+    config = parse(CHARGED)
+    assert config.prediction_share == 0.05
+    assert parse(config_to_yaml(config)).prediction_share == 0.05
+    assert parse(COMPLETE).prediction_share == 0.0
+    assert "prediction_share" not in config_to_mapping(parse(COMPLETE))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("label: outcome", "", "no label is declared"),
+        ("holdout: 0.2", "holdout: 0", "nobody is held out"),
+        ("holdout: 0.2\ntest_table: null", "holdout: 0\ntest_table: more.csv", "a test_table does not count"),
+        ("label: outcome", "label: age", "must have 2 to 10 classes, got a number or date"),
+        ("label: outcome", 'label: "no"', "must have 2 to 10 classes, got a number or date"),
+        ('["none", "mild", "severe"], aliases: {"none.": "none"}', "[only]", "must have 2 to 10 classes, got 1"),
+        ("label: outcome", "label: region", None),
+        ("[north, south, 007, 1]", str(list("abcdefghijk")), None),
+        ("prediction_share: 0.05", "prediction_share: 1", "at least 0 and below 1"),
+        ("prediction_share: 0.05", "prediction_share: -0.1", "at least 0 and below 1"),
+        ("prediction_share: 0.05", "prediction_share: a", "prediction_share"),
+    ],
+    ids=[
+        *("label", "hold-out", "test table", "number", "date", "one class", "five classes", "another column"),
+        *("all of it", "negative", "text"),
+    ],
+)
+def test_predictions_are_charged_only_where_they_can_be(old: str, new: str, message: str | None) -> None:
+    text = CHARGED.replace(old, new)
+    if message is None:
+        assert parse(text).prediction_share == 0.05
+        return
+    with pytest.raises(InputError, match=message) as refusal:
+        parse(text)
+    assert "\n" not in str(refusal.value)
+
+
+def test_predictions_of_too_many_classes_and_of_cells_are_refused() -> None:
+    many = COMPLETE.replace("[north, south, 007, 1]", str([f"r{place}" for place in range(10)]))
+    many = many.replace("label: outcome", "label: region\nprediction_share: 0.05")
+    with pytest.raises(ConfigError, match="2 to 10 classes, got 11"):  # "other" is a class
+        parse(many)
+    cell = CHARGED.replace("row_count: private", "row_count: public\nprotection: cell")
+    cell = cell.replace("rows_per_unit: 3", "rows_per_unit: 1").replace("id_column: name", "id_column: null")
+    cell = cell.replace("  name:    {type: identifier}\n", "")
+    cell = cell.replace("{name: dp-hp, options: {order: 10, gamma: 1e-3}}", "{name: kahm}")
+    with pytest.raises(ConfigError, match="where one cell is protected no sum may be asked"):
+        parse(cell)
+    parse(cell.replace("prediction_share: 0.05", ""))

@@ -23,6 +23,7 @@ from synth.progress import NullProgress, Progress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession
+from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight
 
 COLUMNS = (
@@ -219,3 +220,41 @@ def test_every_question_of_a_fixed_schedule_has_its_part() -> None:
     assert sum(part.share for part in found.parts) == pytest.approx(1.0)
     assert all(part.share > 0 for part in found.parts)
     assert {cell.columns for cell in found.columns} == {(name,) for name in config_of().schema.names}
+
+
+@pytest.mark.parametrize(("rows_per_unit", "row_count"), SITUATIONS)
+def test_predictions_are_a_part_of_the_plan_and_cost_what_the_session_charges(
+    rows_per_unit: int, row_count: str
+) -> None:
+    config = config_of(
+        rows_per_unit=rows_per_unit,
+        row_count=row_count,
+        label="class",
+        groups=("region", "income", "class"),
+        prediction_share=0.1,
+    )
+    shares = {part.name: part.share for part in budget_parts(config)}
+    assert shares["predictions"] == 0.1
+    assert sum(shares.values()) == pytest.approx(1)
+    told = forecast(config).prediction
+    assert told is not None
+    codes = {column.name: np.zeros(50, np.int64) for column in config.schema.modelled}
+    train, held = (
+        PrivateTable.from_codes(config.schema, codes, account_key=bytes(32), holdout=config.holdout, part=part)
+        for part in ("train", "holdout")
+    )
+    session = PrivateSession(train, PrivacyBudget(1.0, 1e-6, config.schema.neighbours)).held_out(held, share=0.1)
+    release = session.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="report")
+    tables = held_out_tables([release])
+    assert tables is not None
+    assert told.noise_std == tables.noise_std
+    assert told.groups == (("region", 4, tables.groups[0][2]),)  # a number has too many values, the label is no group
+    assert tables.groups[0][2] == pytest.approx(release.noise_std / math.sqrt(0.5), rel=1e-6)
+    # Three classes by four bins: the accuracy adds up twelve counts.
+    assert told.bins == 12
+    assert told.accuracy_std == pytest.approx(told.noise_std * math.sqrt(12) / 2000)
+
+
+def test_shares_that_leave_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match="prediction_share leave nothing"):
+        budget_parts(config_of(generator="dp-merf", label="class", evaluation_share=0.5, prediction_share=0.5))

@@ -7,10 +7,11 @@ state of a widget as soon as its page is left.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pages.components.columns import mapping_of_row, new_row, row_of_mapping
-from synth.config import RunConfig
+from synth.config import RunConfig, prediction_refusal
 from synth.config_file import config_to_mapping, parse_config
 from synth.errors import ConfigError
 
@@ -50,6 +51,7 @@ def new_draft() -> Draft:
         "epsilon": 1.0,
         "delta": None,
         "evaluation_share": 0.1,
+        "prediction_share": 0.0,
         "generator": None,
         "options": {},
         "rows": DEFAULT_ROWS,
@@ -103,6 +105,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
         draft[key] = body[key]
     draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
+    draft["prediction_share"] = config.prediction_share
     draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
     draft["format"], draft["test_format"] = body["format"], body.get("test_format")
     if not draft["account"]:
@@ -151,4 +154,8 @@ def config_of(draft: Draft) -> RunConfig:
         body["generator"] = {"name": draft["generator"], "options": draft["options"]}
     if draft["domain_source"]:
         body["domain_source"] = draft["domain_source"]
-    return parse_config(body)
+    config = parse_config(body)
+    # A share that can no longer be used, since a label was taken away, is passed over: the page of the budget says so.
+    if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
+        return replace(config, prediction_share=draft["prediction_share"])
+    return config

@@ -16,9 +16,10 @@ from pages.components.session import application
 from pages.components.words import plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence
 
-__all__ = ["PREDICTION_SECTION", "prediction"]
+__all__ = ["CHARGED_SECTION", "PREDICTION_SECTION", "prediction"]
 
 PREDICTION_SECTION = "downstream"
+CHARGED_SECTION = "predictions"
 _MEASURES = {
     "roc_auc": "ROC AUC",
     "pr_auc": "PR AUC",
@@ -33,6 +34,9 @@ _TRAINED_ON = ("synthetic", "real", "control", "majority")
 
 def prediction(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what predictors reach; asking for exact numbers is entered in the ledger of these people."""
+    charged = [entry for entry in read_evidence(report) if section_of(entry) == CHARGED_SECTION]
+    if charged:
+        _charged(charged)
     public = [entry for entry in read_evidence(report) if section_of(entry) == PREDICTION_SECTION]
     if public:
         _numbers(public, key="public-prediction")
@@ -51,6 +55,21 @@ def prediction(run_id: str, report: Mapping[str, Any]) -> None:
     st.warning(OWNER_ONLY_NOTE)
     _numbers(entries, key="prediction")
     _again(run_id)
+
+
+def _charged(entries: Sequence[Evidence]) -> None:
+    """Show what was paid for, apart from the exact numbers: the predictor, then the anchor of one measure."""
+    st.subheader("Paid for: on held-out rows, with noise")
+    by_id = {entry.id.removeprefix(f"{CHARGED_SECTION}."): entry for entry in entries}
+    measures = [name for name in _MEASURES if name in by_id]
+    chosen = st.segmented_control(
+        "Measure", measures, default=measures[0], format_func=_MEASURES.__getitem__, key="charged-measure"
+    )
+    measure = str(chosen) if chosen in measures else measures[0]
+    wanted = (measure, f"majority_{measure}", "rows")
+    cards([by_id[name] for name in wanted if name in by_id], key=f"charged-{measure}")
+    cards([entry for entry in entries if entry.figures], key="charged-figures")
+    st.subheader("Exact, for the owner")
 
 
 def _numbers(entries: Sequence[Evidence], *, key: str) -> None:

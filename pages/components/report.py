@@ -16,7 +16,7 @@ from pages.components.fidelity import FIDELITY_SECTION, associations, distributi
 from pages.components.forecast import forecast_panel
 from pages.components.groups import GROUPS_SECTION
 from pages.components.notes import note
-from pages.components.prediction import PREDICTION_SECTION
+from pages.components.prediction import CHARGED_SECTION, PREDICTION_SECTION
 from pages.components.session import application
 from pages.components.words import amount, plain
 from synth.reports import Evidence
@@ -60,7 +60,7 @@ def columns_and_pairs(report: Mapping[str, Any]) -> None:
 
 def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     """Show what the noise allows: the smallest count to trust, and the error of every column and pair."""
-    known = {"overview", "generator", "columns", "marginals", FIDELITY_SECTION, PREDICTION_SECTION}
+    known = {"overview", "generator", "columns", "marginals", FIDELITY_SECTION, PREDICTION_SECTION, CHARGED_SECTION}
     entries = read_evidence(report)
     badge("safe")
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")

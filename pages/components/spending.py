@@ -9,7 +9,8 @@ from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application, bind, draft
 from pages.components.words import amount, count, plain
-from synth.config import default_delta
+from synth.config import RunConfig, default_delta, prediction_refusal
+from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
 __all__ = ["STOPS", "budget_controls", "ledger_box", "parts_table"]
@@ -66,8 +67,8 @@ def ledger_box(plan: Plan) -> None:
         st.page_link("pages/ledger.py", label="Ledger and limits")
 
 
-def parts_table(plan: Plan) -> None:
-    """Show every question of the run with its share; the shares add up to the whole."""
+def parts_table(plan: Plan, config: RunConfig) -> None:
+    """Show every question of the run with its share, and what the report may take of it; the shares add up to one."""
     frame = pd.DataFrame(
         {
             "part": [part.name for part in plan.parts],
@@ -85,6 +86,7 @@ def parts_table(plan: Plan) -> None:
         "add up to more than the whole."
     )
     _evaluation_share()
+    _prediction_share(plan, config)
 
 
 def _evaluation_share() -> None:
@@ -97,6 +99,25 @@ def _evaluation_share() -> None:
         help="Pays for noisy one-way tables with error bars where the generator does not measure them itself.",
         **bind("evaluation_share"),
     )
+
+
+def _prediction_share(plan: Plan, config: RunConfig) -> None:
+    refusal = prediction_refusal(config.schema, config.label, config.holdout)
+    st.number_input(
+        "Share kept for predictions on the hold-out",
+        min_value=0.0,
+        max_value=0.3,
+        step=0.05,
+        format="%.2f",
+        disabled=refusal is not None,
+        help="Pays for noisy counts of held-out people by prediction and label: the report can then publish how well "
+        "the label is predicted after training on synthetic rows.",
+        **bind("prediction_share"),
+    )
+    if refusal is not None:
+        note(plain(f"Predictions cannot be paid for: {refusal}"))
+    for line in prediction_lines(plan.forecast):
+        note(plain(line.strip()))
 
 
 def _take_stop() -> None:

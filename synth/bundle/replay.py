@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.bundle.archive import Archive, open_archive
-from synth.bundle.canonical import parse_canonical, sha256_of
+from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
@@ -19,11 +20,13 @@ from synth.config import RunConfig
 from synth.config_file import parse_config, read_mapping
 from synth.errors import VerificationError
 from synth.generators import Generator, GeneratorTask, make, restore
+from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_session import RecordedSession
 from synth.progress import NullProgress, Progress
+from synth.reports.document import report_document
 from synth.reports.marginals import compare_marginals
-from synth.reports.published import published_rows
+from synth.reports.published import published_evidence, published_rows
 from synth.rules import parse_rules, repair
 from synth.writing import read_table, write_table
 
@@ -38,6 +41,9 @@ class Replay:
     ----------
     identical : bool
         Whether ``synthetic.csv`` is the certified one, byte for byte.
+    report_identical : bool, optional
+        Whether ``report.json``, made again from the answers in the bundle, is the certified one, byte for byte; None
+        where the answers were fitted again.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
@@ -47,6 +53,7 @@ class Replay:
     identical: bool
     distance: float | None
     lines: tuple[str, ...]
+    report_identical: bool | None = None
 
 
 def replay(
@@ -64,7 +71,8 @@ def replay(
     bundle : path
         A zip or a folder.
     out : path
-        Folder for ``synthetic.csv`` and ``synthetic.parquet``; made if absent.
+        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, where nothing is fitted again, ``report.json``; made
+        if absent.
     refit : bool
         Fit the noisy answers again instead of sampling from the saved model.
     generator : str, optional
@@ -85,14 +93,16 @@ def replay(
         card, _ = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         again = refit or generator is not None
-        codes = _refitted(archive, config, generator, progress) if again else _sampled(archive, config)
+        codes, facts = (_refitted(archive, config, generator, progress), ()) if again else _sampled(archive, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(codes, config.schema, written, folder / "synthetic.parquet", config.seed)
         with written.open("rb") as stream:
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
-    return Replay(identical, distance, _lines(identical, distance, generator or config.generator))
+        report_identical = None if again else _same_report(archive, config, codes, facts, folder / "report.json")
+    lines = _lines(identical, distance, generator or config.generator)
+    return Replay(identical, distance, (*lines, *_report_lines(report_identical)), report_identical)
 
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
@@ -107,10 +117,21 @@ def _task(config: RunConfig) -> GeneratorTask:
     return GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
 
 
-def _sampled(archive: Archive, config: RunConfig) -> NDArray[np.int64]:
+def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], tuple[Fact, ...]]:
     card, state = model_from_bytes(archive.read("model.safetensors"))
     fitted = restore(card.generator, replace(_task(config), device="cpu"), card.options, state)
-    return _drawn(fitted, config)
+    codes = _drawn(fitted, config)
+    return codes, fitted.facts() if isinstance(fitted, TellsFacts) else ()
+
+
+def _same_report(
+    archive: Archive, config: RunConfig, codes: NDArray[np.int64], facts: Sequence[Fact], path: Path
+) -> bool:
+    """Make the report again from what the bundle holds, write it, and say whether it is the certified one."""
+    known = measurements_from_bytes(archive.read("measurements.npz"))
+    evidence = published_evidence(codes, known.releases, config, rows=known.rows, facts=facts)
+    path.write_bytes(canonical_json(report_document(evidence)))
+    return path.read_bytes() == archive.read("report.json")
 
 
 def _refitted(
@@ -150,6 +171,16 @@ def _distance(archive: Archive, written: Path, config: RunConfig) -> float:
     found = compare_marginals(columns, config.schema, coarse=True, seed=config.seed)
     means = [found.by_alpha[alpha].means[0] for alpha in (1, 2)]
     return float(np.mean([mean for mean in means if mean is not None]))
+
+
+def _report_lines(identical: bool | None) -> tuple[str, ...]:
+    if identical is None:
+        return ()
+    return (
+        ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
+        if identical
+        else ("report.json differs from the certified one; other versions of packages can be the reason.",)
+    )
 
 
 def _lines(identical: bool, distance: float | None, generator: str) -> tuple[str, ...]:

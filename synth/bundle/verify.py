@@ -278,11 +278,15 @@ def _answer_problems(release: Release) -> Iterable[str]:
 def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
     report = parse_canonical(archive.read("report.json"), name="report.json")
     evidence = [evidence_from_dict(entry) for entry in report["evidence"]]
-    paid = {receipt.sequence for receipt in certificate.receipts}
+    paid = {receipt.sequence: receipt for receipt in certificate.receipts}
     for entry in evidence:
         if isinstance(entry, OwnerOnlyEvidence):
             yield f"report.json holds a number that may not be published: {entry.title}."
-        elif isinstance(entry, ChargedEvidence) and not paid >= set(entry.receipts):
+        elif isinstance(entry, ChargedEvidence) and not paid.keys() >= set(entry.receipts):
             yield f"report.json holds a charged number without its receipt: {entry.title}."
+        elif isinstance(entry, ChargedEvidence):
+            alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
+            if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
+                yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
     if owner_document(evidence) != report:
         yield "report.json holds more than its numbers, or marginals that are not among them."

@@ -115,14 +115,39 @@ class Forest:
         -------
         array of shape (n_rows,), uint16
         """
+        guesses, confidences = self.guesses(column, n_rows)
+        bins = guesses.astype(np.int64) * self.shape[1]
+        for place in range(self.edges.shape[1]):
+            bins += confidences > self.edges[guesses, place]
+        return bins.astype(np.uint16)
+
+    def guesses(
+        self, column: Callable[[str], NDArray[Any]], n_rows: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the class with the largest score of every row, and how far that lies above the second.
+
+        Parameters
+        ----------
+        column, n_rows
+            As in :meth:`cells`.
+
+        Returns
+        -------
+        guesses : array of shape (n_rows,), uint8
+        confidences : array of shape (n_rows,), int64
+            In whole steps of the values; where there is one class alone, its score.
+        """
         codes = [column(name) for name in self.columns]
-        found = np.empty(n_rows, dtype=np.uint16)
+        guesses, confidences = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int64)
         for start in range(0, n_rows, ROWS_AT_A_TIME):
             part = slice(start, min(start + ROWS_AT_A_TIME, n_rows))
             pairs = zip(self.places, codes, strict=True)
             placed = [places[code[part]] for places, code in pairs] or [np.zeros(part.stop - start, dtype=np.int32)]
-            found[part] = self._binned(self._scores(np.stack(placed)))
-        return found
+            scores = self._scores(np.stack(placed))
+            guesses[part] = scores.argmax(axis=1)
+            ordered = np.sort(scores, axis=1)
+            confidences[part] = ordered[:, -1] - (ordered[:, -2] if scores.shape[1] > 1 else 0)
+        return guesses, confidences
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
         """Return the indicator of each made row's bin, shape (n_rows, dimension)."""
@@ -143,16 +168,6 @@ class Forest:
                 node = np.where(placed[which[node], rows] <= threshold[node], below[node], above[node])
             scores += self.values[node]
         return scores
-
-    def _binned(self, scores: NDArray[np.int64]) -> NDArray[np.int64]:
-        guess = scores.argmax(axis=1)
-        if scores.shape[1] == 1:
-            confidence = scores[:, 0]
-        else:
-            ordered = np.sort(scores, axis=1)
-            confidence = ordered[:, -1] - ordered[:, -2]
-        bins = (confidence[:, None] > self.edges[guess]).sum(axis=1)
-        return np.asarray(guess * self.shape[1] + bins)
 
 
 def _kept(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:

@@ -20,8 +20,18 @@ from synth.privacy.ceilings import (
     true_positive_ceiling,
 )
 from synth.reports.compared import BAR
+from synth.reports.prediction_table import WIDEST_RANGE
 
-__all__ = ["Basis", "BudgetShare", "CellForecast", "ColumnNoise", "Forecast", "Promise", "promise_of"]
+__all__ = [
+    "Basis",
+    "BudgetShare",
+    "CellForecast",
+    "ColumnNoise",
+    "Forecast",
+    "PredictionForecast",
+    "Promise",
+    "promise_of",
+]
 
 _FALSE_POSITIVE = 0.01
 
@@ -108,6 +118,42 @@ class ColumnNoise:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictionForecast:
+    """Expected error of predictions on the hold-out, from noise alone.
+
+    Attributes
+    ----------
+    rows : float
+        Held-out rows, for the declared number of people.
+    bins : int
+        Bins of prediction: guessed classes times bins of confidence.
+    noise_std : float
+        Standard error of one count, in rows.
+    groups : tuple of (name, values, standard error)
+        Columns of groups that are told apart, with the standard error of one of their counts.
+    """
+
+    rows: float
+    bins: int
+    noise_std: float
+    groups: tuple[tuple[str, int, float], ...] = ()
+
+    @property
+    def accuracy_std(self) -> float:
+        """Standard error of the accuracy: in every bin the count of the guessed class is added up."""
+        return self.noise_std * math.sqrt(self.bins) / self.rows
+
+    @property
+    def hidden(self) -> bool:
+        """Whether noise will hide even the accuracy: its range is wider than what a report shows."""
+        return BAR * self.accuracy_std > WIDEST_RANGE
+
+    def group_rows(self, noise_std: float) -> float:
+        """Return how many held-out rows a group needs for its accuracy to have a standard error of 0.05."""
+        return noise_std * math.sqrt(self.bins) / 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """What a run will give, from declared facts alone.
 
@@ -115,6 +161,7 @@ class Forecast:
     number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where
     the budget goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
     ``row_epsilon``, where one cell is hidden, what the same setting is worth for a whole row with the same label.
+    ``prediction`` is what predictions on the hold-out will be off by, where they are paid for.
     """
 
     epsilon: float
@@ -127,6 +174,7 @@ class Forecast:
     parts: tuple[BudgetShare, ...]
     row_noise: tuple[ColumnNoise, ...] = ()
     row_epsilon: float | None = None
+    prediction: PredictionForecast | None = None
 
     @property
     def column_range(self) -> float | None:

@@ -68,6 +68,7 @@ _HEADINGS = {
     "fidelity": "Numbers, dates and missing cells",
     "accuracy": "Accuracy you can expect",
     "downstream": "Prediction",
+    "predictions": "Prediction of held-out rows",
     "membership": "Attacks",
     "groups": "Groups",
 }

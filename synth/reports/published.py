@@ -14,6 +14,7 @@ from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.receipt import Release
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
+from synth.reports.charged_predictions import charged_predictions
 from synth.reports.charts import Table
 from synth.reports.compared import compare_measured
 from synth.reports.evidence import Publishable, SafeEvidence
@@ -68,6 +69,7 @@ def published_evidence(
         found += published_fidelity(fine, config.schema)
         found += group_accuracy(fine, config.schema, config.groups)
         found += smallest_groups(fine, config.schema, config.groups)
+    found += charged_predictions(releases, config)
     if progress is not None:
         progress.step(1, 1)
     return tuple(found)

@@ -17,7 +17,7 @@ from synth.schema import Neighbours
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 
-__all__ = ["check_config", "forecast_lines", "plan_run", "priced_parts"]
+__all__ = ["check_config", "forecast_lines", "plan_run", "prediction_lines", "priced_parts"]
 
 
 def check_config(config: RunConfig) -> None:
@@ -93,7 +93,26 @@ def forecast_lines(config: RunConfig) -> list[str]:
         f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
         for part in priced_parts(config, expected)
     ]
-    return [*lines, *_rows_lines(expected), *_forecast_table(expected)]
+    return [*lines, *prediction_lines(expected), *_rows_lines(expected), *_forecast_table(expected)]
+
+
+def prediction_lines(found: Forecast) -> list[str]:
+    """Return how exact predictions on the hold-out will be, where they are paid for."""
+    told = found.prediction
+    if told is None:
+        return []
+    lines = [
+        f"Predictions on about {told.rows:,.0f} held-out rows (for {found.people:,} people): standard error of the "
+        f"accuracy {told.accuracy_std:.2g}, from {told.bins} counts with a standard error of {told.noise_std:.3g} rows."
+    ]
+    if told.hidden:
+        lines.append("  Noise will hide the accuracy: hold out more rows, or give the predictions a larger share.")
+    lines += [
+        f"  by {name}: a group of {told.group_rows(noise_std):,.0f} held-out rows has its accuracy with a standard "
+        "error of 0.05."
+        for name, _, noise_std in told.groups
+    ]
+    return lines
 
 
 def _rows_lines(found: Forecast) -> list[str]:

@@ -18,11 +18,13 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.config import RunConfig
-from synth.forecast import budget_parts
+from synth.errors import PrivacyError
+from synth.forecast import PREDICTIONS, budget_parts
 from synth.generators import GeneratorTask, make
 from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.features import Forest
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
@@ -30,8 +32,12 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
+from synth.reports.prediction_features import Target
+from synth.reports.prediction_forest import constant_forest, synthetic_forest
+from synth.reports.prediction_question import PREDICTION_QUERY, bins_of_confidence, prediction_question
 from synth.reports.published import published_evidence
 from synth.rules import parse_rules, repair
+from synth.services.incidents import record_incident
 from synth.writing import write_table
 
 __all__ = ["Measured", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
@@ -96,15 +102,37 @@ class Sealing:
     file_names: tuple[str, ...] = ()
 
 
-def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -> Measured:
+def fit_and_sample(
+    config: RunConfig, table: PrivateTable, progress: Progress, *, holdout: PrivateTable | None = None
+) -> Measured:
     """Ask every question of the plan, fit the generator to the answers, and draw the rows.
 
     Nothing after the session's answers reads the private rows again.
+
+    Parameters
+    ----------
+    config : RunConfig
+    table : PrivateTable
+        The training part.
+    progress : Progress
+    holdout : PrivateTable, optional
+        The other part; needed where predictions on it are paid for, and not looked at otherwise.
+
+    Raises
+    ------
+    PrivacyError
+        If predictions are to be paid for and there is no hold-out. Nothing is asked then.
     """
     schema = config.schema
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
     session = PrivateSession(table, budget, device=config.device)
     shares = {part.name: part.share for part in budget_parts(config)}
+    # Set aside before anything is asked: what is left afterwards is the generator's.
+    held = None
+    if PREDICTIONS in shares:
+        if holdout is None:
+            raise PrivacyError("Predictions are to be paid for, but the hold-out was not opened.")
+        held = session.held_out(holdout, share=shares[PREDICTIONS])
     progress.phase("Measuring")
     if "row count" in shares:
         session.count_rows(share=shares["row count"])
@@ -116,6 +144,10 @@ def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -
     generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
     progress.phase("Sampling")
     codes = repair(generator.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    if held is not None:
+        progress.phase("Predicting from synthetic rows")
+        question = prediction_question(_forest(codes, config), config)
+        held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return Measured(
         codes,
         generator.state(),
@@ -126,6 +158,17 @@ def fit_and_sample(config: RunConfig, table: PrivateTable, progress: Progress) -
         session.row_releases,
         generator.facts() if isinstance(generator, TellsFacts) else (),
     )
+
+
+def _forest(codes: np.ndarray, config: RunConfig) -> Forest:
+    """Train what predicts held-out rows; a fault of a library leaves the plainest guess, as the budget is final."""
+    label = str(config.label)
+    columns, bins = list(codes.T), bins_of_confidence(Target.of(config.schema, label).n_classes)
+    try:
+        return synthetic_forest(columns, config.schema, label, bins=bins, seed=config.seed)
+    except Exception as error:
+        record_incident(error)
+        return constant_forest(columns, config.schema, label, bins=bins)
 
 
 def seal_release(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import torch
 
@@ -43,7 +44,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     timer = PhaseTimer(progress)
     timer.phase("Reading")
     charge = _spend(application.ledger, run)
-    measured = fit_and_sample(config, _open(application, run, config), timer)
+    train, holdout = _open(application, run, config)
+    measured = fit_and_sample(config, train, timer, holdout=holdout)
     store.runs.note_device(run_id, _device_of(config))
     store.runs.advance(run_id, RunState.MEASURED)
     folder = run_folder.make(application.settings, run_id)
@@ -104,19 +106,15 @@ def _spend(ledger: Ledger, run: Run) -> Charge:
     raise JobError("Nothing is reserved for this run. Start a new one.")
 
 
-def _open(application: Application, run: Run, config: RunConfig) -> PrivateTable:
+def _open(application: Application, run: Run, config: RunConfig) -> tuple[PrivateTable, PrivateTable | None]:
+    """Open the rows that are learned from, and those held out where they are asked."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
-    return PrivateTable.open(
-        application.vault,
-        run.table_id,
-        config.schema,
-        config.format,
-        account_key=application.vault.split_key(run.account_id),
-        holdout=config.holdout,
-        part="train",
-        undeclared=config.undeclared,
-    )
+    key, table_id = application.vault.split_key(run.account_id), run.table_id
+    how: dict[str, Any] = {"account_key": key, "holdout": config.holdout, "undeclared": config.undeclared}
+    if config.prediction_share:
+        return PrivateTable.open_parts(application.vault, table_id, config.schema, config.format, **how)
+    return PrivateTable.open(application.vault, table_id, config.schema, config.format, part="train", **how), None
 
 
 def _sealing(application: Application, run: Run, charge: Charge) -> Sealing:

@@ -22,6 +22,7 @@ from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.config import RunConfig
 from synth.generators import GeneratorTask, make
+from synth.generators.facts import TellsFacts
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession
@@ -114,6 +115,7 @@ def run(
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device="cpu")
     fitted = make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
     codes = repair(fitted.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
     certificate = certify(
@@ -138,7 +140,7 @@ def run(
         releases=session.releases,
         selections=session.selections,
         state=fitted.state(),
-        evidence=published_evidence(codes, session.releases, config, rows=session.rows),
+        evidence=published_evidence(codes, session.releases, config, rows=session.rows, facts=facts),
         certificate=certificate,
         rows=session.rows,
     )

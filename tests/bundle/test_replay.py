@@ -27,7 +27,8 @@ def test_every_generator_is_replayed_byte_for_byte(tmp_path: Path, key: Key, nam
     sealed = seal(config, tmp_path / "run", key)
     again = replay(sealed.path, tmp_path / "again")
     assert again.identical, again.lines
-    for file in ("synthetic.csv", "synthetic.parquet"):
+    assert again.report_identical, again.lines
+    for file in ("synthetic.csv", "synthetic.parquet", "report.json"):
         assert (tmp_path / "again" / file).read_bytes() == members_of(sealed.path)[file]
 
 
@@ -39,6 +40,7 @@ def test_rules_are_repaired_again(tmp_path: Path, key: Key) -> None:
 
 def test_answers_are_fitted_again(bundle: Path, tmp_path: Path) -> None:
     again = replay(bundle, tmp_path, refit=True)
+    assert again.report_identical is None, "a report belongs to the certified model"
     assert again.identical, "the same counts give the same independent columns"
 
 
@@ -65,10 +67,15 @@ def test_a_different_table_says_how_far_it_is(tmp_path: Path, key: Key) -> None:
     forged = altered(sealed.path, tmp_path / "forged.zip", files={"config.yaml": other_seed})
     again = replay(forged, tmp_path / "again")
     assert not again.identical
+    assert not again.report_identical
     assert again.distance is not None
     assert 0 < again.distance < 0.3
     assert "differ by" in again.lines[1]
-    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == ["synthetic.csv", "synthetic.parquet"]
+    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == [
+        "report.json",
+        "synthetic.csv",
+        "synthetic.parquet",
+    ]
 
 
 def test_a_broken_bundle_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from driving import described, errors, go, texts
+from driving import LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.components.promise import attack_figure
@@ -141,3 +141,28 @@ def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: flo
     made, _ = attack_figure(promise_of(epsilon, 1e-6))
     anything, this = made.data
     assert all(below <= above + 1e-9 for below, above in zip(this.x, anything.x, strict=True))
+
+
+def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
+    app = described(LABELLED)
+    assert "Predictions cannot be paid for" not in texts(app)
+    app.number_input(key="field:prediction_share").set_value(0.1).run()
+    assert not errors(app)
+    words = texts(app)
+    assert "held-out rows (for 10,000 people): standard error of the accuracy" in words
+    assert "by region: a group of" in words
+    (parts,) = [frame.value for frame in app.dataframe if "question" in frame.value.columns]
+    share = parts.set_index("part")["share of the budget"]
+    assert share["predictions"] == pytest.approx(10.0)
+    assert share["total"] == pytest.approx(100.0)
+
+
+def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() -> None:
+    app = described()
+    assert app.number_input(key="field:prediction_share").disabled
+    assert "Predictions cannot be paid for: no label is declared." in texts(app)
+    # A share from before the label was taken away is passed over.
+    app.session_state["draft"]["prediction_share"] = 0.2
+    go(app, "budget")
+    assert not errors(app)
+    assert "predictions" not in set(app.dataframe[-1].value.get("part", ()))

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
 from synth.jobs import processes
+from synth.reports.evidence import ChargedEvidence, evidence_to_dict
 
 TAB = "○ Prediction"
 
@@ -106,3 +107,35 @@ def test_how_a_training_ended_is_said(finished: AppTest, home: Path, state: str)
     words = texts(opened(finished))
     assert ("incident 7" in words) == (state == "failed")
     assert ("Stopped." in words) == (state == "cancelled")
+
+
+def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, home: Path) -> None:
+    run_id = finished.session_state["draft"]["run_id"]
+    path = home / "runs" / run_id / "report.json"
+    document = json.loads(path.read_text())
+    paid = {"epsilon": 0.2, "receipts": (0,)}
+    entries = [
+        ChargedEvidence(id="predictions.accuracy", title="Accuracy, synthetic rows", value=0.81, error=0.02, **paid),
+        ChargedEvidence(id="predictions.macro_f1", title="Macro F1, synthetic rows", value=0.7, error=0.03, **paid),
+        ChargedEvidence(id="predictions.majority_accuracy", title="Accuracy, majority class", value=0.6, **paid),
+        ChargedEvidence(id="predictions.rows", title="Rows tested on", value=41.0, error=4.0, unit="rows", **paid),
+    ]
+    document["evidence"] += [evidence_to_dict(entry) for entry in entries]
+    path.write_text(json.dumps(document))
+    app = opened(finished)
+    assert not errors(app)
+    words = texts(app)
+    assert "Paid for: on held-out rows, with noise" in words
+    assert "range caused by privacy noise (95 %)" in words
+    badges = [text for text in (str(part.value) for part in app.markdown) if BADGES["charged"][0] in text]
+    app.segmented_control(key="charged-measure").set_value("accuracy").run()
+    labels = [str(metric.label) for metric in app.metric]
+    assert {"Accuracy, synthetic rows", "Accuracy, majority class", "ROC AUC, real rows"} <= set(labels)
+    assert "Macro F1, synthetic rows" not in labels
+    assert badges
+    # Elsewhere they are not shown again.
+    go(app, "report")
+    app.session_state["report-tab"] = "● Accuracy you can expect"
+    app.run()
+    assert "Paid for" not in texts(app)
+    assert "Accuracy, majority class" not in texts(app)

@@ -1,0 +1,181 @@
+"""The one question of a charged prediction report: held-out rows by bin of prediction, label and group.
+
+The bin is that of a forest trained on synthetic rows (:mod:`synth.reports.prediction_forest`). Each column of groups
+has a table of its own beside the one over all rows, which gets half of the question's share then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.config import RunConfig
+from synth.errors import ConfigError
+from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
+from synth.privacy.receipt import Receipt, Release
+from synth.reports.prediction_features import Target
+from synth.schema import ModelledColumn
+
+__all__ = [
+    "MOST_GROUPS",
+    "PREDICTION_QUERY",
+    "HeldOutTables",
+    "bins_of_confidence",
+    "charged_groups",
+    "held_out_tables",
+    "planned_question",
+    "prediction_question",
+]
+
+PREDICTION_QUERY = "predictions on the hold-out"
+
+MOST_GROUPS = 20
+"""A column of groups with more declared values than this has no table: its counts would be noise."""
+
+_BINS = {2: 5, 3: 4, 4: 4}
+_BINS_OF_MANY = 2
+
+
+def bins_of_confidence(n_classes: int) -> int:
+    """Return how many bins the confidence of each guessed class is cut into; fewer where classes are many."""
+    return _BINS.get(n_classes, _BINS_OF_MANY)
+
+
+def charged_groups(config: RunConfig) -> tuple[str, ...]:
+    """Return the columns of groups that are told apart: those with few declared values, and not the label."""
+    return tuple(
+        name
+        for name in dict.fromkeys(config.groups)
+        if name != config.label and config.schema.modelled_column(name).size <= MOST_GROUPS
+    )
+
+
+def prediction_question(forest: Forest, config: RunConfig) -> FeatureMap:
+    """Return what is asked of the hold-out.
+
+    Parameters
+    ----------
+    forest : Forest
+        One guess for each class of the label.
+    config : RunConfig
+        With a label of classes.
+
+    Returns
+    -------
+    FeatureMap
+        The one-hot of (bin of the forest, label), of shape (classes, bins, label); with groups a stack of it at weight
+        sqrt(1/2) and one table by group for each column, which share the other half equally. The label has one more
+        cell for rows where it is missing.
+    """
+    label = _label(config)
+    if label.name in forest.columns:
+        raise ConfigError(f"A predictor of '{label.name}' may not look at it.")
+    overall = Product((forest, _by_class(label)))
+    groups = charged_groups(config)
+    if not groups:
+        return overall
+    parts: list[FeatureMap] = [overall]
+    for name in groups:
+        size = config.schema.modelled_column(name).size
+        parts.append(Product((*overall.factors, OneHot((name,), (None,), (size,)))))
+    each = math.sqrt(0.5 / len(groups))
+    return Stack(tuple(parts), (math.sqrt(0.5), *(each for _ in groups)))
+
+
+def planned_question(config: RunConfig) -> FeatureMap:
+    """Return a question that costs what the real one will: the trees change no bound."""
+    n_classes = Target.of(config.schema, _label(config).name).n_classes
+    leaf, edges = np.zeros((1, 4), np.int32), np.zeros((n_classes, bins_of_confidence(n_classes) - 1), np.int32)
+    forest = Forest((), (), leaf, np.zeros((1, n_classes), np.int32), np.zeros(1, np.int32), edges)
+    return prediction_question(forest, config)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldOutTables:
+    """Noisy tables of held-out rows.
+
+    Attributes
+    ----------
+    receipt : Receipt
+    label : str
+    forest : Forest
+    counts : array of shape (classes, bins, classes)
+        Rows by guessed class, bin of confidence and label; all tables together, each as much as it knows.
+    noise_std : float
+        Standard deviation of the noise on each of ``counts``, in rows.
+    left_out : float
+        Noisy number of rows whose label is missing, 0 where it cannot be.
+    groups : mapping as tuple of pairs
+        By column: counts of shape (classes, bins, classes, values) and the standard deviation of their noise.
+    """
+
+    receipt: Receipt
+    label: str
+    forest: Forest
+    counts: NDArray[np.float64]
+    noise_std: float
+    left_out: float
+    groups: tuple[tuple[str, NDArray[np.float64], float], ...]
+
+
+def held_out_tables(releases: Iterable[Release]) -> HeldOutTables | None:
+    """Find the answer to a charged prediction among the answers of a run, or None."""
+    release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
+    if release is None or release.receipt.part != "holdout":
+        return None
+    question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
+    parts, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
+    tables: list[tuple[tuple[str, ...], NDArray[np.float64], float]] = []
+    forest, start = None, 0
+    for part, weight in zip(parts, weights, strict=True):
+        factors = part.factors if isinstance(part, Product) else ()
+        hots = [factor for factor in factors[1:] if isinstance(factor, OneHot)]
+        if not isinstance(part, Product) or not isinstance(factors[0], Forest) or len(hots) not in (1, 2):
+            return None
+        forest = factors[0]
+        values = (flat[start : start + part.dimension] / weight).reshape(part.shape)
+        tables.append((tuple(hot.columns[0] for hot in hots), values, release.noise_std / weight))
+        start += part.dimension
+    if forest is None:
+        return None
+    n_classes = forest.shape[0]
+    whole, noise_std = _together([(_over_groups(values), _noise_over_groups(values, std)) for _, values, std in tables])
+    return HeldOutTables(
+        receipt=release.receipt,
+        label=tables[0][0][0],
+        forest=forest,
+        counts=whole[..., :n_classes],
+        noise_std=noise_std,
+        left_out=float(whole[..., n_classes:].sum()),
+        groups=tuple((names[1], values[:, :, :n_classes], std) for names, values, std in tables if len(names) == 2),
+    )
+
+
+def _over_groups(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values if values.ndim == 3 else values.sum(axis=3)
+
+
+def _noise_over_groups(values: NDArray[np.float64], noise_std: float) -> float:
+    return noise_std if values.ndim == 3 else noise_std * math.sqrt(values.shape[3])
+
+
+def _together(tables: list[tuple[NDArray[np.float64], float]]) -> tuple[NDArray[np.float64], float]:
+    """Average tables of the same rows, each by the inverse of its variance."""
+    precisions = [1 / std**2 for _, std in tables]
+    total = sum(precisions)
+    added = sum(values * precision for (values, _), precision in zip(tables, precisions, strict=True))
+    return np.asarray(added / total), 1 / math.sqrt(total)
+
+
+def _label(config: RunConfig) -> ModelledColumn:
+    if config.label is None:
+        raise ConfigError("A charged prediction needs a label. Name the column to predict under 'label:'.")
+    return config.schema.modelled_column(config.label)
+
+
+def _by_class(label: ModelledColumn) -> OneHot:
+    return OneHot((label.name,), (None,), (label.size,))

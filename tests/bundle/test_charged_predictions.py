@@ -1,0 +1,214 @@
+"""Predictions on the hold-out in a bundle: paid, certified, near the exact numbers, the same from the bundle alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bundle_making import Key, altered, members_of
+
+from synth.bundle.canonical import canonical_json
+from synth.bundle.certificate import certificate_from_dict
+from synth.bundle.measurements import measurements_from_bytes
+from synth.bundle.replay import replay
+from synth.bundle.verify import verify
+from synth.bundle.writer import SealedBundle
+from synth.config import RunConfig
+from synth.errors import PrivacyError
+from synth.forecast import forecast
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.reports.evidence import ChargedEvidence, evidence_from_dict
+from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables
+from synth.reports.prediction_table import table_measures
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.services import release
+from synth.services.release import Sealing, fit_and_sample, seal_release
+
+COLUMNS = (
+    IdentifierColumn("person"),
+    NumberColumn("age", 0, 99, 1),
+    CategoryColumn("town", ("Ayr", "Bath", "Crewe")),
+    YesNoColumn("ill", missing=True),
+)
+KEY = bytes(32)
+WORLDS: dict[str, dict[str, Any]] = {
+    "replace one": {"row_count": "public", "unit": PrivacyUnit()},
+    "add or remove several rows": {
+        "row_count": "private",
+        "unit": PrivacyUnit(rows_per_unit=2, id_column="person"),
+    },
+}
+
+
+def config_of(world: str = "replace one", **changes: Any) -> RunConfig:
+    settings: dict[str, Any] = {
+        **{"account": "town", "epsilon": 8.0, "delta": 1e-6, "people_at_most": 10_000, "rows": 3000, "seed": 4},
+        **{"generator": "independent-by-class", "label": "ill", "holdout": 0.3, "prediction_share": 0.2},
+    }
+    return RunConfig(schema=Schema(COLUMNS, **WORLDS[world]), **settings | changes)
+
+
+def parts_of(config: RunConfig, n_rows: int = 6000) -> tuple[PrivateTable, PrivateTable]:
+    rng = np.random.default_rng(0)
+    age, town = rng.integers(0, 100, n_rows), rng.integers(0, 3, n_rows)
+    ill = np.where(rng.random(n_rows) < 0.1, 2, (age / 50 + town / 2 + rng.normal(0, 0.4, n_rows) > 1.5).astype(int))
+    ids = None if config.schema.unit.id_column is None else [f"person {row // 2}" for row in range(n_rows)]
+    train, held = (
+        PrivateTable.from_codes(
+            config.schema,
+            {"age": age, "town": town, "ill": ill},
+            unit_ids=ids,
+            account_key=KEY,
+            holdout=config.holdout,
+            part=part,
+        )
+        for part in ("train", "holdout")
+    )
+    return train, held
+
+
+def made(config: RunConfig, folder: Path, key: Key) -> tuple[SealedBundle, PrivateTable]:
+    train, held = parts_of(config)
+    measured = fit_and_sample(config, train, NullProgress(), holdout=held)
+    folder.mkdir()
+    return seal_release(config, measured, folder, sealing=Sealing(signer=key), progress=NullProgress()), held
+
+
+def charged(bundle: Path) -> dict[str, ChargedEvidence]:
+    entries = [evidence_from_dict(one) for one in json.loads(members_of(bundle)["report.json"])["evidence"]]
+    assert not [one for one in entries if one.id.startswith("predictions.") != isinstance(one, ChargedEvidence)]
+    return {one.id.removeprefix("predictions."): one for one in entries if isinstance(one, ChargedEvidence)}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: Key) -> None:
+    config = config_of(world, groups=("town",))
+    sealed, held = made(config, tmp_path / "run", key)
+    found = charged(sealed.path)
+    releases = measurements_from_bytes(members_of(sealed.path)["measurements.npz"]).releases
+    tables = held_out_tables(releases)
+    assert tables is not None
+    # The exact numbers, counted here from the held-out rows and the public trees.
+    codes = {name: held._column(name).astype(int) for name in config.schema.names}
+    cells = tables.forest.cells(codes.__getitem__, held._rows).astype(int)
+    known = codes["ill"] < 2
+    exact = np.zeros(tables.counts.shape)
+    np.add.at(exact, (*np.unravel_index(cells[known], tables.forest.shape), codes["ill"][known]), 1)
+    off = (tables.counts - exact).reshape(-1) / tables.noise_std
+    assert np.abs(off).max() < 5
+    assert 0.4 < off.std() < 1.8
+    truth = table_measures(exact, 1e-9, seed=0)
+    for name, measure in truth.measures.items():
+        entry = found[name]
+        # Three times the half width of 95 %: one run in many millions lies outside by chance.
+        assert abs(entry.value - measure.value) <= 3 * entry.error, name
+        assert entry.error < 0.1
+    assert truth.measures["accuracy"].value > 0.8, "there is something to predict"
+    assert found["accuracy"].value > found["majority_accuracy"].value + 0.1
+    assert abs(found["rows"].value - known.sum()) <= 3 * found["rows"].error
+    assert abs(tables.left_out - (~known).sum()) <= 5 * tables.noise_std * 4
+    (groups,) = found["groups.town"].figures
+    assert [row[0] for row in groups.rows] == ["Ayr", "Bath", "Crewe"]
+
+
+def test_it_is_paid_for_certified_and_verified(tmp_path: Path, key: Key) -> None:
+    config = config_of(epsilon=1.0)
+    sealed, _ = made(config, tmp_path / "run", key)
+    verdict = verify(sealed.path, public_key=key.public_key_pem)
+    assert verdict.ok, verdict.lines
+    certificate = certificate_from_dict(json.loads(members_of(sealed.path)["certificate.json"]))
+    asked = {receipt.query: receipt for receipt in certificate.receipts}
+    receipt = asked[PREDICTION_QUERY]
+    assert receipt.part == "holdout"
+    assert {one.part for one in certificate.receipts if one is not receipt} == {"train"}
+    # The hold-out's cost is a part of the whole, which stays within the budget.
+    units = sum(one.mu_squared_units for one in certificate.receipts)
+    assert receipt.mu_squared_units / units == pytest.approx(0.2, rel=1e-3)
+    assert 0.99 < certificate.epsilon <= 1.0
+    entries = charged(sealed.path)
+    assert {entry.receipts for entry in entries.values()} == {(receipt.sequence,)}
+    assert {entry.epsilon for entry in entries.values()} == {entries["rows"].epsilon}
+    assert 0.3 < entries["rows"].epsilon < 0.5
+    # What was planned is what was done.
+    planned = forecast(config).prediction
+    assert planned is not None
+    assert planned.noise_std == pytest.approx(receipt.noise_scale, rel=1e-9)
+
+
+def test_the_report_is_the_same_from_the_bundle_alone(tmp_path: Path, key: Key) -> None:
+    sealed, _ = made(config_of(groups=("town",)), tmp_path / "run", key)
+    again = replay(sealed.path, tmp_path / "again")
+    assert again.identical
+    assert again.report_identical
+    assert (tmp_path / "again" / "report.json").read_bytes() == members_of(sealed.path)["report.json"]
+    assert "the certified one" in again.lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [("receipts", [99], "without its receipt"), ("epsilon", 1e-3, "states another epsilon than its receipts")],
+    ids=["receipt", "epsilon"],
+)
+def test_a_charged_number_that_states_another_cost_is_noticed(
+    tmp_path: Path, key: Key, name: str, value: object, words: str
+) -> None:
+    sealed, _ = made(config_of(), tmp_path / "run", key)
+
+    def better(data: bytes) -> bytes:
+        report = json.loads(data)
+        entry = next(one for one in report["evidence"] if one["id"] == "predictions.accuracy")
+        entry[name] = value
+        return canonical_json(report)
+
+    forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better})
+    verdict = verify(forged)
+    assert not verdict.ok
+    assert words in " ".join(verdict.lines)
+    assert not replay(forged, tmp_path / "again").report_identical
+
+
+def test_without_a_share_nothing_is_asked_of_the_hold_out(tmp_path: Path, key: Key) -> None:
+    sealed, _ = made(config_of(prediction_share=0.0), tmp_path / "run", key)
+    assert charged(sealed.path) == {}
+    assert b"prediction_share" not in members_of(sealed.path)["config.yaml"]
+    assert all(receipt.part == "train" for receipt in sealed.certificate.receipts)
+
+
+def test_a_hold_out_that_was_not_opened_is_refused_before_anything_is_asked() -> None:
+    config = config_of()
+    train, _ = parts_of(config, 50)
+    with pytest.raises(PrivacyError, match="was not opened"):
+        fit_and_sample(config, train, NullProgress())
+
+
+def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise ValueError("a cell of the table")
+
+    monkeypatch.setattr(release, "synthetic_forest", fail)
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    sealed, _ = made(config_of(), tmp_path / "run", key)
+    found = charged(sealed.path)
+    assert "the most frequent class" in found["accuracy"].sentence
+    assert found["accuracy"].value == pytest.approx(found["majority_accuracy"].value, abs=3 * found["accuracy"].error)
+    assert verify(sealed.path).ok
+
+
+def test_a_tiny_hold_out_says_that_noise_hides_it(tmp_path: Path, key: Key) -> None:
+    config = config_of(epsilon=0.1)
+    train, held = parts_of(config, 100)
+    measured = fit_and_sample(config, train, NullProgress(), holdout=held)
+    (tmp_path / "run").mkdir()
+    sealed = seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
+    found = charged(sealed.path)
+    assert found["roc_auc"].value is None
+    assert "noise hides it" in found["roc_auc"].sentence
+    assert found["rows"].value is not None
+    expected = forecast(replace(config, people_at_most=100)).prediction
+    assert expected is not None
+    assert expected.hidden
