@@ -20,6 +20,9 @@ COLOURS: dict[Meaning, str] = {
 }
 """One meaning, one colour, everywhere (Okabe and Ito)."""
 
+_DASHES: dict[Meaning, str] = {"floor": "2 3", "ceiling": "8 4"}
+"""Floor and ceiling have one colour: they are lines, and their dashes differ."""
+
 _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 28, 64
 _TEXT = 'font-family="sans-serif" font-size="11" fill="currentColor"'
@@ -57,12 +60,12 @@ def _bars(figure: Bars) -> str:
     ]
     highest = max(tops, default=0.0) or 1.0
     slot = (_WIDTH - _LEFT - _RIGHT) / max(len(figure.categories), 1)
-    width = 0.8 * slot / max(len(figure.series), 1)
+    standing = [series for series in figure.series if series.meaning not in _DASHES]
+    width = 0.8 * slot / max(len(standing), 1)
     shapes = [_frame(highest, figure.unit)]
-    for place, series in enumerate(figure.series):
-        if figure.joined:
-            shapes.append(_line(series, slot, highest))
-            continue
+    if figure.joined:
+        shapes += [_line(series, slot, highest) for series in figure.series]
+    for place, series in enumerate([] if figure.joined else standing):
         for index, value in enumerate(series.values):
             left = _LEFT + index * slot + 0.1 * slot + place * width
             top = _y(max(value, 0.0), highest)
@@ -73,11 +76,13 @@ def _bars(figure: Bars) -> str:
             if series.errors is not None and series.errors[index] > 0:
                 below = (series.below or series.errors)[index]
                 shapes.append(_whisker(left + width / 2, value, series.errors[index], below, highest))
+    if not figure.joined:
+        shapes += [_level(series, slot, highest) for series in figure.series if series.meaning in _DASHES]
     shapes += [
         _category_label(index, text, slot, len(figure.categories)) for index, text in enumerate(figure.categories)
     ]
     shapes += [
-        f'<rect x="{_LEFT + 170 * place}" y="6" width="10" height="10" fill="{COLOURS[series.meaning]}"/>'
+        f"{_swatch(_LEFT + 170 * place, series.meaning)}"
         f'<text x="{_LEFT + 170 * place + 14}" y="15" {_TEXT}>{escape(series.name[:26])}</text>'
         for place, series in enumerate(figure.series)
     ]
@@ -89,7 +94,29 @@ def _line(series: Series, slot: float, highest: float) -> str:
         f"{_LEFT + (index + 0.5) * slot:.1f},{_y(max(value, 0.0), highest):.1f}"
         for index, value in enumerate(series.values)
     )
-    return f'<polyline points="{points}" fill="none" stroke="{COLOURS[series.meaning]}" stroke-width="2"/>'
+    return f'<polyline points="{points}" fill="none" {_stroke(series.meaning)}/>'
+
+
+def _level(series: Series, slot: float, highest: float) -> str:
+    """Draw a value of every category as a level line over its bars."""
+    path = "".join(
+        f"M{_LEFT + (index + 0.05) * slot:.1f} {_y(max(value, 0.0), highest):.1f}h{0.9 * slot:.1f}"
+        for index, value in enumerate(series.values)
+    )
+    return f'<path d="{path}" fill="none" {_stroke(series.meaning)}/>'
+
+
+def _swatch(left: int, meaning: Meaning) -> str:
+    if meaning in _DASHES:
+        return f'<path d="M{left - 6} 11h18" fill="none" {_stroke(meaning)}/>'
+    return f'<rect x="{left}" y="6" width="10" height="10" fill="{COLOURS[meaning]}"/>'
+
+
+def _stroke(meaning: Meaning) -> str:
+    # As the text is: the page may be dark.
+    colour = "currentColor" if meaning in _DASHES else COLOURS[meaning]
+    dashes = f' stroke-dasharray="{_DASHES[meaning]}"' if meaning in _DASHES else ""
+    return f'stroke="{colour}" stroke-width="2"{dashes}'
 
 
 def _frame(highest: float, unit: str) -> str:
