@@ -119,7 +119,8 @@ def _remade(config: RunConfig, rows: UnitRows) -> Remade:
     codes = dict(zip(schema.names, rows.codes, strict=True))
     # The view has capped every unit's rows already, so that the cap keeps all of them again.
     units = None if schema.unit.id_column is None else rows.units.tolist()
-    measured = fit_and_sample(config, PrivateTable.from_codes(schema, codes, unit_ids=units), NullProgress())
+    table = PrivateTable.from_codes(schema, codes, unit_ids=units)
+    measured = fit_and_sample(config, table, NullProgress(), predict=False)
     return Remade(list(measured.codes.T), measured.receipts)
 
 

@@ -103,7 +103,12 @@ class Sealing:
 
 
 def fit_and_sample(
-    config: RunConfig, table: PrivateTable, progress: Progress, *, holdout: PrivateTable | None = None
+    config: RunConfig,
+    table: PrivateTable,
+    progress: Progress,
+    *,
+    holdout: PrivateTable | None = None,
+    predict: bool = True,
 ) -> Measured:
     """Ask every question of the plan, fit the generator to the answers, and draw the rows.
 
@@ -117,6 +122,9 @@ def fit_and_sample(
     progress : Progress
     holdout : PrivateTable, optional
         The other part; needed where predictions on it are paid for, and not looked at otherwise.
+    predict : bool
+        Whether predictions that are paid for are made. A run that is made again to be attacked leaves them out: their
+        share is set aside all the same, so that the generator has as much noise as in the run.
 
     Raises
     ------
@@ -129,7 +137,9 @@ def fit_and_sample(
     shares = {part.name: part.share for part in budget_parts(config)}
     # Set aside before anything is asked: what is left afterwards is the generator's.
     held = None
-    if PREDICTIONS in shares:
+    if PREDICTIONS in shares and not predict:
+        session.part(shares[PREDICTIONS])
+    elif PREDICTIONS in shares:
         if holdout is None:
             raise PrivacyError("Predictions are to be paid for, but the hold-out was not opened.")
         held = session.held_out(holdout, share=shares[PREDICTIONS])

@@ -186,6 +186,16 @@ def test_a_hold_out_that_was_not_opened_is_refused_before_anything_is_asked() ->
         fit_and_sample(config, train, NullProgress())
 
 
+def test_a_run_made_again_to_be_attacked_has_the_same_noise_and_predicts_nothing() -> None:
+    config = config_of()
+    train, held = parts_of(config, 500)
+    whole = fit_and_sample(config, train, NullProgress(), holdout=held)
+    again = fit_and_sample(config, train, NullProgress(), predict=False)
+    kept = [receipt for receipt in whole.receipts if receipt.query != PREDICTION_QUERY]
+    assert [one.noise_scale for one in again.receipts] == [one.noise_scale for one in kept]
+    assert len(kept) == len(whole.receipts) - 1
+
+
 def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object, **named: object) -> None:
         raise ValueError("a cell of the table")
