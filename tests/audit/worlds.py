@@ -143,9 +143,10 @@ def far_rows(several: int = 5) -> list[Row]:
     return [dict(row) for _ in range(several)]
 
 
-def neighbours_of(world: World, rows: list[Row], brought: Sequence[Row], place: int = 3) -> list[Row]:
+def neighbours_of(
+    world: World, rows: list[Row], brought: Sequence[Row], place: int = 3, person: str = "somebody new"
+) -> list[Row]:
     """Change one unit: bring somebody new, or put somebody new in the place of somebody else."""
-    person = "somebody new"
     new = [{**row, "person": person} for row in brought]
     if not world.ids:
         changed = list(rows)

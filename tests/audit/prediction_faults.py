@@ -1,0 +1,200 @@
+"""Planted bugs of predictions on the hold-out: each breaks the promise, or what the numbers say, in one place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from worlds import LABEL
+
+from synth.privacy import bounds, counting, forests
+from synth.privacy.bounds import Bound
+from synth.privacy.count_memory import CountMemory
+from synth.privacy.features import Forest, OneHot, Product
+from synth.privacy.session import PrivateSession, between_neighbours
+from synth.privacy.table import PrivateTable
+from synth.services import release
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+PREDICTION_FAULTS: dict[str, Plant] = {}
+
+
+def fault(name: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        PREDICTION_FAULTS[name] = plant
+        return plant
+
+    return keep
+
+
+def held_out_opened(patch: pytest.MonkeyPatch) -> list[PrivateTable]:
+    """Give a planted bug the held-out rows behind every session, the last ones last."""
+    opened: list[PrivateTable] = []
+    right = PrivateSession.held_out
+
+    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+        opened.append(table)
+        return right(self, table, share=share)
+
+    patch.setattr(PrivateSession, "held_out", held_out)
+    return opened
+
+
+@fault("predictor that sees the label")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def seeing(codes: Any, schema: Any, label: str, *, bins: int, seed: int) -> Forest:
+        nodes = np.array([[0, 0, 1, 2], [0, 0, 1, 1], [0, 0, 2, 2]])
+        values = np.array([[0, 0], [9, 0], [0, 9]])
+        return Forest((label,), (np.arange(2),), nodes, values, np.array([0]), np.full((2, bins - 1), 5))
+
+    def question(forest: Forest, config: Any) -> Product:
+        return Product((forest, OneHot((LABEL,), (None,), (2,))))
+
+    patch.setattr(release, "synthetic_forest", seeing)
+    patch.setattr(release, "prediction_question", question)
+
+
+@fault("bins fitted to held-out rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = release.synthetic_forest, held_out_opened(patch)
+
+    def fitted(codes: Any, schema: Any, label: str, *, bins: int, seed: int) -> Forest:
+        forest, table = right(codes, schema, label, bins=bins, seed=seed), opened[-1]
+        guess, confidence = forest.guesses(table._column, table._rows)
+        edges = forest.edges.copy()
+        for one in range(len(edges)):
+            own = np.sort(confidence[guess == one])
+            if len(own):
+                edges[one] = own[(np.arange(1, bins) * len(own)) // bins]
+        return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
+
+    patch.setattr(release, "synthetic_forest", fitted)
+
+
+@fault("predictor trained on held-out rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = release.synthetic_forest, held_out_opened(patch)
+
+    def trained(codes: Any, schema: Any, label: str, **named: Any) -> Forest:
+        private = [opened[-1]._column(name).astype(np.int64) for name in schema.names]
+        both = [np.concatenate(pair) for pair in zip(codes, private, strict=True)]
+        return right(both, schema, label, **named)
+
+    patch.setattr(release, "synthetic_forest", trained)
+
+
+@fault("hold-out answered by the training part")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        PrivateSession, "held_out", lambda self, table, *, share: self._aside(share, self._table, CountMemory())
+    )
+
+
+@fault("hold-out answered by the training part, whatever the receipt says")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+        return self._aside(share, PrivateTable._of(self.schema, self._table._columns, "holdout"), CountMemory())
+
+    patch.setattr(PrivateSession, "held_out", held_out)
+
+
+@fault("counts of the training part remembered for the hold-out")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PrivateSession, "held_out", lambda self, table, *, share: self._aside(share, table, self._memory))
+
+
+@fault("cost of the hold-out not charged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.held_out
+
+    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+        before = self._spent_units
+        view = right(self, table, share=share)
+        self._spent_units = before
+        return view
+
+    patch.setattr(PrivateSession, "held_out", held_out)
+
+
+@fault("hold-out paid for beside the training part")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.held_out
+
+    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+        view = right(self, table, share=share)
+        view._units = self._root_units  # as if parallel composition gave each part the whole budget
+        return view
+
+    patch.setattr(PrivateSession, "held_out", held_out)
+
+
+@fault("rows of a unit forgotten in the hold-out")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def bound(self: PrivateSession, row: Bound) -> float:
+        whole = between_neighbours(row, self.schema)
+        return whole / self.schema.unit.rows_per_unit if self._table.part == "holdout" else whole
+
+    patch.setattr(PrivateSession, "_between_neighbours", bound)
+
+
+@fault("bins of a forest bounded like one cell")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = bounds._bound_of_term
+
+    def bound(term: Any, half_bits: int) -> Bound:
+        found = right(term, half_bits)
+        forest = any(isinstance(leaf, Forest) for leaf in term.leaves)
+        return Bound(found.norm, found.diameter / math.sqrt(2)) if forest else found
+
+    patch.setattr(bounds, "_bound_of_term", bound)
+
+
+@fault("bins of a forest ranked among the rows beside")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = forests.Forest.cells
+
+    def cells(self: Forest, column: Any, n_rows: int) -> np.ndarray:
+        guess, confidence = self.guesses(column, n_rows)
+        ranks = np.argsort(np.argsort(confidence, kind="stable"), kind="stable")
+        bins = ranks * self.shape[1] // max(n_rows, 1)
+        return (guess * self.shape[1] + bins).astype(right(self, column, n_rows).dtype)
+
+    patch.setattr(forests.Forest, "cells", cells)
+
+
+@fault("half the noise on the hold-out")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession._aside
+
+    class Halved:
+        def __init__(self, source: Any) -> None:
+            self.source, self.private = source, source.private
+
+        def gaussian(self, variance: int, size: int) -> np.ndarray:
+            return self.source.gaussian(variance, size) // 2
+
+    def aside(self: PrivateSession, share: float, table: PrivateTable, memory: CountMemory) -> PrivateSession:
+        view = right(self, share, table, memory)
+        if table.part == "holdout":
+            view._noise = Halved(view._noise)
+        return view
+
+    patch.setattr(PrivateSession, "_aside", aside)
+
+
+@fault("last held-out row forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = counting.with_forests
+
+    def short(rows: Any, wanted: Any) -> Any:
+        if not wanted:
+            return rows
+        cut = counting.Rows(lambda name: rows.column(name)[:-1], max(rows.n_rows - 1, 0))
+        return right(cut, wanted)
+
+    from synth.privacy import sums
+
+    patch.setattr(sums, "with_forests", short)
