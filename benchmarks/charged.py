@@ -10,7 +10,8 @@ run does. Beside it stand
 - the same predictor counted exactly on the same held-out rows: the difference is the noise, which the stated range has
   to cover in 95 of 100;
 - the three predictors of the owner's report, trained on the synthetic rows and tested on the same rows: their mean,
-  with the share paid and without it. The same seed has the same hold-out, so that the difference is what the share costs.
+  with the share paid and without it. The same seed has the same hold-out, so that the difference is what the share
+  costs, and the luck of two draws of noise.
 """
 
 from __future__ import annotations
