@@ -18,6 +18,7 @@ page = st.navigation(
             st.Page("pages/upload.py", title="1 Upload"),
             st.Page("pages/describe.py", title="2 Describe"),
             st.Page("pages/budget.py", title="3 Budget"),
+            st.Page("pages/rehearse.py", title="Rehearse (optional)"),
             st.Page("pages/generate.py", title="4 Generate"),
             st.Page("pages/report.py", title="5 Report"),
             st.Page("pages/release.py", title="6 Release"),

@@ -8,6 +8,7 @@ from pages.components.entrance import through_the_application
 from pages.components.guards import require
 from pages.components.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
 from pages.components.session import application, draft
+from pages.components.words import plain
 
 through_the_application()
 
@@ -18,11 +19,16 @@ require("report")
 run_id = draft()["run_id"]
 
 run = application().run(run_id)
+stop = application().stops.of(application().config_of(run_id))
+if stop is not None:
+    st.error(plain(stop.sentence))
 checklist(run)
 if run.state != "released":
-    attest_and_seal(run_id)
+    if stop is None:
+        attest_and_seal(run_id)
 else:
     st.success("Sealed. This release can no longer change.")
-    download(run_id)
+    if stop is None:
+        download(run_id)
     certificate_summary(run_id)
     how_to_verify()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from synth.config import RunConfig
 from synth.config_file import load_config
-from synth.errors import InputError, RunCancelledError, SynthError
+from synth.errors import AttackError, InputError, RunCancelledError, SynthError
 
 __all__ = ["main"]
 
@@ -93,6 +93,33 @@ def _report(parsed: argparse.Namespace) -> int:
         shadow_models=parsed.shadow_models,
     )
     _say(f"Wrote {written}.")
+    return 0
+
+
+def _rehearse(parsed: argparse.Namespace) -> int:
+    from synth.services.local import rehearse_locally
+
+    config = _overridden(load_config(parsed.config), parsed)
+    found = rehearse_locally(config, parsed.stand_in, out=parsed.out, say=_tell)
+    for line in found.lines:
+        _say(line)
+    return 0 if found.incident is None else AttackError.exit_code
+
+
+def _incidents(parsed: argparse.Namespace) -> int:
+    from synth.services.application import Application
+
+    with Application.from_environment() as application:
+        if parsed.clear is not None:
+            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
+            _say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
+            return 0
+        found = application.stops.all()
+    if not found:
+        _say("No rehearsal has stopped anything.")
+    for stop in found:
+        state = "stands" if stop.cleared_by is None else f"cleared by {stop.cleared_by}: {stop.because}"
+        _say(f"{stop.time:%Y-%m-%d %H:%M}  {stop.incident}  {stop.generator}  {stop.attacks}  {state}")
     return 0
 
 
@@ -229,6 +256,24 @@ def _parser() -> argparse.ArgumentParser:
         help="attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin",
     )
     report.set_defaults(command=_report)
+
+    rehearse = commands.add_parser(
+        "rehearse", help="the same run on public rows: what to expect and every attack, at no cost"
+    )
+    _add_config_options(rehearse)
+    rehearse.add_argument(
+        "--stand-in",
+        required=True,
+        metavar="PATH",
+        help="a public table with the columns of the configuration",
+    )
+    rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
+    rehearse.set_defaults(command=_rehearse)
+
+    incidents = commands.add_parser("incidents", help="what rehearsals have stopped, and clearing it")
+    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
+    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
+    incidents.set_defaults(command=_incidents)
 
     verify = commands.add_parser("verify", help="check a bundle: its privacy claim, hashes, domain and signature")
     verify.add_argument("bundle", metavar="BUNDLE")

@@ -1,6 +1,7 @@
 """One run, in a process of its own: ``python -m synth.worker JOB_ID``.
 
-With ``--predictions all`` or ``--shadow-models N`` it adds to the owner's report of a finished run instead.
+With ``--predictions all`` or ``--shadow-models N`` it adds to the owner's report of a finished run instead,
+with ``--rehearsal`` it rehearses on a stand-in.
 
 It takes the run (once, for ever), works, and leaves the outcome in the run's row. Whatever goes wrong, the row holds a
 sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what was spent.
@@ -67,6 +68,7 @@ def main(
     parser.add_argument("job_id")
     parser.add_argument("--predictions", choices=("quick", "all"), help="predict the label of a finished run again")
     parser.add_argument("--shadow-models", type=int, metavar="N", help="attack a finished run with N runs like it")
+    parser.add_argument("--rehearsal", action="store_true", help="the job is a rehearsal")
     parsed = parser.parse_args(arguments)
     job_id = parsed.job_id
     _forbid_core_dumps()
@@ -74,6 +76,8 @@ def main(
         return work_on_predictions(settings or Settings.from_environment(), job_id, parsed.predictions)
     if parsed.shadow_models is not None:
         return work_on_shadows(settings or Settings.from_environment(), job_id, parsed.shadow_models)
+    if parsed.rehearsal:
+        return _rehearse(settings or Settings.from_environment(), job_id)
     try:
         with Store(settings or Settings.from_environment()) as store:
             store.queue.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
@@ -85,6 +89,13 @@ def main(
     except Exception as error:
         record_incident(error)
         return INTERNAL_ERROR
+
+
+def _rehearse(settings: Settings, digest: str) -> int:
+    from synth.services.application import Application  # imported late: it loads every generator
+
+    with Application(settings) as application:
+        return application.rehearsals.carry_out(digest)
 
 
 def _work(store: Store, run_id: str, execute: Execute) -> int:

@@ -126,6 +126,12 @@ def test_owner_only_readers_are_listed_in_one_place() -> None:
             assert module in OWNER_ONLY_READERS, f"{module} reads exact rows and is not listed"
 
 
+def test_only_a_rehearsal_calls_exact_numbers_safe() -> None:
+    for path in [*SOURCES, *SCREENS]:
+        if {"synth.reports.stand_in.of_stand_in", "synth.services.reports.open_stand_in"} & set(imported(path)):
+            assert path == ROOT / "synth" / "services" / "rehearsing.py", path
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_public_names_are_declared(path: Path) -> None:
     if path.name in {"__main__.py"}:

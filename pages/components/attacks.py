@@ -10,6 +10,7 @@ import streamlit as st
 from pages.components.badges import OWNER_ONLY_NOTE, badge
 from pages.components.evidence import cards, number_card, read_evidence, section_of
 from pages.components.long_work import LongWork, long_work
+from pages.components.rehearsal import stand_in_attacks
 from pages.components.session import application
 from pages.components.words import plain
 from synth.reports import Evidence
@@ -35,6 +36,7 @@ def attacks(run_id: str) -> None:
     shadows = [entry for entry in entries if entry.id.startswith(SHADOW_PREFIX)]
     _members(entries=[entry for entry in entries if entry not in shadows])
     _shadow_models(run_id, shadows)
+    stand_in_attacks(application().config_of(run_id))
 
 
 def _members(entries: Sequence[Evidence]) -> None:
@@ -79,19 +81,20 @@ def _shadow_models(run_id: str, entries: Sequence[Evidence]) -> None:
         cards(_without_warning(entries), key="shadows")
     minutes = application().shadow_minutes(run_id)
     long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
+    work = LongWork(
+        standing=partial(application().shadowing, run_id),
+        cancel=partial(application().cancel_shadowing, run_id),
+        stop_label="Stop the shadow models",
+        steps="runs",
+    )
     long_work(
-        LongWork(
-            standing=partial(application().shadowing, run_id),
-            start=partial(application().attack_with_shadows, run_id),
-            cancel=partial(application().cancel_shadowing, run_id),
-            about=(
-                f"An attacker who knows more: this configuration is run {USUAL_RUNS} times more, each time with or "
-                "without the rows that are farthest from everybody else's, and an attacker learns to tell which. It "
-                f"takes {long}. Nothing is charged, because nothing of these runs leaves or is shown."
-            ),
-            start_label=f"Train {USUAL_RUNS} shadow models",
-            stop_label="Stop the shadow models",
-            steps="runs",
+        work,
+        start=partial(application().attack_with_shadows, run_id),
+        start_label=f"Train {USUAL_RUNS} shadow models",
+        about=(
+            f"An attacker who knows more: this configuration is run {USUAL_RUNS} times more, each time with or "
+            "without the rows that are farthest from everybody else's, and an attacker learns to tell which. It "
+            f"takes {long}. Nothing is charged, because nothing of these runs leaves or is shown."
         ),
         start_key="shadow-models",
         stop_key="stop-shadow-models",

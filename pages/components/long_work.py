@@ -12,36 +12,42 @@ from pages.components.notes import note
 from pages.components.words import plain
 from synth.services.background import WorkView
 
-__all__ = ["LongWork", "long_work"]
+__all__ = ["LongWork", "follow_work", "long_work"]
 
 
 @dataclass(frozen=True, slots=True)
 class LongWork:
-    """What can be started, followed and stopped, and how it is spoken of."""
+    """What can be followed and stopped, and how it is spoken of."""
 
     standing: Callable[[], WorkView | None]
-    start: Callable[[], None]
     cancel: Callable[[], None]
-    about: str
-    start_label: str
     stop_label: str
     steps: str
 
 
-def long_work(work: LongWork, *, start_key: str, stop_key: str) -> None:
+def long_work(
+    work: LongWork, *, start: Callable[[], None], start_label: str, about: str, start_key: str, stop_key: str
+) -> None:
     """Offer the work, or show how far it is."""
+    if follow_work(work, stop_key=stop_key):
+        return
+    note(about)
+    if st.button(start_label, key=start_key):
+        start()
+        st.rerun()
+
+
+def follow_work(work: LongWork, *, stop_key: str) -> bool:
+    """Show how far the work is, or how it ended where that has to be said; return whether it is going on."""
     where = work.standing()
     if where is not None and where.state == "running":
         _going_on(work, stop_key)
-        return
+        return True
     if where is not None and where.state == "failed":
         st.error(plain(where.message))
     if where is not None and where.state == "cancelled":
         st.info("Stopped. The numbers above are as they were.")
-    note(work.about)
-    if st.button(work.start_label, key=start_key):
-        work.start()
-        st.rerun()
+    return False
 
 
 @st.fragment(run_every=1.0)

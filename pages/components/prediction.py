@@ -97,19 +97,20 @@ def _said(entry: Evidence) -> str:
 
 def _again(run_id: str) -> None:
     st.subheader("With every predictor")
+    work = LongWork(
+        standing=partial(application().predicting, run_id),
+        cancel=partial(application().cancel_predicting, run_id),
+        stop_label="Stop the training",
+        steps="trainings",
+    )
     long_work(
-        LongWork(
-            standing=partial(application().predicting, run_id),
-            start=partial(application().predict, run_id),
-            cancel=partial(application().cancel_predicting, run_id),
-            about=(
-                "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen "
-                "classifiers or five regressors), three times on at most 20,000 rows, take minutes. How long is "
-                "measured first and said. Nothing is charged."
-            ),
-            start_label="Train every predictor",
-            stop_label="Stop the training",
-            steps="trainings",
+        work,
+        start=partial(application().predict, run_id),
+        start_label="Train every predictor",
+        about=(
+            "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen "
+            "classifiers or five regressors), three times on at most 20,000 rows, take minutes. How long is "
+            "measured first and said. Nothing is charged."
         ),
         start_key="predict-all",
         stop_key="stop-predicting",

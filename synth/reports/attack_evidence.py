@@ -7,6 +7,7 @@ because of private rows would itself tell something of them. On public rows the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import uuid4
 
 from synth.errors import AttackError
@@ -25,7 +26,7 @@ from synth.reports.membership import AttackResult, Sides, UnitRows, run_attacks
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Schema
 
-__all__ = ["attack_public_rows", "nothing_attacked", "owner_attacks"]
+__all__ = ["PublicAttacks", "attack_public_rows", "nothing_attacked", "owner_attacks", "public_attacks"]
 
 _DECLARE = (
     "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
@@ -105,6 +106,14 @@ def owner_attacks(
     return (*found, people, reached)
 
 
+@dataclass(frozen=True, slots=True)
+class PublicAttacks:
+    """What attacks on public rows came to, and the titles of those that did better than the proof allows."""
+
+    evidence: tuple[SafeEvidence, ...]
+    exceeded: tuple[str, ...] = ()
+
+
 def attack_public_rows(
     train: UnitRows,
     held_out: UnitRows,
@@ -137,18 +146,43 @@ def attack_public_rows(
     AttackError
         If an attack did better than the proof allows; wrongly with a chance of at most 1e-4 over all attacks.
     """
-    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
-    if not sides.enough or not len(released[0]):
-        return (SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides)),)
-    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
-    exceeded = [one.title for one in results if one.is_exceeded]
-    if exceeded:
+    found = public_attacks(
+        train, held_out, released, schema, ceiling, share=share, seed=seed, attacks=attacks, on_step=on_step
+    )
+    if found.exceeded:
         identity = (incident or _any_id)(AttackError("", incident=""))
         raise AttackError(
-            f"Stop. An attack did better than the proof allows ({', '.join(exceeded)}). This is a bug; do not release. "
-            f"Incident {identity}.",
+            f"Stop. An attack did better than the proof allows ({', '.join(found.exceeded)}). This is a bug; do not "
+            f"release. Incident {identity}.",
             incident=identity,
         )
+    return found.evidence
+
+
+def public_attacks(
+    train: UnitRows,
+    held_out: UnitRows,
+    released: CodeTable,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    *,
+    share: float,
+    seed: int,
+    attacks: Sequence[Attack] = ATTACKS,
+    on_step: Callable[[int, int], None] | None = None,
+) -> PublicAttacks:
+    """Attack as :func:`attack_public_rows` does and return the numbers whatever they are; the caller has to stop.
+
+    Parameters
+    ----------
+    train, held_out, released, schema, ceiling, share, seed, attacks, on_step
+        As in :func:`attack_public_rows`.
+    """
+    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    if not sides.enough or not len(released[0]):
+        few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
+        return PublicAttacks((few,))
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
     found = [
         SafeEvidence(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=sentence)
         for one in results
@@ -168,7 +202,8 @@ def attack_public_rows(
         sentence=f"Public rows that stand in. {ceiling_words(ceiling)}",
         figures=figures_of(results, ceiling, "stand_in"),
     )
-    return (*found, people, reached)
+    exceeded = tuple(one.title for one in results if one.is_exceeded)
+    return PublicAttacks((*found, people, reached), exceeded)
 
 
 def nothing_attacked(reason: str) -> tuple[OwnerOnlyEvidence, ...]:

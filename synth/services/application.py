@@ -27,7 +27,9 @@ from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
+from synth.services.rehearsing import Rehearsals
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
+from synth.services.stops import Stops
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
 from synth.store import ChargeState, EventKind, Run, RunState, Store, TableState
 
@@ -50,6 +52,8 @@ class Application:
         self.ledger = Ledger(self.store)
         self.vault = Vault(self.store, self.keys)
         self.engine = LocalEngine(self.store)
+        self.stops = Stops(self.store)
+        self.rehearsals = Rehearsals(settings, self.store, self.keys)
         self._intake = Intake(self.store, self.vault)
 
     @classmethod
@@ -143,6 +147,7 @@ class Application:
             If the account's cap would be exceeded.
         """
         check_config(config)
+        self.stops.check(config)
         limit = self.settings.approval_epsilon
         if limit is not None and config.epsilon > limit:
             raise ApprovalRequiredError(
@@ -290,6 +295,7 @@ class Application:
         run = self._finished(run_id)
         if not attested_by.strip():
             raise JobError("Type your name: the attestations are made by a person.")
+        self.stops.check(self.config_of(run_id))
         identity, digest = run_folder.certificate_id((self.folder(run_id) / "certificate.json").read_bytes())
         # What follows may be repeated after a crash; the state comes last, so a released run has all of it.
         for charge in self.ledger.charges_of(run_id):
@@ -311,6 +317,7 @@ class Application:
         """Return the bundle of a released run; the right to it is checked again."""
         if self.store.runs[run_id].state is not RunState.RELEASED:
             raise JobError("This run is not released yet. Read the report and seal the release first.")
+        self.stops.check(self.config_of(run_id))
         return (self.folder(run_id) / "bundle.zip").read_bytes()
 
     def verify(self, data: bytes) -> Verdict:

@@ -16,7 +16,7 @@ from synth.errors import InputError, RunCancelledError
 from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
-from synth.reports.attack_evidence import nothing_attacked, owner_attacks
+from synth.reports.attack_evidence import PublicAttacks, nothing_attacked, owner_attacks, public_attacks
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.membership import UnitRows
@@ -27,7 +27,7 @@ from synth.services.incidents import record_incident
 from synth.services.release import fit_and_sample
 from synth.services.run_folder import read_json
 
-__all__ = ["attack_run", "attack_with_shadows"]
+__all__ = ["attack_run", "attack_stand_in", "attack_with_shadows"]
 
 
 def attack_run(
@@ -112,6 +112,36 @@ def attack_with_shadows(
         return no_shadows(str(error))
     scores = game.play(remake, on_step=step)
     return shadow_evidence(scores, config.schema, epsilon=config.epsilon, delta=config.delta, seed=config.seed)
+
+
+def attack_stand_in(
+    config: RunConfig, view: OwnerView, synthetic: CodeTable, ceiling: ProvenCeiling, progress: Progress
+) -> PublicAttacks:
+    """Attack a release that was made from rows that somebody declared public.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Holds some units out.
+    view : OwnerView
+        The public rows.
+    synthetic : CodeTable
+        The synthetic rows as codes, column by column.
+    ceiling : ProvenCeiling
+        What is promised, and what the receipts prove.
+    progress : Progress
+    """
+    progress.phase("Attacking")
+    return public_attacks(
+        _part(view, "train"),
+        _part(view, "holdout"),
+        synthetic,
+        config.schema,
+        ceiling,
+        share=config.holdout,
+        seed=config.seed,
+        on_step=progress.step,
+    )
 
 
 def _remade(config: RunConfig, rows: UnitRows) -> Remade:

@@ -69,15 +69,25 @@ class Work:
         JobError
             If it is going on already.
         """
-        now = self.standing()
-        if now is not None and now.state == "running":
-            raise JobError(self.busy)
+        self.check_idle()
         self._note({"state": "running", "phase": "Starting", "since": time.time()})
         environment = {**os.environ, "HERMITAGE_HOME": str(settings.home), "DATABASE_URL": settings.database_url}
         try:
             processes.start((*_COMMAND, *self.arguments), environment=environment)
         except OSError:
             self._note({"state": "failed", "message": "The process could not be started."})
+
+    def check_idle(self) -> None:
+        """Refuse what is going on already.
+
+        Raises
+        ------
+        JobError
+            In the words of ``busy``.
+        """
+        now = self.standing()
+        if now is not None and now.state == "running":
+            raise JobError(self.busy)
 
     def standing(self) -> WorkView | None:
         """Return where it stands, or None where it was never started; a process that died has failed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -20,12 +21,13 @@ from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
+from synth.services.rehearsing import Rehearsal
 from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
 from synth.store import RunState, TableState
 
-__all__ = ["RunResult", "empty_folder", "owner_report_again", "run_locally"]
+__all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]
 
 Say = Callable[[str], None]
 
@@ -156,6 +158,35 @@ def owner_report_again(
         copy_outputs(source / "owner", target / "owner", ("report.json",))
     (target / "owner" / "report.json").chmod(0o600)
     return target / "owner" / "report.json"
+
+
+def rehearse_locally(config: RunConfig, stand_in: str, *, out: str | Path | None = None, say: Say) -> Rehearsal:
+    """Rehearse a configuration on a public table, and write the report where asked.
+
+    Parameters
+    ----------
+    config : RunConfig
+    stand_in : str
+        Path of a table that nobody has to protect, with the columns of the configuration.
+    out : path, optional
+        A new file for the report, as JSON.
+    say : callable
+        Told one line for every phase.
+
+    Raises
+    ------
+    InputError
+        If the file exists, or the stand-in cannot be used.
+    """
+    if out is not None and Path(out).exists():
+        raise InputError(f"The file '{Path(out).name}' exists. Name a new one after --out.")
+    with Application.from_environment() as application, open_table(stand_in, config.format) as (_, stream):
+        rows = stream.read()
+        found = application.rehearsals.rehearse(config, lambda: io.BytesIO(rows), _Spoken(say))
+        if out is not None:
+            report = application.rehearsals.report(config)
+            Path(out).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return found
 
 
 def empty_folder(out: str | Path, *, force: bool) -> Path:

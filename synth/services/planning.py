@@ -14,6 +14,7 @@ from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.rules import parse_rules
 from synth.schema import Neighbours
+from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 
@@ -44,6 +45,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         following = ledger.after(account.id, budget)
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
         refusal = _refusal(config, account, budget, ledger)
+    stop = _stop(config, store)
     expected = forecast(config)
     return Plan(
         parts=priced_parts(config, expected),
@@ -52,7 +54,7 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         epsilon_after=after,
         simple_sum_after=total,
         epsilon_cap=cap,
-        refusal=refusal,
+        refusal=stop or refusal,
     )
 
 
@@ -68,6 +70,14 @@ def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger:
     if stays_within_cap(account, before + Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)):
         return None
     return str(over_cap_error(account, before, budget))
+
+
+def _stop(config: RunConfig, store: Store) -> str | None:
+    try:
+        Stops(store).check(config)
+    except PrivacyError as error:
+        return str(error)
+    return None
 
 
 def priced_parts(config: RunConfig, expected: Forecast) -> tuple[BudgetPart, ...]:

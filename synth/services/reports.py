@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -34,7 +35,15 @@ from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run
 from synth.writing import read_table
 
-__all__ = ["build_owner_report", "downstream_options", "free_threads", "renew_predictions", "renew_shadows"]
+__all__ = [
+    "build_owner_report",
+    "downstream_options",
+    "exact_numbers",
+    "free_threads",
+    "open_stand_in",
+    "renew_predictions",
+    "renew_shadows",
+]
 
 _LARGEST_CONTROL = 100_000
 _TESTS: tuple[tuple[OwnerPart, str], ...] = (
@@ -139,6 +148,57 @@ def _reported(folder: Path) -> list[OwnerOnlyEvidence]:
     body = read_json(folder / "owner" / "report.json")
     found = [evidence_from_dict(entry) for entry in body["evidence"]]
     return [entry for entry in found if isinstance(entry, OwnerOnlyEvidence)]
+
+
+def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: bytes) -> OwnerView:
+    """Open rows that somebody declared public, as private ones are opened.
+
+    Parameters
+    ----------
+    config : RunConfig
+    open_rows : callable
+        Opens the file.
+    key : bytes
+        Decides which units are held out; 32 bytes.
+
+    Raises
+    ------
+    TableError
+        If they cannot be read as declared, or there are none.
+    """
+    view = OwnerView.open(
+        open_rows,
+        "stand-in",
+        config.schema,
+        config.format,
+        account_key=key,
+        holdout=config.holdout,
+        undeclared=config.undeclared,
+    )
+    if view.rows("train") == 0:
+        raise TableError("The stand-in has no rows. Send the whole table.")
+    return view
+
+
+def exact_numbers(
+    config: RunConfig, view: OwnerView, synthetic: CodeTable, progress: Progress
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare synthetic rows with exact ones and predict the label, quickly; attacks are not among it.
+
+    Parameters
+    ----------
+    config : RunConfig
+    view : OwnerView
+        At least one row to train on.
+    synthetic : CodeTable
+        Codes, column by column.
+    progress : Progress
+    """
+    rows = _Rows(view, synthetic, None)
+    return (
+        *_against_rows(config, rows, progress),
+        *_predictions(config, rows, downstream_options("quick"), progress),
+    )
 
 
 def downstream_options(choice: Choice, *, hard_labels: bool = False, threads: int = 0) -> DownstreamOptions:

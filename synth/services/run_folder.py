@@ -8,13 +8,22 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
 from synth.config import Settings
 from synth.errors import JobError
 
-__all__ = ["PUBLISHABLE", "certificate_id", "make", "of", "private_file", "read_json", "write_owner_json"]
+__all__ = [
+    "PUBLISHABLE",
+    "certificate_id",
+    "make",
+    "of",
+    "private_file",
+    "private_stream",
+    "read_json",
+    "write_owner_json",
+]
 
 PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json")
 """Files of a finished run that may leave the machine."""
@@ -67,6 +76,15 @@ def certificate_id(certificate_json: bytes) -> tuple[str, str]:
     """Return the short id by which people speak of a certificate, and its whole SHA-256."""
     digest = hashlib.sha256(certificate_json).hexdigest()
     return digest[:16], digest
+
+
+@contextmanager
+def private_stream(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that only this user may read, in place of what was there."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        yield stream
 
 
 @contextmanager

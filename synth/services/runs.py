@@ -43,6 +43,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     config = parse_config(json.loads(run.config))
     timer = PhaseTimer(progress)
     timer.phase("Reading")
+    # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
+    application.stops.check(config)
     charge = _spend(application.ledger, run)
     train, holdout = _open(application, run, config)
     measured = fit_and_sample(config, train, timer, holdout=holdout)

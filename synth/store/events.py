@@ -28,6 +28,8 @@ class EventKind(StrEnum):
     FROZEN = "frozen"
     THAWED = "thawed"
     TABLE_DELETED = "table-deleted"
+    RELEASE_STOPPED = "release-stopped"
+    STOP_CLEARED = "stop-cleared"
 
 
 @dataclass(frozen=True, slots=True)

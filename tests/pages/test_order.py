@@ -18,6 +18,7 @@ NO_RUN = "No run yet for this table."
     [
         ("describe", NO_TABLE),
         ("budget", NO_TABLE),
+        ("rehearse", NO_TABLE),
         ("generate", NO_TABLE),
         ("report", NO_RUN),
         ("release", NO_RUN),
@@ -38,7 +39,9 @@ def test_after_the_description_a_run_is_missing(page: str) -> None:
     assert NO_RUN in [str(info.value) for info in app.info]
 
 
-@pytest.mark.parametrize("page", ["start", "upload", "describe", "budget", "generate", "report", "release", "ledger"])
+@pytest.mark.parametrize(
+    "page", ["start", "upload", "describe", "budget", "rehearse", "generate", "report", "release", "ledger"]
+)
 def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
     app = open_app()
     app.query_params["table"] = "00000000-0000-0000-0000-000000000000"

@@ -1,0 +1,107 @@
+"""The page Rehearse: nothing without the declaration, a rehearsal that is followed, and a stop on every later page."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from driving import CODEBOOK, TABLE, described, errors, go, texts, uploader
+from streamlit.testing.v1 import AppTest
+
+from pages.components.draft import config_of
+from pages.components.session import application
+from synth.services.run_folder import write_owner_json
+from synth.services.stops import configuration_digest
+
+STAND_IN = "age,region,smoker\n" + "".join(
+    f"{20 + number % 50},{('north', 'south')[number % 3 == 0]},{('yes', 'no')[number % 2]}\n" for number in range(300)
+)
+
+
+def rehearsed(app: AppTest) -> str:
+    """Wait until the rehearsal of this draft's configuration has ended."""
+    config = config_of(app.session_state["draft"])
+    for _ in range(1200):
+        view = application().rehearsals.standing(config)
+        if view is not None and view.state != "running":
+            return view.state + view.message
+        time.sleep(0.1)
+    raise AssertionError("the rehearsal did not end within two minutes")
+
+
+def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
+    app = go(described(), "rehearse")
+    assert "Nothing here reads your private rows" in texts(app)
+    assert "No rehearsal yet. It takes about as long as a run" in texts(app)
+    assert uploader(app, "stand-in").proto.disabled
+    app.checkbox(key="stand-in-is-public").check().run()
+    uploader(app, "stand-in").upload("open.csv", STAND_IN.encode(), "text/csv")
+    app.run()
+    assert not errors(app)
+    assert rehearsed(app) == "ended"
+    app = go(app, "rehearse")
+    assert not errors(app)
+    words = texts(app)
+    assert "Stand-in data. Yours may do better or worse" in words
+    assert "● safe to publish" in words
+    # 300 rows: 30 and 30 people can be compared, which is too few.
+    assert "No verdict" in words
+    app.segmented_control(key="rehearsal-part").set_value("marginals").run()
+    assert "Mean distance over columns" in texts(app)
+    assert application().account("survey").epsilon_spent == 0
+    assert application().account("survey").notes == ()
+
+
+def test_the_private_table_itself_is_refused() -> None:
+    app = go(described(), "rehearse")
+    app.checkbox(key="stand-in-is-public").check().run()
+    uploader(app, "stand-in").upload("again.csv", TABLE.encode(), "text/csv")
+    app.run()
+    (error,) = errors(app)
+    assert "a private table of the account 'survey'" in error
+
+
+def test_a_stop_is_said_and_nothing_can_be_spent() -> None:
+    app = described()
+    config = config_of(app.session_state["draft"])
+    application().stops.record(config, "7f3a0000", "Closest record")
+    folder = application().settings.home / "rehearsals" / configuration_digest(config)
+    folder.mkdir(parents=True)
+    entry = {
+        "id": "attacks.none", "kind": "safe", "value": None, "error": None, "unit": "", "title": "Attacks",
+        "sentence": "None.", "figures": [],
+    }  # fmt: skip
+    body = {"incident": "7f3a0000", "sentence": "Stop. An attack did better.", "time": "", "evidence": [entry]}
+    write_owner_json(folder / "report.json", body)
+    app = go(app, "rehearse")
+    assert errors(app) == ["Stop. An attack did better."]
+    app = go(app, "generate")
+    assert any("incident 7f3a0000" in error for error in errors(app))
+    assert app.button(key="spend").disabled
+    application().stops.clear("7f3a0000", who="owner", because="mended")
+    assert not app.run().button(key="spend").disabled
+
+
+def test_a_stopped_run_is_not_sealed(finished: AppTest) -> None:
+    app = go(finished, "release")
+    assert app.button(key="seal")
+    run_id = app.session_state["draft"]["run_id"]
+    application().stops.record(application().config_of(run_id), "7f3a0000", "Closest record")
+    app = go(app, "release")
+    (error,) = errors(app)
+    assert "incident 7f3a0000" in error
+    assert not [button for button in app.button if button.key == "seal"]
+    assert "On a stand-in" not in texts(app)
+    report = go(app, "report")
+    report.session_state["report-tab"] = "○ Attacks"
+    report.run()
+    assert "No rehearsal of this configuration." in texts(report)
+
+
+def test_the_stop_of_another_budget_is_no_stop() -> None:
+    app = described(CODEBOOK.replace("epsilon: 1.0", "epsilon: 2.0"))
+    config = config_of(app.session_state["draft"])
+    other = json.loads(json.dumps(app.session_state["draft"]))
+    other["epsilon"] = 1.0
+    application().stops.record(config_of(other), "7f3a0000", "Closest record")
+    assert application().plan(config).refusal is None

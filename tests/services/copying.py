@@ -1,0 +1,67 @@
+"""A generator that cheats: it asks honest questions and lets the private rows out as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pytest
+import torch
+
+from synth.config import RunConfig
+from synth.generators import GENERATORS
+from synth.generators.independent import Independent
+from synth.privacy.session import PrivateSession
+from synth.progress import Progress
+from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.writing import write_table
+
+__all__ = ["SCHEMA", "Copying", "config", "plant", "write_people"]
+
+SCHEMA = Schema(
+    (
+        NumberColumn("age", 18, 90, 1),
+        NumberColumn("income", 0, 200_000, 100, missing=True),
+        CategoryColumn("region", tuple("abcdefgh")),
+        NumberColumn("visits", 0, 300, 1),
+        YesNoColumn("ill"),
+    )
+)
+
+
+class Copying(Independent):
+    """What a rehearsal has to notice."""
+
+    name = "copying"
+
+    def fit(self, session: PrivateSession, progress: Progress) -> Self:
+        super().fit(session, progress)
+        if not isinstance(session, PrivateSession):
+            return self  # a forecast, which has no rows
+        held: dict[str, Any] = session._table._codes(session.schema.names)
+        self._copied = np.column_stack([held[name].astype(np.int64) for name in session.schema.names])
+        return self
+
+    def sample(self, n_rows: int, seed: int) -> torch.Tensor:
+        return torch.from_numpy(self._copied[np.arange(n_rows) % len(self._copied)])
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Put the cheat into the registry."""
+    patch.setitem(GENERATORS, Copying.name, Copying)
+
+
+def config(generator: str, **rest: Any) -> RunConfig:
+    """A configuration at epsilon 1 for such a table."""
+    settled: dict[str, Any] = {"schema": SCHEMA, "epsilon": 1.0, "delta": 1e-5, "rows": 800, "people_at_most": 10_000}
+    return RunConfig(account="town", generator=generator, **(settled | rest))
+
+
+def write_people(folder: Path, *, rows: int, seed: int) -> Path:
+    """Write rows of nobody."""
+    random = np.random.default_rng(seed)
+    codes = np.column_stack([random.integers(size, size=rows) for size in SCHEMA.sizes]).astype(np.int64)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_table(codes, SCHEMA, folder / f"{seed}.csv", folder / f"{seed}.parquet", 0)
+    return folder / f"{seed}.csv"
