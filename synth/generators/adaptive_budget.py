@@ -13,7 +13,7 @@ from synth.generators.one_ways import OneWays
 from synth.privacy.bounds import Bound
 from synth.privacy.session import AnswerSource, between_neighbours
 
-__all__ = ["AdaptiveBudget", "columns_error", "divided", "share_for_columns"]
+__all__ = ["WIDE", "AdaptiveBudget", "columns_error", "divided", "share_for_columns"]
 
 _ROUNDS_PER_COLUMN = 3.0
 
@@ -37,6 +37,15 @@ _LABEL_WITHOUT_ROUNDS = 0.4
 
 _FEW_BINS = 4
 """Bins by class whose noise must stay below the number of rows for the label to be worth a question."""
+
+WIDE = 32
+"""Columns from which on a label's tables count together: each may be faint if all of them tell the classes apart."""
+
+_CLEAR_CLASSES = 6.0
+"""Parts of a cell of a few bins by class that its noise is aimed at in a wide table: one."""
+
+_MOST_FOR_LABEL = 0.6
+"""Most of the budget that the columns by class get in a wide table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,7 @@ def divided(
     for_columns: float,
     label_share: float,
     label_size: int,
+    most_rounds: float | None = None,
 ) -> AdaptiveBudget:
     """Divide a session's budget.
 
@@ -91,6 +101,8 @@ def divided(
         drown even a few bins by class.
     label_size : int
         Classes of the label; 1 without one.
+    most_rounds : float, optional
+        Most rounds of chosen tables; by default three a column.
     """
     columns = sum(size > 1 for size in sizes)
     if columns < 2:
@@ -99,13 +111,21 @@ def divided(
     # Squared rows of noise that all of the budget would leave in one table.
     variance = one_hot**2 / (session.budget.mu_squared * whole)
     rows = session.rows.value
+    wide = columns >= WIDE
+    if wide and label_share > 0:
+        # A share at which the noise of the tables by class is a small part of their cells.
+        wanted = columns * variance * (_CLEAR_CLASSES * _FEW_BINS * label_size / max(rows, 1.0)) ** 2
+        label_share = max(label_share, min(wanted, _MOST_FOR_LABEL))
     for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
     left = 1.0 - for_columns - for_label
-    n_rounds = min(_ROUNDS_PER_COLUMN * columns, left * (_TABLE_NOISE * rows) ** 2 / variance)
+    most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
+    n_rounds = min(most_rounds, left * (_TABLE_NOISE * rows) ** 2 / variance)
     if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
-    for_label = min(_LABEL_WITHOUT_ROUNDS, 1.0 - for_columns) if for_label else 0.0
-    if for_label and _FEW_BINS * label_size * math.sqrt(columns * variance / for_label) > rows:
+    for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
+    # Many faint tables tell as much together as one of them that has the whole share.
+    together = 1 if wide else columns
+    if for_label and _FEW_BINS * label_size * math.sqrt(together * variance / for_label) > rows:
         for_label = 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
 

@@ -12,19 +12,21 @@ import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.generators.adaptive_budget import AdaptiveBudget, columns_error, divided, share_for_columns
+from synth.generators.adaptive_budget import WIDE, AdaptiveBudget, columns_error, divided, share_for_columns
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
+from synth.generators.adaptive_sizes import bins_that_fit, declared_bins
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
 from synth.generators.fine_places import OneWayOptions, fine_places
-from synth.generators.joint_models import FEW_COLUMNS, fitter_of, kind_for, restored_model
+from synth.generators.joint_models import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.generators.label_tables import measure_by_label
 from synth.generators.neural import resolve_device
 from synth.generators.one_ways import OneWays, measure_one_ways
 from synth.generators.options import check_between
 from synth.generators.protocol import GeneratorTask
 from synth.generators.sampling import check_rows, random_source
-from synth.models.answers import JointModel, Measured
+from synth.generators.wide_trees import MANY_COLUMNS, WideTree, bins_of_tree, rounds_of_tree
+from synth.models.answers import JointModel, Measured, misfit
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
@@ -32,9 +34,6 @@ __all__ = ["AdaptiveOptions", "DpHpAdaptive"]
 
 _BINS = 1.2
 """A cell of an even table of two columns holds about this part, to the power of -2, of the noise of a count."""
-
-_PAIR_CELLS = 2**24
-"""Most cells of all pairs of columns together; wide tables get coarser bins."""
 
 _MOST_CANDIDATES = 10_000
 
@@ -106,7 +105,14 @@ class DpHpAdaptive:
         self._task, self._options = task, options
         self._columns = task.schema.modelled
         self._label = None if task.label is None else task.schema.names.index(task.label)
-        self._most_bins = _bins_that_fit(self._columns_most(options.bins), options.bins)
+        self._classes = 1 if self._label is None else self._columns[self._label].size
+        self._many = len(self._columns) > MANY_COLUMNS
+        self._most_bins = bins_that_fit(declared_bins(self._columns, options.bins), options.bins)
+        self._most_rounds: float | None = None
+        if self._many:
+            tree = bins_of_tree(len(self._columns), self._classes, options.cells)
+            self._most_rounds = rounds_of_tree(len(self._columns)) if tree else 0.0
+            self._most_bins = min(self._most_bins, tree or self._most_bins)
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
 
@@ -140,45 +146,75 @@ class DpHpAdaptive:
             share = budget.by_label if choosing else session.remaining_share
             measured += self._measured_by_label(session, share, one_ways.rows, coarseness.bins)
         fitter.refit(measured, last=False)
-        if choosing:
-            progress.phase("Choosing tables")
-            plan = RoundPlan(
-                share=budget.rounds if by_label else budget.rounds + budget.by_label,
-                rounds=budget.n_rounds,
-                choosing=self._options.choosing_share,
-                cells=self._options.cells,
-                most_candidates=_MOST_CANDIDATES,
-            )
-
-            def refitted(spent: float) -> None:
-                progress.loss(_misfit(fitter.model, measured, one_ways.rows))
-                progress.step(round(100 * spent), 100)
-
-            Rounds(
+        if choosing and self._many:
+            progress.phase("Finding a tree of columns")
+            tree = WideTree(
                 session,
                 self._columns,
                 self._bins,
-                label=self._label,
+                label=self._label if by_label else None,
                 fitter=fitter,
-                plan=plan,
-                unit_noise=one_ways.unit_noise,
                 total=one_ways.rows,
-                columns_gain=self._columns_gain(budget.columns),
                 source=self._source,
-                seed=self._task.seed,
-            ).run(measured, refitted)
-            if session.remaining_share > _DUST:
-                # Tables told less than columns still can; the model's bins stay.
-                one_ways = self._counted(session, session.remaining_share, one_ways)
-                self._bins = tuple(
-                    ColumnBins.of(way, one.bin_of_place) for way, one in zip(one_ways.columns, self._bins, strict=True)
-                )
-                measured[: len(sizes)] = [one.measured(d) for d, one in enumerate(self._bins)]
+            )
+            edges = tree.ask(budget.rounds if by_label else budget.rounds + budget.by_label)
+            measured += edges
+            if by_label and not edges:
+                share = session.remaining_share
+                measured += self._measured_by_label(session, share, one_ways.rows, coarseness.bins, again=True)
+        elif choosing:
+            progress.phase("Choosing tables")
+            share = budget.rounds if by_label else budget.rounds + budget.by_label
+            self._choose(session, fitter, measured, one_ways, (share, budget.n_rounds, budget.columns), progress)
+        if choosing and session.remaining_share > _DUST:
+            # Tables told less than columns still can; the model's bins stay.
+            one_ways = self._counted(session, session.remaining_share, one_ways)
+            self._bins = tuple(
+                ColumnBins.of(way, one.bin_of_place) for way, one in zip(one_ways.columns, self._bins, strict=True)
+            )
+            measured[: len(sizes)] = [one.measured(d) for d, one in enumerate(self._bins)]
         progress.phase("Fitting")
         fitter.refit(measured, last=True, report=lambda _step, _loss: progress.check_cancelled())
-        progress.loss(_misfit(fitter.model, measured, one_ways.rows))
+        progress.loss(misfit(fitter.model, measured, one_ways.rows))
         self._model = fitter.model
         return self
+
+    def _choose(
+        self,
+        session: AnswerSource,
+        fitter: Fitter,
+        measured: list[Measured],
+        one_ways: OneWays,
+        parts: tuple[float, float, float],
+        progress: Progress,
+    ) -> None:
+        """Choose, count and fit in rounds; ``parts``: their share, how many that lasts, and the columns' share."""
+        share, n_rounds, for_columns = parts
+        plan = RoundPlan(
+            share=share,
+            rounds=n_rounds,
+            choosing=self._options.choosing_share,
+            cells=self._options.cells,
+            most_candidates=_MOST_CANDIDATES,
+        )
+
+        def refitted(spent: float) -> None:
+            progress.loss(misfit(fitter.model, measured, one_ways.rows))
+            progress.step(round(100 * spent), 100)
+
+        Rounds(
+            session,
+            self._columns,
+            self._bins,
+            label=self._label,
+            fitter=fitter,
+            plan=plan,
+            unit_noise=one_ways.unit_noise,
+            total=one_ways.rows,
+            columns_gain=self._columns_gain(for_columns),
+            source=self._source,
+            seed=self._task.seed,
+        ).run(measured, refitted)
 
     def sample(self, n_rows: int, seed: int) -> Tensor:
         """Draw bins from the model by controlled rounding, then codes inside the bins."""
@@ -222,45 +258,45 @@ class DpHpAdaptive:
     def _source(self) -> str:
         return f"generator {self.name}"
 
-    def _columns_most(self, bins: int) -> list[int]:
-        """Return the most bins that each column can get, by its declaration."""
-        most = CoarseningOptions().most_categories
-        return [
-            min(column.levels, bins) + min(column.size - column.levels, most)
-            if column.levels
-            else min(column.size, most)
-            for column in self._columns
-        ]
-
     def _kind(self) -> str:
         if self._options.model != "auto":
             return self._options.model
-        return kind_for(self._columns_most(self._most_bins), self._options.cells)
+        return kind_for(declared_bins(self._columns, self._most_bins), self._options.cells)
 
     def _coarsening(self, one_ways: OneWays, budget: AdaptiveBudget) -> CoarseningOptions:
         """Choose bins so coarse that a table of two columns tells more than noise."""
         table = max(budget.table * (1.0 - self._options.choosing_share), budget.by_label / len(self._columns))
         if table <= 0:
             return CoarseningOptions(bins=self._most_bins)
-        noise = one_ways.unit_noise / math.sqrt(table)
-        bins = round(min(max(_BINS * math.sqrt(one_ways.rows / noise), 4.0), float(self._most_bins)))
-        return CoarseningOptions(bins=bins, most_categories=min(8 * bins, CoarseningOptions().most_categories))
+        rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
+        bins = _BINS * math.sqrt(rows)
+        if len(self._columns) >= WIDE and not budget.n_rounds:
+            # Only tables by class are counted: noise in their cells is what bounds the bins.
+            bins, least = _BINS**2 * rows / self._classes, 2.0
+        elif self._many:
+            bins, least = _BINS * math.sqrt(rows / self._classes), float(min(4, self._most_bins))
+        bins = round(min(max(bins, least), float(self._most_bins)))
+        categories = min((1 if self._many else 8) * bins, CoarseningOptions().most_categories)
+        return CoarseningOptions(bins=bins, most_categories=categories)
 
     def _columns_gain(self, spent: float) -> Callable[[float], float]:
         """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
         error = (len(self._bins) - 1) * columns_error(self._bins)
         return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
 
-    def _measured_by_label(self, session: AnswerSource, share: float, rows: float, bins: int) -> list[Measured]:
+    def _measured_by_label(
+        self, session: AnswerSource, share: float, rows: float, bins: int, *, again: bool = False
+    ) -> list[Measured]:
         return measure_by_label(
             session,
             self._columns,
             self._bins,
             label=self._label or 0,
-            lengths=self._columns_most(bins),
+            lengths=declared_bins(self._columns, bins),
             share=share,
             total=rows,
             source=self._source,
+            query="tables by label" + (" again" if again else ""),
         )
 
     def _measured_columns(self, session: AnswerSource) -> tuple[OneWays, AdaptiveBudget]:
@@ -272,15 +308,16 @@ class DpHpAdaptive:
             return divided(
                 session,
                 whole,
-                self._columns_most(self._most_bins),
+                declared_bins(self._columns, self._most_bins),
                 for_columns=for_columns,
                 label_share=options.label_share,
-                label_size=1 if self._label is None else self._columns[self._label].size,
+                label_size=self._classes,
+                most_rounds=self._most_rounds,
             )
 
         budget = division(options.columns_share)
         one_ways = self._counted(session, budget.columns, None)
-        if not budget.n_rounds:
+        if not budget.n_rounds or self._many:
             return one_ways, budget
         wanted = share_for_columns(one_ways, budget.columns / whole)
         if wanted < options.columns_share + _WORTH_ASKING:
@@ -300,22 +337,3 @@ class DpHpAdaptive:
             options=OneWayOptions(),
             earlier=earlier,
         )
-
-
-def _bins_that_fit(most: list[int], bins: int) -> int:
-    """Return the number of bins at which all pairs together stay below the limit."""
-    while bins > 2:
-        sizes = [min(size, bins) for size in most]
-        if (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2 <= _PAIR_CELLS:
-            break
-        bins -= 1
-    return bins
-
-
-def _misfit(model: JointModel, measured: list[Measured], total: float) -> float:
-    """Return the root mean square of the model's distance from the answers, in units of their noise; best about 1."""
-    squares = cells = 0.0
-    for one in measured:
-        squares += float((((total * model.marginal(one.columns) - one.table) / one.noise_std) ** 2).sum())
-        cells += one.table.size
-    return math.sqrt(squares / max(cells, 1.0))

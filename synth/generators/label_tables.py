@@ -26,6 +26,7 @@ def measure_by_label(
     share: float,
     total: float,
     source: str,
+    query: str = "tables by label",
 ) -> list[Measured]:
     """Count every column together with the label.
 
@@ -45,6 +46,8 @@ def measure_by_label(
         Number of rows, as far as it is known.
     source : str
         Who asks.
+    query : str
+        Name of the question.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def measure_by_label(
     whole = sum(parts_of_norm.values())
     weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
     question = Stack(parts=parts, weights=weights)
-    release = session.noisy_sum(question, share=share, query="tables by label", source=source)
+    release = session.noisy_sum(question, share=share, query=query, source=source)
     pieces = np.split(
         np.asarray(release.value, dtype=np.float64).reshape(-1),
         np.cumsum([part.dimension for part in question.parts])[:-1],

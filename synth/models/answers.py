@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JointModel", "Measured", "pooled"]
+__all__ = ["JointModel", "Measured", "misfit", "pooled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,3 +79,20 @@ class JointModel(Protocol):
     def state(self) -> dict[str, NDArray[np.float64]]:
         """Return everything that ``sample`` needs."""
         ...
+
+
+def misfit(model: JointModel, measured: Sequence[Measured], total: float) -> float:
+    """Return the root mean square of a model's distance from answers, in units of their noise; best about 1.
+
+    Parameters
+    ----------
+    model : JointModel
+    measured : sequence of Measured
+    total : float
+        Rows that proportions are multiplied by.
+    """
+    squares = cells = 0.0
+    for one in measured:
+        squares += float((((total * model.marginal(one.columns) - one.table) / one.noise_std) ** 2).sum())
+        cells += one.table.size
+    return math.sqrt(squares / max(cells, 1.0))

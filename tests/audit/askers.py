@@ -1,7 +1,7 @@
 """Who asks: every generator of the registry, and a hand-made run with the questions most likely to go wrong.
 
-The adaptive generator chooses no tables where rows are as few as here, so it asks twice more: told that there are many
-rows, with either of its models.
+The adaptive generator chooses no tables where rows are as few as here, so it asks thrice more: told that there are many
+rows, with either of its models, and as of a table of too many columns to choose from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from worlds import LABEL
 
-from synth.generators import GENERATORS, GeneratorTask, make
+from synth.generators import GENERATORS, GeneratorTask, dp_hp_adaptive, make, wide_trees
 from synth.generators.adaptive_rounds import Rounds
 from synth.generators.joint_models import FieldFitter, MixtureFitter
 from synth.privacy.features import Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
@@ -24,6 +24,7 @@ from synth.schema import Schema
 
 HAND_MADE = "hand-made questions"
 CHOOSING = {f"choices by a {model}": model for model in ("field", "mixture")}
+TREE = "a tree of columns"
 
 QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
@@ -90,6 +91,23 @@ def stump_forest(schema: Schema) -> Forest:
     return Forest(columns, places, nodes, values, np.array([0, 5]), np.array([[450, 520], [500, 1000]]))
 
 
+def tree(schema: Schema) -> Callable[[AnswerSource], Any]:
+    right = wide_trees.strongest_tree
+
+    def ask(session: AnswerSource) -> Any:
+        task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dp_hp_adaptive, "MANY_COLUMNS", 1)
+            # Rows as few as here show no edge above their noise.
+            patch.setattr(wide_trees, "strongest_tree", lambda strengths, least: right(strengths, least=0.0))
+            patch.setattr(FieldFitter, "first_steps", 2)
+            patch.setattr(FieldFitter, "last_steps", 2)
+            options = {"model": "field", "cells": 3000}
+            return make("dp-hp-adaptive", task, options).fit(Crowded(session), NullProgress())
+
+    return ask
+
+
 def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
 
@@ -152,6 +170,8 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
 def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     if name in CHOOSING:
         return choosing(CHOOSING[name], schema)
+    if name == TREE:
+        return tree(schema)
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 

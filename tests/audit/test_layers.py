@@ -7,7 +7,7 @@ from pathlib import Path
 import layers
 import pytest
 import torch
-from askers import CHOOSING, HAND_MADE, NAMES, asker
+from askers import CHOOSING, HAND_MADE, NAMES, TREE, asker
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from transcripts import record
@@ -17,7 +17,7 @@ from synth.privacy.session import Selection
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
 
@@ -41,13 +41,13 @@ def test_t0_keys() -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     layers.t1_sensitivity(name, WORLDS[world], far_rows())
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t1_sensitivity_to_anybody(name: str, world: str) -> None:
     @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(brought=extreme_rows, place=st.integers(0, 40), seed=st.integers(0, 3))
@@ -63,7 +63,7 @@ def test_t1_sensitivity_on_cuda(world: str) -> None:
     layers.t1_sensitivity(HAND_MADE, WORLDS[world], far_rows(), device="cuda")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t1_exactness(name: str) -> None:
     layers.t1_exactness(name, WORLDS["add or remove"])
 
@@ -74,12 +74,12 @@ def test_t1_split(world: str) -> None:
 
 
 @pytest.mark.parametrize("world", ["replace one", "add or remove several rows"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t2_noise_law(name: str, world: str) -> None:
     layers.t2_noise_law(name, WORLDS[world])
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
     layers.t3_metadata(name, WORLDS[world], tmp_path)
