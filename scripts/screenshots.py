@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
 
 from conftest import browser, server  # noqa: E402
-from walking import Walker  # noqa: E402
+from walking import CODEBOOK, Walker, small_table, walk_to_generate  # noqa: E402
 
 
 class Photographer(Walker):
@@ -40,15 +40,17 @@ class Photographer(Walker):
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
 
-def modes_of_kahm(photographer: Photographer) -> None:
-    """Look at the modes of KAHM, and choose the default again."""
-    page = photographer.page
+def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
+    """Look at the modes of KAHM that let noisy rows out, with a table in which everybody has one row."""
+    page, codebook = photographer.page, folder / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="one row each"), encoding="utf-8")
+    table = small_table(folder, "one-row-each.csv")
+    walk_to_generate(photographer, table, codebook, "one row each")
     page.locator(".st-key-choose-kahm button").click()
     photographer.see("What KAHM is to hide")
-    photographer.choose("Cell level")
-    photographer.picture("kahm")
-    page.locator(".st-key-choose-dp-hp-adaptive button").click()
-    photographer.settle()
+    for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
+        photographer.choose(mode)
+        photographer.picture(name)
 
 
 def walk(photographer: Photographer, generator: str | None) -> None:
@@ -69,8 +71,6 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         if name == "generate" and generator is not None:
             page.locator(f".st-key-choose-{generator} button").click()
         photographer.picture(name)
-    if generator is None:
-        modes_of_kahm(photographer)
     spend = page.get_by_role("button", name="and generate").first.inner_text()
     photographer.press(spend)
     page.get_by_role("dialog").get_by_role("button", name=spend).click()
@@ -116,6 +116,8 @@ def main() -> None:
     with serve(factory) as running, browse() as engine:
         photographer = Photographer(engine, running.address, arguments.into)
         walk(photographer, arguments.generator)
+        if arguments.generator is None:
+            modes_of_kahm(photographer, factory.mktemp("kahm"))
         photographer.close()
 
 

@@ -33,8 +33,23 @@ def kahm_panel() -> bool:
     if not mode.releases:
         st.error(plain(PAPER_REFUSAL))
     elif mode.name in {"rows", "cell"}:
+        if not _shows_nothing_new():
+            return False
         _mode_facts(application().plan(config_of(draft())).forecast)
     return mode.releases
+
+
+def _shows_nothing_new() -> bool:
+    """Whether one row for every private one may be let out, by what was declared; if not, say what to declare."""
+    held = draft()
+    if held["row_count"] == "public" and held["rows_per_unit"] == 1:
+        return True
+    unit = plain(held["protects"] or "person")
+    st.error(
+        "This mode lets out one noisy row for every private one, so the number of rows must be public and every "
+        f"{unit} may have only one. Declare both on 2 Describe if they are true, or choose 'Record level (central)'."
+    )
+    return False
 
 
 def _mode_chooser() -> KahmMode:

@@ -34,7 +34,7 @@ _RANGE = "± range caused by privacy noise (95 %)"
 def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
     """Say what was made and at what promise, and show the overview of the report."""
     facts = (
-        ("Epsilon", amount(run.epsilon), "For everything in this report that may be published."),
+        ("Epsilon", amount(run.epsilon), _meaning(report)),
         ("Delta", f"{run.delta:g}", "The chance that the promise fails outright."),
         ("Generator", run.generator, "Learned from noisy answers alone."),
     )
@@ -44,6 +44,12 @@ def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
             badge("safe")
             note(meaning)
     cards([entry for entry in read_evidence(report) if section_of(entry) in {"overview", "generator"}], key="glance")
+
+
+def _meaning(report: Mapping[str, Any]) -> str:
+    if any(entry.id == "overview.row_epsilon" for entry in read_evidence(report)):
+        return "For ONE CELL of the table, in everything that may be published; what that is for a whole row is below."
+    return "For everything in this report that may be published."
 
 
 def columns_and_pairs(report: Mapping[str, Any]) -> None:

@@ -34,7 +34,11 @@ ATTESTATIONS = (
 
 def checklist(run: RunView) -> None:
     """Show the four checks; the bundle is written only where all of them hold."""
-    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}, δ = {run.delta:g}")
+    certificate = certificate_from_dict(application().certificate(run.run_id))
+    of_row = certificate.row_epsilon
+    # An epsilon of one cell is never shown without what it is worth for a row.
+    cell = "" if of_row is None else f" for one cell, ε = {amount(_rounded_up(of_row))} for a whole row"
+    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")
         for name, meaning in CHECKS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from synth.config import RunConfig
 from synth.generators.facts import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
-from synth.privacy.receipt import Release
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.receipt import Receipt, Release
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
 from synth.reports.charged_predictions import charged_predictions
@@ -34,6 +35,7 @@ def published_evidence(
     *,
     rows: RowCount | None = None,
     facts: Sequence[Fact] = (),
+    receipts: Iterable[Receipt] = (),
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
     """Build the report that may be published.
@@ -50,6 +52,8 @@ def published_evidence(
         What the session said about the number of rows; without it the paid answers are asked.
     facts : sequence of Fact
         What the fitted generator says of itself.
+    receipts : iterable of Receipt
+        All of the run: where it hides one cell they say what that is worth for a whole row.
     progress : Progress, optional
         Told when the report begins and ends.
     """
@@ -57,7 +61,7 @@ def published_evidence(
         progress.step(0, 1)
     columns = [codes[:, place] for place in range(codes.shape[1])]
     count = published_rows(releases) if rows is None else rows
-    found: list[Publishable] = [*_overview(codes, config), *map(_of_fact, facts)]
+    found: list[Publishable] = [*_overview(codes, config), *_worth_for_a_row(config, receipts), *map(_of_fact, facts)]
     if count is not None:
         fine, coarse = (
             compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
@@ -99,6 +103,24 @@ def _of_fact(fact: Fact) -> SafeEvidence:
     figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
     return SafeEvidence(
         id=f"generator.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
+    )
+
+
+def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[SafeEvidence, ...]:
+    """Say what an epsilon of one cell is worth for a whole row: it is never shown without that."""
+    worth = row_epsilon_of_receipts(receipts, config.delta) if config.schema.protection == "cell" else None
+    if worth is None:
+        return ()
+    return (
+        SafeEvidence(
+            id="overview.row_epsilon",
+            title="Epsilon for a whole row",
+            # An upper bound may not be made smaller by the way it is printed.
+            value=math.ceil(worth * 1e4) / 1e4,
+            sentence=f"At delta {config.delta:g}, for replacing a row by one with the same label; a changed label has "
+            f"no protection. The entered epsilon, {config.epsilon:g}, is for one cell: compare other releases with "
+            "this number, not with that one.",
+        ),
     )
 
 

@@ -191,7 +191,13 @@ def seal_release(
     write_table(measured.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
     evidence = published_evidence(
-        measured.codes, measured.releases, config, rows=measured.rows, facts=measured.facts, progress=progress
+        measured.codes,
+        measured.releases,
+        config,
+        rows=measured.rows,
+        facts=measured.facts,
+        receipts=measured.receipts,
+        progress=progress,
     )
     progress.phase("Sealing")
     certificate = certify(

@@ -140,7 +140,9 @@ def run(
         releases=session.releases,
         selections=session.selections,
         state=fitted.state(),
-        evidence=published_evidence(codes, session.releases, config, rows=session.rows, facts=facts),
+        evidence=published_evidence(
+            codes, session.releases, config, rows=session.rows, facts=facts, receipts=session.receipts
+        ),
         certificate=certificate,
         rows=session.rows,
     )

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CODEBOOK", "Walker", "small_table", "walk_to_bundle"]
+__all__ = ["CODEBOOK", "Walker", "small_table", "walk_to_bundle", "walk_to_generate"]
 
 CODEBOOK = """
 account: {account}
@@ -122,8 +122,8 @@ class Walker:
             return
 
 
-def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, target: Path) -> Path:
-    """Walk from Start to a downloaded bundle."""
+def walk_to_generate(walker: Walker, table: Path, codebook: Path, account: str) -> None:
+    """Walk from Start to the choice of a generator."""
     page = walker.page
     walker.open()
     walker.press("Start with your own table")
@@ -140,6 +140,12 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
     walker.see("Choose a privacy budget")
     walker.press("Continue to 4 Generate")
     walker.see("Generate rows")
+
+
+def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, target: Path) -> Path:
+    """Walk from Start to a downloaded bundle."""
+    page = walker.page
+    walk_to_generate(walker, table, codebook, account)
     walker.press("Spend 2.00 and generate")
     page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
     page.get_by_role("button", name="Continue to 5 Report").wait_for(timeout=180_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from driving import described, errors, go, texts, wait_for_run
+from driving import CODEBOOK, described, errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.components.session import application
@@ -58,6 +58,24 @@ def test_the_cell_level_states_the_epsilon_of_a_row(chosen: AppTest) -> None:
     assert float(metric.value.removeprefix("ε = ")) > whole, "half the protected change is noise halved"
 
 
+@pytest.mark.parametrize("mode", ["rows", "cell"])
+@pytest.mark.parametrize(
+    ("declared", "instead"),
+    [("rows_per_unit: 1", "rows_per_unit: 6"), ("row_count: public", "row_count: private")],
+    ids=["several rows of one", "private number of rows"],
+)
+def test_rows_are_not_let_out_where_their_number_would_tell(mode: str, declared: str, instead: str) -> None:
+    app = go(described(CODEBOOK.replace(declared, instead)), "generate")
+    app.button(key="choose-kahm").click().run()
+    assert "spend" in {str(button.key) for button in app.button}
+    app.radio(key=CHOICE).set_value(mode).run()
+    (error,) = errors(app)
+    assert "Declare both on 2 Describe if they are true, or choose 'Record level (central)'." in error
+    assert "spend" not in {str(button.key) for button in app.button}
+    app.radio(key=CHOICE).set_value("record").run()
+    assert not errors(app)
+
+
 def test_another_generator_protects_rows_again(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("cell").run()
     chosen.button(key="choose-independent").click().run()
@@ -81,6 +99,11 @@ def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: Ap
     go(chosen, "report")
     assert not errors(chosen)
     assert not chosen.exception
+    (of_row,) = [metric for metric in chosen.metric if metric.label == "Epsilon for a whole row"]
+    assert 2 < float(of_row.value) < 3.001  # below the plain sum of three columns, but for its rounding up
+    assert "For ONE CELL of the table" in texts(chosen)
+    go(chosen, "release")
+    assert f"ε = 1.00 for one cell, ε = {float(of_row.value):.2f} for a whole row" in texts(chosen)
     # The same people now have a cell-level account: a record-level run is refused before anything is spent.
     spent = application().account("survey").epsilon_spent
     assert spent == pytest.approx(1.0, abs=1e-6)
