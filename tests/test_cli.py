@@ -169,6 +169,27 @@ def test_a_broken_table_is_one_sentence_without_a_cell(
     assert not list((tmp_path / "home" / "vault").glob("*.table"))
 
 
+def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, config: Path) -> None:
+    text = CONFIG.replace("{name: independent}", "{name: kahm, options: {mode: cell}}\nprotection: cell\nlabel: town")
+    config.write_text(text)
+    done = synth("run", config, "--out", "release", "--no-owner-report")
+    assert done.returncode == 0, done.stderr
+    of_row = json.loads(Path("release/certificate.json").read_text())["row_epsilon"]
+    assert 4 < of_row <= 6.001
+    assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, delta 1e-05" in done.stdout
+    assert "epsilon 2 for one cell spent in all." in done.stdout
+    # What hides whole rows never enters the account, and the paper's own procedure enters none.
+    for changed, words in (
+        (CONFIG, "protects one cell"),
+        (text.replace("cell}}", "paper}}"), "not differentially private"),
+    ):
+        config.write_text(changed)
+        refused = synth("run", config, "--out", "another")
+        assert refused.returncode == 2
+        assert words in refused.stderr
+    assert spent(synth) == "2"
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()
     (tmp_path / "release" / "thesis.txt").write_text("years of work")

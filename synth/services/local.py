@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from synth.bundle.certificate import ROW_EPSILON
 from synth.config import RunConfig
 from synth.errors import InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
@@ -254,10 +255,13 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
         (folder / "owner" / name).chmod(0o600)
     certificate = json.loads((folder / "certificate.json").read_bytes())
     view = application.account(certificate["account"])
+    of_row = certificate.get(ROW_EPSILON)
+    # An epsilon of one cell is never shown without what it is worth for a row.
+    cell = "" if of_row is None else f" for one cell, {of_row:.6g} for a row with the same label"
     lines = (
         f"Wrote {certificate['rows']:,} rows to {folder / 'synthetic.csv'} and the bundle to {folder / 'bundle.zip'}.",
-        f"epsilon {certificate['epsilon']:.6g}, delta {certificate['delta']:g}; certificate {identity}.",
-        f"Account {view.name}: epsilon {view.epsilon_spent:.4g} spent in all.",
+        f"epsilon {certificate['epsilon']:.6g}{cell}, delta {certificate['delta']:g}; certificate {identity}.",
+        f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{' for one cell' if cell else ''} spent in all.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
 
