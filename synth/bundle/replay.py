@@ -129,7 +129,8 @@ def _same_report(
 ) -> bool:
     """Make the report again from what the bundle holds, write it, and say whether it is the certified one."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
-    evidence = published_evidence(codes, known.releases, config, rows=known.rows, facts=facts)
+    receipts = [receipt for release in known.row_releases for receipt in release.receipts]
+    evidence = published_evidence(codes, known.releases, config, rows=known.rows, facts=facts, receipts=receipts)
     path.write_bytes(canonical_json(report_document(evidence)))
     return path.read_bytes() == archive.read("report.json")
 

@@ -63,7 +63,9 @@ def failures(bundle: Path) -> str:
 def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: str, tmp_path: Path) -> None:
     verdict = verify(sealed[mode])
     assert verdict.ok, verdict.lines
-    assert replay(sealed[mode], tmp_path / "again").identical
+    again = replay(sealed[mode], tmp_path / "again")
+    assert again.identical
+    assert again.report_identical
     assert replay(sealed[mode], tmp_path / "refitted", refit=True).identical
     (release,) = measurements_of(sealed[mode]).row_releases
     assert release.numbers.shape == (ROWS, sum(release.question.widths))
