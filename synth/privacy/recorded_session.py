@@ -116,6 +116,7 @@ class RecordedSession:
         view = object.__new__(RecordedSession)
         view.schema, view.budget, view.rows, view.remaining_share = self.schema, self.budget, self.rows, 1.0
         view._releases, view._selections = self._releases, self._selections
+        view._row_releases = self._row_releases
         return view
 
     def _take(self, share: float) -> None:

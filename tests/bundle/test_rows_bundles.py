@@ -19,8 +19,10 @@ from synth.bundle.verify import verify
 from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.forecast import budget_parts, forecast
+from synth.privacy.budget import PrivacyBudget
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import CellNoise, Receipt
+from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -227,3 +229,16 @@ def test_a_certificate_reads_back(sealed: dict[str, Path]) -> None:
     first, second = promise(certificate)[:2]
     assert first.startswith("NOT covered by the guarantee: domain of age")
     assert second.startswith("Protects ONE CELL")
+
+
+def test_a_part_of_a_recorded_session_knows_the_rows(sealed: dict[str, Path]) -> None:
+    known = measurements_of(sealed["rows"])
+    schema = config_for("rows").schema
+    (release,), budget = known.row_releases, PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=schema.neighbours)
+    assert known.rows is not None
+    session = RecordedSession(schema, budget, rows=known.rows, row_releases=known.row_releases).part(0.5)
+    asked, query = release.question, release.receipts[0].query
+    again = session.noisy_rows(
+        asked.tables, label=asked.label, noise=asked.noise, share=1.0, query=query, source="test"
+    )
+    assert again is release
