@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from synth.bundle.archive import Archive, open_archive
 from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
 from synth.bundle.certificate import certificate_from_dict
+from synth.bundle.derived_session import DerivedSession
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.config import RunConfig
@@ -76,7 +77,8 @@ def replay(
     refit : bool
         Fit the noisy answers again instead of sampling from the saved model.
     generator : str, optional
-        Fit another generator to the answers; implies ``refit``. It must need no other answers than there are.
+        Fit another generator to the answers; implies ``refit``. Tables of counts that it asks for are worked out from
+        those that were measured; it must need nothing else.
     progress : Progress, optional
         Told about fitting.
 
@@ -85,7 +87,7 @@ def replay(
     VerificationError
         If the bundle cannot be read.
     PrivacyError
-        If the generator asks a question that was never answered.
+        If the generator asks a question that was never answered and follows from no answer.
     """
     folder = Path(out)
     with open_archive(Path(bundle)) as archive:
@@ -143,15 +145,19 @@ def _refitted(
     if rows is None:
         raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
-    session = RecordedSession(
-        config.schema,
-        budget,
-        rows=rows,
-        releases=known.releases,
-        selections=known.selections,
-        row_releases=known.row_releases,
-    )
     other = generator is not None and generator != config.generator
+    session = (
+        DerivedSession(config.schema, budget, rows=rows, releases=known.releases, row_releases=known.row_releases)
+        if other
+        else RecordedSession(
+            config.schema,
+            budget,
+            rows=rows,
+            releases=known.releases,
+            selections=known.selections,
+            row_releases=known.row_releases,
+        )
+    )
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
     fitted = fresh.fit(session, progress or NullProgress())
     return _drawn(fitted, config)

@@ -1,0 +1,103 @@
+"""Another generator on the same answers: tables that follow from others, by hand and from sealed bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bundle_making import Key, config_of, seal
+from test_replay import SMALL
+
+from synth.bundle.derived_session import derived_table
+from synth.bundle.replay import replay
+from synth.errors import PrivacyError
+from synth.privacy.features import OneHot
+from synth.reports.measured import MeasuredTable
+from synth.writing import read_table
+
+
+def table(columns: tuple[str, ...], bins: list[list[int]], counts: object, noise: float) -> MeasuredTable:
+    arrays = tuple(np.array(one, dtype=np.int32) for one in bins)
+    return MeasuredTable(columns, arrays, np.array(counts, dtype=float), noise, "q")
+
+
+def wanted(columns: tuple[str, ...], bins: list[list[int]]) -> OneHot:
+    return OneHot(columns, tuple(np.array(one, dtype=np.int32) for one in bins))
+
+
+def test_finer_cells_are_added_up_and_their_noise_with_them() -> None:
+    fine = table(("x",), [[0, 1, 2, 3]], [1, 2, 3, 4], 2.0)
+    counts, noise = derived_table(wanted(("x",), [[0, 0, 0, 1]]), [fine])  # type: ignore[misc]
+    np.testing.assert_allclose(counts, [6, 4])
+    assert noise == pytest.approx(2.0 * np.sqrt(3))
+
+
+def test_a_cell_in_two_wanted_ones_is_shared_out_by_its_codes() -> None:
+    coarse = table(("x",), [[0, 0, 0, 1]], [9, 1], 2.0)
+    counts, noise = derived_table(wanted(("x",), [[0, 1, 1, 1]]), [coarse])  # type: ignore[misc]
+    np.testing.assert_allclose(counts, [3, 7])
+    assert noise == pytest.approx(2.0 * np.sqrt(4 / 9 + 1))
+
+
+def test_larger_tables_are_summed_and_turned_round() -> None:
+    pair = table(("x", "y"), [[0, 1], [0, 1, 2]], [[1, 2, 3], [4, 5, 6]], 1.0)
+    counts, noise = derived_table(wanted(("y",), [[0, 1, 1]]), [pair])  # type: ignore[misc]
+    np.testing.assert_allclose(counts, [5, 16])
+    assert noise == pytest.approx(2.0)
+    counts, _ = derived_table(wanted(("y", "x"), [[0, 1, 2], [0, 1]]), [pair])  # type: ignore[misc]
+    np.testing.assert_allclose(counts, [[1, 4], [2, 5], [3, 6]])
+    assert derived_table(wanted(("x", "z"), [[0, 1], [0, 1]]), [pair]) is None
+
+
+def test_what_only_adds_up_comes_first_and_the_least_noise_among_it() -> None:
+    coarse = table(("x",), [[0, 0, 1, 1]], [10, 20], 0.1)
+    noisy = table(("x",), [[0, 1, 2, 3]], [1, 2, 3, 4], 5.0)
+    clear = table(("x",), [[0, 1, 2, 3]], [1, 2, 3, 5], 1.0)
+    for tables in ([coarse, noisy, clear], [clear, coarse, noisy]):
+        counts, noise = derived_table(wanted(("x",), [[0, 1, 2, 2]]), tables)  # type: ignore[misc]
+        np.testing.assert_allclose(counts, [1, 2, 8])
+        assert noise == pytest.approx(np.sqrt(2))
+    counts, _ = derived_table(wanted(("x",), [[0, 0, 1, 1]]), [coarse, clear])  # type: ignore[misc]
+    np.testing.assert_allclose(counts, [10, 20])
+
+
+def association(folder: Path, config: object) -> tuple[float, np.ndarray]:
+    """Correlation of two columns with a common cause, and the shares of one."""
+    codes = read_table(folder / "synthetic.csv", config.schema)  # type: ignore[attr-defined]
+    names = config.schema.names  # type: ignore[attr-defined]
+    weight, outcome = (codes[:, names.index(name)] for name in ("=weight", "outcome"))
+    shares = np.bincount(outcome, minlength=3) / len(outcome)
+    return float(np.corrcoef(weight, outcome)[0, 1]), shares
+
+
+def test_both_controls_are_fitted_to_the_answers_of_the_default(tmp_path: Path, key: Key) -> None:
+    config = config_of(generator="dp-hp-adaptive", label="outcome", rows=1500, epsilon=20.0)
+    sealed_bundle = seal(config, tmp_path / "run", key)
+    found = {}
+    for name in ("independent", "independent-by-class"):
+        again = replay(sealed_bundle.path, tmp_path / name, generator=name)
+        assert not again.identical
+        assert "nothing more was spent" in again.lines[0]
+        found[name] = association(tmp_path / name, config)
+    certified, shares = association(tmp_path / "run", config)
+    assert certified > 0.5
+    assert found["independent-by-class"][0] > 0.5
+    assert abs(found["independent"][0]) < 0.1
+    for _, others in found.values():
+        assert np.abs(others - shares).sum() < 0.03
+
+
+def test_the_control_of_a_mean_embedding_comes_from_the_charged_evaluation(tmp_path: Path, key: Key) -> None:
+    config = config_of(generator="dp-merf", options=SMALL["dp-merf"], rows=400)
+    again = replay(seal(config, tmp_path / "run", key).path, tmp_path / "again", generator="independent")
+    assert not again.identical
+    assert again.distance is not None
+
+
+def test_what_follows_from_no_answer_is_refused(bundle: Path, tmp_path: Path, key: Key) -> None:
+    with pytest.raises(PrivacyError, match="was never asked"):
+        replay(bundle, tmp_path / "choices", generator="dp-hp-adaptive")
+    labelled = seal(config_of(label="outcome"), tmp_path / "run", key)
+    with pytest.raises(PrivacyError, match="'one-way tables by class' was never asked"):
+        replay(labelled.path, tmp_path / "classes", generator="independent-by-class")
