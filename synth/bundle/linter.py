@@ -25,7 +25,7 @@ from synth.bundle.domain import check_csv, check_parquet
 from synth.errors import VerificationError
 from synth.schema import CategoryColumn, Schema, YesNoColumn
 
-__all__ = ["LeakWords", "lint_members"]
+__all__ = ["TEXT_FILES", "LeakWords", "lint_members"]
 
 _PATH = re.compile(
     r"(?<![\w.:/<])/(?:home|root|Users|tmp|var|mnt|media|opt|srv|work|data|private|etc|usr)/[\w.-]+"
@@ -38,7 +38,7 @@ _COUNT_KEYS = frozenset(
 _SHORTEST_WORD = 3
 _EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app"})
 """Users that every machine has: their names say nothing about this one, and style sheets are full of them."""
-_TEXT_FILES = tuple(name for name in MEMBERS if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
+TEXT_FILES = tuple(name for name in MEMBERS if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _public_words(schema: Schema) -> set[str]:
 
 def _texts(name: str, contents: bytes | Path) -> Iterable[str]:
     """Yield the texts of a file that a person or a program could read names from."""
-    if name in _TEXT_FILES:
+    if name in TEXT_FILES:
         # JSON doubles a backslash; the path it belongs to is looked for as it was written.
         yield _bytes(contents).decode("utf-8", "replace").replace("\\\\", "\\")
     elif name == "measurements.npz":

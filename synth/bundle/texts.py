@@ -68,6 +68,8 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "----------------",
         "python -m synth verify bundle.zip --public-key KEY.pem     checks everything that can be checked",
         "python -m synth replay bundle.zip --out FOLDER             makes synthetic.csv again, byte for byte",
+        "Both need the program that wrote this bundle (Hermitage, see 'versions' in certificate.json) and the bundle:",
+        "no database, no account, no network. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
         "",
         "What no check can show",
         "----------------------",

@@ -13,6 +13,7 @@ from synth.bundle.archive import SIGNED_BY_HASH, Archive, open_archive
 from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
 from synth.bundle.certificate import Certificate, certificate_from_dict, promise
 from synth.bundle.domain import check_csv, check_parquet
+from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import card_from_stream
 from synth.bundle.rows_check import rows_problems
@@ -107,6 +108,7 @@ class _Check:
         self._step("domain of every cell", lambda: _table_problems(archive, certificate, schema))
         self._step("noisy answers", lambda: _measurement_problems(archive, certificate, schema))
         self._step("report", lambda: _report_problems(archive, certificate))
+        self._step("no leak in any text", lambda: _leak_problems(archive, schema))
 
     def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
         before = len(self.failures)
@@ -290,3 +292,8 @@ def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str
                 yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
     if owner_document(evidence) != report:
         yield "report.json holds more than its numbers, or marginals that are not among them."
+
+
+def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
+    # Names of the owner's machine are unknown here; paths, owner-only numbers and counts of private rows are not.
+    return lint_members({name: archive.read(name) for name in TEXT_FILES}, schema, LeakWords(names=()))

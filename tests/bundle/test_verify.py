@@ -300,6 +300,14 @@ def unpaid(data: bytes) -> bytes:
     return canonical_json(document)
 
 
+def owner_only_text(data: bytes) -> bytes:
+    return data.replace(b"</main>", b"<p>owner only: 0.93</p></main>")
+
+
+def path_of_a_machine(data: bytes) -> bytes:
+    return data + b"made from /home/anna/patients.csv\n"
+
+
 FORGERIES = [
     ("schema.json", change_column, "different columns"),
     ("schema.json", change_unit, "another unit"),
@@ -320,6 +328,8 @@ FORGERIES = [
     ("report.json", owner_only, "may not be published"),
     ("report.json", other_mean, "not among them"),
     ("report.json", unpaid, "without its receipt"),
+    ("report.html", owner_only_text, "report.html holds an owner-only number"),
+    ("README.txt", path_of_a_machine, "README.txt holds a path of a machine"),
 ]
 
 
