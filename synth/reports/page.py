@@ -24,7 +24,8 @@ table{border-collapse:collapse;font-size:.85rem}caption{text-align:left;font-wei
 td,th{padding:.15rem .6rem;border-bottom:1px solid #8884;text-align:left}
 .n{text-align:right;font-variant-numeric:tabular-nums}
 svg{max-width:100%;height:auto}figure{margin:.6rem 0}figcaption{font-size:.85rem}details{overflow-x:auto}
-@media print{body{margin:0;max-width:none}section{background:none;border:1px solid #ccc}details{display:none}}
+@media print{:root{color-scheme:light;--ink:#1F2933;--paper:#FFF;--accent:#0B6E75}body{margin:0;max-width:none}
+section{background:none;border:1px solid #ccc}details{display:none}}
 """
 
 

@@ -128,6 +128,8 @@ def test_the_report_page_needs_no_network(bundle: Path) -> None:
     assert "<svg" in page
     assert "The promise" in page
     assert "NOT covered by the guarantee" in page
+    # Whoever reads on a dark screen still prints dark letters on paper.
+    assert "@media print{:root{color-scheme:light;--ink:#1F2933;" in page
 
 
 def test_names_are_escaped_in_the_page(tmp_path: Path, key: Key) -> None:
