@@ -87,9 +87,11 @@ def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) 
     asked = asked if len(classes) > 1 else ()
     found = measures_of(drawn, classes, asked)
     always = _majority(drawn, int(support.argmax()), classes, asked)
+    # One class that is told from nothing leaves the number of rows that are guessed right, and nothing to average.
+    told = MEASURES if len(classes) > 1 else ("accuracy",)
     return TableMeasures(
-        {name: _measure(values) for name, values in found.items()},
-        {name: _measure(values) for name, values in always.items()},
+        nothing | {name: _measure(found[name]) for name in told},
+        nothing | {name: _measure(always[name]) for name in told},
         size,
         classes,
         asked,
@@ -117,7 +119,7 @@ def measures_of(counts: Counts, classes: tuple[int, ...], asked: tuple[int, ...]
     right = np.diagonal(confusion, axis1=1, axis2=2)
     support, given = confusion.sum(axis=1), confusion.sum(axis=2)
     known = list(classes)
-    f1 = np.clip(2 * right / _positive(support + given), 0, 1)[:, known]
+    f1 = (2 * right / _positive(support + given))[:, known]
     weights = np.maximum(support[:, known], 0)
     found = {
         "roc_auc": _mean_over(asked, lambda one: _roc_area(*_ordered(counts, one)), len(counts)),

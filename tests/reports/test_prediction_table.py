@@ -91,7 +91,20 @@ def test_a_class_that_nobody_has_is_left_out_of_means() -> None:
     alone = table_measures(one, 2.0, seed=0)
     assert alone.classes == (2,)
     assert alone.measures["roc_auc"].value is None
+    assert alone.measures["macro_f1"].value is None
     assert alone.measures["accuracy"].value is not None
+
+
+def test_a_value_beyond_its_bounds_keeps_the_width_of_its_noise() -> None:
+    """Where nearly all is guessed right, noise carries an accuracy above 1: its range must not shrink by that."""
+    counts = np.zeros((2, 5, 2))
+    counts[0, :, 0], counts[1, :, 1] = 300, 300
+    counts[0, 0, 1] = -60  # as noise would have it
+    found = table_measures(counts, 30.0, seed=0)
+    assert found.measures["accuracy"].value == 1.0
+    expected = 1.96 * 30 * np.sqrt(10) / counts.sum()
+    for name in ("accuracy", "macro_f1", "weighted_f1"):
+        assert found.measures[name].error > 0.9 * expected, name
 
 
 def test_the_majority_stands_at_the_bottom() -> None:
