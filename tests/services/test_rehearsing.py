@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from copying import config, plant, write_people
+from copying import SCHEMA, config, plant, write_people
 
 from synth.cli import main
 from synth.config import Settings
@@ -66,6 +67,23 @@ def test_an_honest_rehearsal_is_safe_free_and_stops_nothing(stand_in: Path) -> N
         folder = application.settings.home / "rehearsals" / configuration_digest(config("independent"))
     assert [path.name for path in folder.iterdir()] == ["report.json"]
     assert oct((folder / "report.json").stat().st_mode)[-3:] == "600"
+
+
+def test_a_run_that_will_pay_for_predictions_can_be_rehearsed(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[set[str]] = []
+    right = rehearsing.fit_and_sample
+
+    def seen(*arguments: Any, **named: Any) -> Any:
+        measured = right(*arguments, **named)
+        asked.append({receipt.part for receipt in measured.receipts})
+        return measured
+
+    monkeypatch.setattr(rehearsing, "fit_and_sample", seen)
+    paying = config("independent", label=SCHEMA.names[-1], prediction_share=0.2)
+    with Application.from_environment() as application:
+        found = application.rehearsals.rehearse(paying, lambda: stand_in.open("rb"), NullProgress())
+    assert found.incident is None
+    assert asked == [{"train"}], "a rehearsal predicts exactly or not at all"
 
 
 def test_a_generator_that_copies_is_stopped_before_anything_is_charged(
