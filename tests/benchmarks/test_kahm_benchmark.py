@@ -55,6 +55,15 @@ def test_parts_of_a_machine_are_the_clusters_of_the_original_rows(experiment: ka
         assert torch.equal(part.layers[0].rows, made)
 
 
+def test_parts_may_be_looked_for_again(experiment: kahm.Experiment) -> None:
+    parts = experiment.noisy(experiment.members(0), epsilon=0.5, generator=torch.Generator().manual_seed(3))
+    experiment.parts = "again"
+    (machine,) = experiment.hulls([parts], n=3)
+    rows = torch.cat([part.layers[0].rows for part in machine.parts])
+    assert torch.equal(rows.sort(dim=0).values, torch.cat(parts).sort(dim=0).values)
+    assert sorted(part.layers[0].report.n_rows for part in machine.parts) != list(SIZES)
+
+
 def test_all_test_pictures_are_scored(experiment: kahm.Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
 
@@ -66,7 +75,8 @@ def test_all_test_pictures_are_scored(experiment: kahm.Experiment, monkeypatch: 
     monkeypatch.setattr(kahm, "membership_score_of_distances", seen)
     found = experiment.central(epsilon=50.0, n=3, definition=12, seed=0)
     assert found["accuracy"] == 1.0
-    assert sizes == [(60, 2 * sum(SIZES))]
+    assert sizes == [(60, 2 * sum(SIZES)), (60, sum(SIZES)), (60, sum(SIZES))]
+    assert len(found["score_by_halves"]) == 2
 
 
 def test_parties_without_a_class_leave_it_to_others(experiment: kahm.Experiment) -> None:
