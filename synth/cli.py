@@ -123,6 +123,14 @@ def _incidents(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _compare(parsed: argparse.Namespace) -> int:
+    from synth.services.comparing import compared_lines
+
+    for line in compared_lines(parsed.folders):
+        _say(line)
+    return 0
+
+
 def _verify(parsed: argparse.Namespace) -> int:
     from synth.bundle.verify import verify
 
@@ -274,6 +282,10 @@ def _parser() -> argparse.ArgumentParser:
     incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
     incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
     incidents.set_defaults(command=_incidents)
+
+    compare = commands.add_parser("compare", help="publishable numbers of several runs side by side, and their cost")
+    compare.add_argument("folders", metavar="DIR", nargs="+")
+    compare.set_defaults(command=_compare)
 
     verify = commands.add_parser("verify", help="check a bundle: its privacy claim, hashes, domain and signature")
     verify.add_argument("bundle", metavar="BUNDLE")

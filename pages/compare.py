@@ -1,0 +1,19 @@
+"""Compare: runs about the same people side by side, and what all of them cost."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.compare import choose_runs, side_by_side
+from pages.components.entrance import through_the_application
+from pages.components.guards import guard
+
+through_the_application()
+
+st.title("Compare runs")
+st.markdown("Numbers that may be published, of two to four runs about the same people. Looking at them costs nothing.")
+
+chosen = choose_runs()
+if chosen:
+    with guard():
+        side_by_side(chosen)

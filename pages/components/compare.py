@@ -1,0 +1,66 @@
+"""Runs side by side: chosen from those of one account, drawn number by number, never without what they cost."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages.components.badges import badge
+from pages.components.charts import draw, show_table, table_of
+from pages.components.notes import note
+from pages.components.session import application
+from pages.components.words import plain
+from synth.reports.comparison import compared_table
+from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, compare, names_of
+
+__all__ = ["choose_runs", "side_by_side"]
+
+_FIRST_LOOK = "marginals.2.mean"
+_READY = {"reported", "released"}
+_ABOUT_NOISE = (
+    "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
+    "'What noise alone makes' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
+    "numbers would weaken the promise."
+)
+
+
+def choose_runs() -> list[str]:
+    """Ask for people and for runs about them; returns their ids, none while there are too few."""
+    ready = [run for run in application().runs() if run.state in _READY]
+    accounts = sorted({run.account for run in ready})
+    several = [name for name in accounts if sum(run.account == name for run in ready) >= FEWEST_COMPARED]
+    if not several:
+        st.info("Two finished runs about the same people are needed. Make another one under 4 Generate.")
+        return []
+    account = st.selectbox("People", several, key="compare-account")
+    runs = [run for run in ready if run.account == account]
+    by_name = dict(zip(names_of(runs), (run.run_id for run in runs), strict=True))
+    chosen = st.multiselect(
+        "Runs",
+        list(by_name),
+        default=list(by_name)[:FEWEST_COMPARED],
+        max_selections=MOST_COMPARED,
+        key=f"compare-runs-{account}",
+    )
+    if len(chosen) < FEWEST_COMPARED:
+        st.info("Choose at least two runs.")
+        return []
+    return [by_name[name] for name in chosen]
+
+
+def side_by_side(run_ids: list[str]) -> None:
+    """Draw one chosen number of every run, then all numbers as a table, under the sentence of what they cost."""
+    found = compare(application(), run_ids)
+    st.warning(plain(found.sentence))
+    badge("safe")
+    note(_ABOUT_NOISE)
+    if not found.numbers:
+        st.info("These runs have no number in common.")
+        return
+    ids = [number.id for number in found.numbers]
+    titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
+    first = ids.index(_FIRST_LOOK) if _FIRST_LOOK in ids else 0
+    shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.get, key="compare-number")
+    draw(found.numbers[ids.index(shown)].bars(found.names), key=f"compare-{shown}")
+    st.subheader("All numbers")
+    table = compared_table(found.numbers, found.names)
+    show_table(table_of(table), alt=table.title, key="compare-table", formats=dict.fromkeys(found.names, "%.4g"))
