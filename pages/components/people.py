@@ -11,6 +11,7 @@ from synth.schema import PrivacyUnit
 
 __all__ = ["task_questions", "unit_questions"]
 
+_MOST_PILLS = 60
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
     "public": "Yes: it is printed, and the promise hides which row was whose (one unit replaced by another)",
@@ -80,14 +81,25 @@ def task_questions() -> None:
             help="Drawn once per account, never seen by a generator. 0 uses everybody; a test table can check then.",
             **bind("holdout"),
         )
+    _whose_groups(modelled)
+
+
+def _whose_groups(modelled: list[str]) -> None:
+    held = draft()
     if not set(held["groups"]) <= set(modelled):
         held["groups"] = [name for name in held["groups"] if name in modelled]
         st.session_state.pop("field:groups", None)
-    st.multiselect(
+    if len(modelled) > _MOST_PILLS:
+        chosen = ", ".join(plain(name) for name in held["groups"]) or "none"
+        note(f"Columns whose groups are compared: {chosen}. In a table as wide as this they are named in a codebook.")
+        return
+    # Not a multiselect: the names that it shows cannot be read on a dark page.
+    st.pills(
         "Columns whose groups are compared (optional)",
         modelled,
-        placeholder="none",
-        help="The report then says for every group what it loses. Reading it costs nothing and changes no rows.",
+        selection_mode="multi",
+        format_func=plain,
+        help="The report then says for every group what it loses. It costs nothing and changes no rows.",
         **bind("groups"),
     )
 

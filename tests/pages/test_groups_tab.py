@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from driving import described, errors, go, texts
+from driving import LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import OWNER_ONLY_NOTE
@@ -57,8 +57,16 @@ def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pyt
 
 def test_groups_are_chosen_where_the_table_is_described() -> None:
     app = go(described(), "describe")
-    chosen = app.multiselect(key="field:groups")
+    chosen = app.pills(key="field:groups")
     assert chosen.options == ["age", "region", "smoker"]
     chosen.set_value(["region"]).run()
+    assert app.session_state["draft"]["groups"] == ["region"]
+    assert not errors(app)
+
+
+def test_groups_of_a_wide_table_are_named_in_its_codebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pages.components.people._MOST_PILLS", 2)
+    app = go(described(LABELLED), "describe")
+    assert "Columns whose groups are compared: region. In a table as wide as this" in texts(app)
     assert app.session_state["draft"]["groups"] == ["region"]
     assert not errors(app)
