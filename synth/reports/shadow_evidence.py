@@ -87,7 +87,7 @@ def _people(scores: ShadowScores, schema: Schema) -> str:
         f"{scores.runs} runs of this configuration with fresh noise, which nobody sees and nothing is charged for. The "
         f"{scores.targets} units whose rows are farthest from everybody else's were each in a run, or {other}, by a "
         f"coin; the attacker learned from {scores.runs // 2} runs and guessed the coins of the others. These units "
-        f"were chosen for standing out: about any other {schema.unit.protects} less can be told."
+        f"were chosen for standing out: as a rule less can be told about any other {schema.unit.protects}."
     )
 
 

@@ -32,6 +32,7 @@ def rehearse(name: str, rule: RowCountRule, folder: Path, monkeypatch: pytest.Mo
     """Rehearse in a home of its own; say also whether a run with the configuration would be refused."""
     monkeypatch.setenv("HERMITAGE_HOME", str(folder / "home"))
     monkeypatch.delenv("DATABASE_URL", raising=False)
+    # The other numbers of a rehearsal stop nothing.
     monkeypatch.setattr(rehearsing, "exact_numbers", lambda *arguments: ())
     plant(monkeypatch)
     stand_in = write_people(folder, rows=1500, seed=3)
