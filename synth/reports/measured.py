@@ -70,11 +70,12 @@ def _one_way(column: ModelledColumn) -> OneHot:
 def measured_tables(releases: Iterable[Release]) -> tuple[MeasuredTable, ...]:
     """Find every table of counts among noisy answers, best measured first.
 
-    Looks into stacks and products; maps that are no counts (Fourier, Hermite) are passed over.
+    Looks into stacks and products; maps that are no counts (Fourier, Hermite) are passed over, and so is what was asked
+    of the hold-out, whose rows are others than those that synthetic rows are compared with.
     """
     found: list[MeasuredTable] = []
     for release in releases:
-        if release.receipt.mechanism == "discrete_gaussian":
+        if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
             flat = np.asarray(release.value, dtype=np.float64).reshape(-1)
             found += _tables(release.feature_map, flat, release.noise_std, release.receipt.query)
     return tuple(sorted(found, key=lambda table: table.noise_std))

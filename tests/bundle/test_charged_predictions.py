@@ -20,9 +20,13 @@ from synth.bundle.writer import SealedBundle
 from synth.config import RunConfig
 from synth.errors import PrivacyError
 from synth.forecast import forecast
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.features import OneHot
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.evidence import ChargedEvidence, evidence_from_dict
+from synth.reports.measured import measured_tables
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables
 from synth.reports.prediction_table import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
@@ -177,6 +181,19 @@ def test_without_a_share_nothing_is_asked_of_the_hold_out(tmp_path: Path, key: K
     assert charged(sealed.path) == {}
     assert b"prediction_share" not in members_of(sealed.path)["config.yaml"]
     assert all(receipt.part == "train" for receipt in sealed.certificate.receipts)
+
+
+def test_counts_of_the_hold_out_are_never_taken_for_those_of_the_training_part() -> None:
+    config = config_of()
+    train, held = parts_of(config, 500)
+    measured = fit_and_sample(config, train, NullProgress(), holdout=held)
+    assert PREDICTION_QUERY in {release.receipt.query for release in measured.releases}
+    session = PrivateSession(train, PrivacyBudget(8.0, 1e-6, config.schema.neighbours))
+    town = OneHot(("town",), (None,), (3,))
+    of_holdout = session.held_out(held, share=0.1).noisy_sum(town, share=1.0, query="towns", source="test")
+    queries = {table.query for table in measured_tables([*measured.releases, of_holdout])}
+    assert queries
+    assert not queries & {PREDICTION_QUERY, "towns"}
 
 
 def test_a_hold_out_that_was_not_opened_is_refused_before_anything_is_asked() -> None:
