@@ -7,17 +7,17 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from safetensors import SafetensorError
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
-from torch import Tensor
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.config import OptionValue, RunConfig
 from synth.errors import VerificationError
 from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 
@@ -43,6 +43,8 @@ class ModelCard:
 
 def model_to_bytes(card: ModelCard, state: Mapping[str, Tensor]) -> bytes:
     """Write a model; the same card and tensors give the same bytes."""
+    from safetensors.torch import save as save_safetensors  # brings torch, which a verification starts without
+
     body = {
         "generator": card.generator,
         "options": dict(card.options),
@@ -64,6 +66,8 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, Tensor]]:
     VerificationError
         If it is not a model that :func:`model_to_bytes` writes.
     """
+    from safetensors.torch import load as load_safetensors
+
     card = card_from_stream(io.BytesIO(data))
     try:
         return card, load_safetensors(data)

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from synth.errors import PrivacyError
 from synth.privacy.leaves import Lookup, Matrix, OneHot, SyntheticCodes, check_dimension
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["POWER_BITS", "RowMoments", "rows_of_vectors"]
 
@@ -180,6 +181,8 @@ class _Steps:
         offsets = None if moments.offsets is None else np.rint(moments.offsets * 2.0**CELL_BITS)
         if moments.projection is None:
             return cls(tables, offsets, None, 1.0 / (moments.clip * 2.0**CELL_BITS))
+        import torch  # here and below, as whoever only checks questions starts without it
+
         largest = np.concatenate([np.abs(table).max(axis=0) for table in tables])
         if offsets is not None:
             largest = largest + np.abs(offsets).max(axis=0)
@@ -217,6 +220,8 @@ def rows_of_vectors(
     Tensor of shape (length, rows chosen), float64
         Whole numbers; the squares of a row's add up to at most 2^(2 bits).
     """
+    import torch
+
     steps = moments._steps
     codes = [column(table.column)[places] for table in moments.tables]
     vectors = np.empty((moments.width, len(codes[0])))
@@ -252,6 +257,8 @@ def _offsets_of(
 
 def _clipped(vectors: Tensor, bits: int) -> Tensor:
     """Shorten columns to length 1 and truncate them to whole steps of 2^-bits."""
+    import torch
+
     squares = torch.zeros(vectors.shape[1], dtype=torch.float64, device=vectors.device)
     square = torch.empty_like(squares)
     for coordinate in vectors:  # one after another: a row's sum must not depend on how many rows stand beside it

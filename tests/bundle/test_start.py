@@ -1,0 +1,39 @@
+"""What starts a process: a command loads what it needs and no more; heavy libraries take longer than most commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DRAWING = {"streamlit", "plotly"}
+LEARNING = {"sklearn", "xgboost"}
+
+
+def loaded(program: str, *arguments: str) -> set[str]:
+    """Return the top-level modules that a program has loaded when it ends."""
+    program += "\nimport sys; sys.stdout.write('\\n' + ' '.join({name.split('.')[0] for name in sys.modules}))"
+    run = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("program", "unwanted"),
+    [
+        ("import synth.cli", {*DRAWING, *LEARNING, "torch", "numpy", "pandas", "autodp", "sqlalchemy"}),
+        ("import synth.bundle.verify", {*DRAWING, *LEARNING, "torch", "sqlalchemy"}),
+        ("from synth.generators import make", {*DRAWING, *LEARNING, "pandas", "sqlalchemy"}),
+    ],
+    ids=["the command line", "verification", "generators"],
+)
+def test_nothing_is_loaded_that_is_not_needed(program, unwanted):
+    found = loaded(program)
+    assert "synth" in found
+    assert not found & unwanted
+
+
+def test_a_bundle_is_verified_without_torch(bundle: Path):
+    program = "import sys, synth; assert synth.verify(sys.argv[1]).ok"
+    assert not loaded(program, str(bundle)) & {*DRAWING, *LEARNING, "torch", "sqlalchemy"}
