@@ -30,6 +30,8 @@ __all__ = ["account_question", "codebook_uploader", "format_form", "show_stored"
 TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet"]
 NEW_PEOPLE = "No, new people"
 _MAXIMUM_CODEBOOK_MEGABYTES = 2
+_FORM = "field:format-"
+"""Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 _SEPARATORS = {"find out": "auto", "comma ,": ",", "semicolon ;": ";", "tab": "\t", "bar |": "|", "space": " "}
 
 
@@ -69,30 +71,38 @@ def format_form() -> None:
     held = draft()["format"]
     with st.expander("How the file is written (separator, header, signs for missing)"):
         left, right = st.columns(2)
-        words = list(_SEPARATORS)
-        known = [word for word, sign in _SEPARATORS.items() if sign == held.get("separator", "auto")]
-        chosen = left.selectbox("Separator", words, index=words.index(known[0]) if known else 0, key="separator")
-        encoding = right.text_input("Encoding", held.get("encoding", "utf-8"), key="encoding")
+        words = {sign: word for word, sign in _SEPARATORS.items()}
+        separator = _key("separator", words.get(held.get("separator", "auto"), "find out"))
+        chosen = left.selectbox("Separator", list(_SEPARATORS), key=separator)
+        encoding = right.text_input("Encoding", key=_key("encoding", held.get("encoding", "utf-8")))
         missing = left.text_input(
             "Signs for a missing cell, separated by commas",
-            ", ".join(sign for sign in held.get("missing", ()) if sign),
             placeholder="NA, ?",
-            key="missing-signs",
+            key=_key("missing-signs", ", ".join(sign for sign in held.get("missing", ()) if sign)),
             help="An empty cell always counts as missing.",
         )
-        comment = right.text_input("Skip lines at the top that begin with", held.get("comment", ""), key="comment")
-        header = st.checkbox("The first row holds the column names", held.get("header", True), key="has-header")
-        names = (
-            "" if header else st.text_area("Column names, one a line", "\n".join(held.get("names", ())), key="names")
-        )
+        skipped = _key("comment", held.get("comment", ""))
+        comment = right.text_input("Skip lines at the top that begin with", key=skipped)
+        header = st.checkbox("The first row holds the column names", key=_key("has-header", held.get("header", True)))
+        given = _key("names", "\n".join(held.get("names", ())))
+        names = "" if header else st.text_area("Column names, one a line", key=given)
     signs = [sign.strip() for sign in missing.split(",") if sign.strip()]
-    form: dict[str, Any] = {"separator": _SEPARATORS[chosen], "encoding": encoding.strip() or "utf-8"}
+    # What a codebook says and nobody is asked here stays as it is.
+    form = {key: value for key, value in held.items() if key not in {"comment", "names"}}
+    form |= {"separator": _SEPARATORS[chosen], "encoding": encoding.strip() or "utf-8"}
     form |= {"missing": ["", *signs], "header": header}
     if comment:
         form["comment"] = comment
     if not header:
         form["names"] = [name.strip() for name in names.splitlines() if name.strip()]
     draft()["format"] = form
+
+
+def _key(name: str, value: str | bool) -> str:
+    """Return the key of a widget that starts from a value; a browser keeps what it showed before unless it is set."""
+    if _FORM + name not in st.session_state:
+        st.session_state[_FORM + name] = value
+    return _FORM + name
 
 
 def table_uploader(account: str) -> None:

@@ -95,13 +95,33 @@ def test_the_format_reaches_the_reader() -> None:
     app = go(open_app(), "upload")
     app.radio(key="people").set_value("No, new people").run()
     app.text_input(key="field:account").set_value("survey").run()
-    app.checkbox(key="has-header").set_value(False).run()
-    app.text_area(key="names").set_value("age\nregion").run()
-    app.selectbox(key="separator").set_value("semicolon ;").run()
+    app.checkbox(key="field:format-has-header").set_value(False).run()
+    app.text_area(key="field:format-names").set_value("age\nregion").run()
+    app.selectbox(key="field:format-separator").set_value("semicolon ;").run()
     uploader(app, "table").upload("t.csv", b"33;north\n44;south\n", "text/csv")
     app.run()
     assert errors(app) == []
     assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "region"]
+
+
+def test_the_format_of_a_codebook_reaches_the_reader() -> None:
+    written = 'format: {header: false, separator: ";", strip: true, comment: "#", names: [age, region, smoker]}'
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    codebook = f"{written}\n{CODEBOOK}".encode()
+    uploader(app, "codebook").upload("codebook.yaml", codebook, "application/yaml")
+    app.run()
+    assert errors(app) == []
+    assert app.checkbox(key="field:format-has-header").value is False
+    uploader(app, "table").upload("t.csv", b"# a survey\n33; north; yes\n44; south; no\n", "text/csv")
+    app.run()
+    assert errors(app) == []
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "region", "smoker"]
+    assert app.session_state["draft"]["format"]["strip"] is True
+    go(app, "describe")
+    app.button(key="continue-budget").click().run()
+    assert errors(app) == []
 
 
 def test_the_same_people_keep_their_account() -> None:
