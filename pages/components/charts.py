@@ -123,7 +123,7 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
 def table_of(figure: Figure) -> pd.DataFrame:
     """Return the numbers of a picture as a table."""
     if isinstance(figure, Table):
-        return pd.DataFrame([list(row) for row in figure.rows], columns=list(figure.header))
+        return pd.DataFrame([list(row) for row in figure.rows], columns=_told_apart(figure.header))
     if isinstance(figure, HeatMap):
         frame = pd.DataFrame(list(figure.values), columns=list(figure.names))
         frame.insert(0, "column", list(figure.names))
@@ -140,6 +140,15 @@ def table_of(figure: Figure) -> pd.DataFrame:
                     (value - below, value + above) for value, below, above in ends
                 ]
     return frame
+
+
+def _told_apart(header: Sequence[str]) -> list[str]:
+    """Number headings that occur twice: a column of the user's may be called like one of ours."""
+    names: list[str] = []
+    for heading in header:
+        again = sum(name == heading or name.startswith(f"{heading} (") for name in names)
+        names.append(f"{heading} ({again + 1})" if heading in names else heading)
+    return names
 
 
 def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:

@@ -14,7 +14,7 @@ from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, compare, na
 
 __all__ = ["choose_runs", "side_by_side"]
 
-_FIRST_LOOK = "marginals.2.mean"
+_FIRST_LOOKS = ("marginals.2.mean", "marginals.1.mean")
 _READY = {"reported", "released"}
 _ABOUT_NOISE = (
     "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
@@ -58,7 +58,7 @@ def side_by_side(run_ids: list[str]) -> None:
         return
     ids = [number.id for number in found.numbers]
     titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
-    first = ids.index(_FIRST_LOOK) if _FIRST_LOOK in ids else 0
+    first = next((ids.index(name) for name in _FIRST_LOOKS if name in ids), 0)
     shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.get, key="compare-number")
     draw(found.numbers[ids.index(shown)].bars(found.names), key=f"compare-{shown}")
     st.subheader("All numbers")

@@ -161,7 +161,7 @@ class _Charged:
             low, high = (pick(known, key=lambda one: one.value or 0.0) for pick in (min, max))
             error = math.hypot(low.error or 0.0, high.error or 0.0)
             gap = Measure((high.value or 0.0) - (low.value or 0.0), error)
-        titles = [heading for one in _BY_GROUP for heading in (_TITLES[one].lower(), "±")]
+        titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
         return self._evidence(
             f"groups.{name}",
             f"Widest gap of accuracy between groups of {name}",

@@ -7,11 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
-from driving import errors, go, started, texts, wait_for_run
+from driving import LABELLED, errors, go, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
+from pages.components.charts import table_of
 from synth.jobs import processes
+from synth.reports.charts import Table
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict
 
 TAB = "○ Prediction"
@@ -139,3 +141,20 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
     app.run()
     assert "Paid for" not in texts(app)
     assert "Accuracy, majority class" not in texts(app)
+
+
+def test_what_was_paid_for_is_drawn_by_group_as_a_run_reports_it() -> None:
+    """Nothing is made up here: a run that pays for predictions, and its groups, on the page."""
+    app = started(LABELLED.replace("epsilon: 1.0", "epsilon: 20.0") + "holdout: 0.4\nprediction_share: 0.3\n")
+    assert wait_for_run(app) == "reported"
+    go(app, "report")
+    app.session_state["report-tab"] = TAB
+    app.run()
+    assert errors(app) == []
+    by_region = next(one.value for one in app.dataframe if "Accuracy, ±" in one.value.columns)
+    assert list(by_region["region"]) == ["north", "south"]
+
+
+def test_headings_that_occur_twice_are_told_apart() -> None:
+    table = Table("People", ("±", "name", "±", "name", "±"), ((1, "a", 2, "b", 3),))
+    assert list(table_of(table).columns) == ["±", "name", "± (2)", "name (2)", "± (3)"]
