@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from serving import ROOT, Server
-from walking import CODEBOOK, Walker, small_table, walk_to_bundle
+from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
 pytestmark = pytest.mark.browser
 
@@ -38,6 +38,20 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
     walker.page.reload()
     walker.see("Read the report")
     assert "browser-survey" in walker.page.content() or "visits.csv" in walker.text()
+    walker.close()
+
+
+def test_a_codebook_says_how_the_file_is_written(server: Server, browser: Any, tmp_path: Path) -> None:
+    """A browser remembers what a form showed before; what the codebook says has to win."""
+    table, codebook = small_table(tmp_path, "no-header.csv"), tmp_path / "codebook.yaml"
+    header, _, rows = table.read_text(encoding="utf-8").partition("\n")
+    table.write_text(rows.replace(",", ";"), encoding="utf-8")
+    names = header.strip().replace(",", ", ")
+    written = f'format: {{header: false, separator: ";", names: [{names}]}}\n'
+    codebook.write_text(written + CODEBOOK.format(account="no header"), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    walk_to_generate(walker, table, codebook, "no header")
+    assert "no-header.csv" in walker.text()
     walker.close()
 
 
