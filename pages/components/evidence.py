@@ -19,6 +19,7 @@ __all__ = ["cards", "number_card", "read_evidence", "section_of", "value_text"]
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
 _LONG_TITLE = 34
+_LONG_VALUE = 24
 _RANGE = "range caused by privacy noise"
 _RANGES = {"downstream": "range by chance of test rows and training"}
 """What the range of a number covers, by the part of the report."""
@@ -57,11 +58,14 @@ def number_card(entry: Evidence) -> None:
     else:
         short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
         value = f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry)
-        # Streamlit cuts a long label off; as a line of its own it wraps.
-        wraps = len(title) > _LONG_TITLE
+        # Streamlit cuts long labels and values off; as lines of their own they wrap.
+        wraps = len(title) > _LONG_TITLE or len(value) > _LONG_VALUE
         if wraps:
             note(title)
-        st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
+        if len(value) > _LONG_VALUE:
+            st.markdown(f"#### {value}")
+        else:
+            st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
         words = [plain(entry.unit)] if entry.unit and not short else []
         if entry.error is not None:
             words.append(f"± {number_text(entry.error)}, {_RANGES.get(section_of(entry), _RANGE)} (95 %)")
