@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
 from pages.components.badges import badge
@@ -10,6 +11,7 @@ from pages.components.notes import note
 from pages.components.session import application
 from pages.components.words import plain
 from synth.reports.comparison import compared_table
+from synth.reports.drawing import number_text
 from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, compare, names_of
 
 __all__ = ["choose_runs", "side_by_side"]
@@ -62,5 +64,8 @@ def side_by_side(run_ids: list[str]) -> None:
     shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.get, key="compare-number")
     draw(found.numbers[ids.index(shown)].bars(found.names), key=f"compare-{shown}")
     st.subheader("All numbers")
-    table = compared_table(found.numbers, found.names)
-    show_table(table_of(table), alt=table.title, key="compare-table", formats=dict.fromkeys(found.names, "%.4g"))
+    frame = table_of(compared_table(found.numbers, found.names))
+    for name in found.names:
+        # As words: counts in full beside small distances, which no one format for a column writes.
+        frame[name] = [number_text(value) if pd.notna(value) else "" for value in frame[name]]
+    show_table(frame, alt="Runs side by side", key="compare-table")
