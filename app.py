@@ -23,7 +23,11 @@ page = st.navigation(
             st.Page("pages/report.py", title="5 Report"),
             st.Page("pages/release.py", title="6 Release"),
         ],
-        "Records": [st.Page("pages/compare.py", title="Compare"), st.Page("pages/ledger.py", title="Ledger")],
+        "Records": [
+            st.Page("pages/compare.py", title="Compare"),
+            st.Page("pages/ledger.py", title="Ledger"),
+            st.Page("pages/admin.py", title="Admin"),
+        ],
     },
     expanded=True,
 )

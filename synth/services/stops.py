@@ -40,8 +40,8 @@ class Stop:
         """What is said where it stops something."""
         return (
             f"Stopped: in a rehearsal of this configuration an attack did better than the proof allows (incident "
-            f"{self.incident}). Choose another configuration, or find the bug and clear the incident: synth incidents "
-            f"--clear {self.incident} --because TEXT."
+            f"{self.incident}). Choose another configuration, or find the bug and clear the incident on the page Admin "
+            f"or with: synth incidents --clear {self.incident} --because TEXT."
         )
 
 
