@@ -34,6 +34,7 @@ class Watched:
     def __init__(self, codes: dict[str, np.ndarray]) -> None:
         self.schema, self._rows = small_schema(), len(codes["age"])
         self._table = PrivateTable.from_codes(self.schema, codes)
+        self.part = self._table.part
         self.read: list[str] = []
 
     def _codes(self, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
