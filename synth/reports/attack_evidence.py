@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from synth.errors import AttackError
 from synth.reports.attack_scene import Attack
 from synth.reports.attack_words import (
     ceiling_words,
@@ -26,7 +25,7 @@ from synth.reports.membership import AttackResult, Sides, UnitRows, run_attacks
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Schema
 
-__all__ = ["PublicAttacks", "attack_public_rows", "nothing_attacked", "owner_attacks", "public_attacks"]
+__all__ = ["PublicAttacks", "nothing_attacked", "owner_attacks", "public_attacks"]
 
 _DECLARE = (
     "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
@@ -114,51 +113,6 @@ class PublicAttacks:
     exceeded: tuple[str, ...] = ()
 
 
-def attack_public_rows(
-    train: UnitRows,
-    held_out: UnitRows,
-    released: CodeTable,
-    schema: Schema,
-    ceiling: ProvenCeiling,
-    *,
-    share: float,
-    seed: int,
-    incident: Callable[[BaseException], str] | None = None,
-    attacks: Sequence[Attack] = ATTACKS,
-    on_step: Callable[[int, int], None] | None = None,
-) -> tuple[SafeEvidence, ...]:
-    """Attack a release that was made from public, planted or stand-in rows.
-
-    Parameters
-    ----------
-    train, held_out, released, schema, ceiling, share, seed, attacks, on_step
-        As in :func:`owner_attacks`; no row is private.
-    incident : callable, optional
-        Records an error and returns the id of the incident.
-
-    Returns
-    -------
-    tuple of SafeEvidence
-        With the ids of :func:`owner_attacks`.
-
-    Raises
-    ------
-    AttackError
-        If an attack did better than the proof allows; wrongly with a chance of at most 1e-4 over all attacks.
-    """
-    found = public_attacks(
-        train, held_out, released, schema, ceiling, share=share, seed=seed, attacks=attacks, on_step=on_step
-    )
-    if found.exceeded:
-        identity = (incident or _any_id)(AttackError("", incident=""))
-        raise AttackError(
-            f"Stop. An attack did better than the proof allows ({', '.join(found.exceeded)}). This is a bug; do not "
-            f"release. Incident {identity}.",
-            incident=identity,
-        )
-    return found.evidence
-
-
 def public_attacks(
     train: UnitRows,
     held_out: UnitRows,
@@ -171,12 +125,18 @@ def public_attacks(
     attacks: Sequence[Attack] = ATTACKS,
     on_step: Callable[[int, int], None] | None = None,
 ) -> PublicAttacks:
-    """Attack as :func:`attack_public_rows` does and return the numbers whatever they are; the caller has to stop.
+    """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
 
     Parameters
     ----------
     train, held_out, released, schema, ceiling, share, seed, attacks, on_step
-        As in :func:`attack_public_rows`.
+        As in :func:`owner_attacks`; no row is private.
+
+    Returns
+    -------
+    PublicAttacks
+        With the ids of :func:`owner_attacks`, and the attacks that did better than the proof allows: wrongly with a
+        chance of at most 1e-4 over all of them.
     """
     sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
     if not sides.enough or not len(released[0]):
@@ -225,13 +185,13 @@ def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnly
         OwnerOnlyEvidence(
             id="attacks.warning",
             title="Warning: an attack did better than the proof allows",
-            value=_any_id(None),
+            value=_any_id(),
             unit="incident",
             sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
         )
     ]
 
 
-def _any_id(error: BaseException | None) -> str:
+def _any_id() -> str:
     # Nothing is logged: that an attack on private rows succeeded is read from these rows.
     return uuid4().hex[:8]

@@ -59,7 +59,7 @@ class WholeRun:
 
 
 class RecordedRun(WholeRun, Recording):
-    pass
+    """A whole run whose questions and answers are written down; both bases already do all of it."""
 
 
 class ReplayedRun(WholeRun, Replaying):

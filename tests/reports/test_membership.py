@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from attacked import people, people_schema, promised, released_by, split
 
-from synth.errors import AttackError, RunCancelledError
+from synth.errors import RunCancelledError
 from synth.generators import GENERATORS
-from synth.reports.attack_evidence import attack_public_rows, owner_attacks
+from synth.reports.attack_evidence import owner_attacks, public_attacks
 from synth.reports.attack_scene import AttackScene, seeded_rows
 from synth.reports.attacks import ATTACKS
 from synth.reports.charts import MAXIMUM_POINTS, Bars
@@ -79,8 +79,9 @@ def test_no_generator_is_accused_of_its_planted_people(generator: str, rule: Row
         for codes, size in zip(side.codes, schema.sizes, strict=True):
             codes[odd] = random.integers(size, size=int(odd.sum()))
     released, ceiling = released_by(generator, train.codes, schema)
-    evidence = attack_public_rows(train, held, released, schema, ceiling, share=SHARE, seed=0)
-    assert "attacks.people" in by_id(evidence)
+    found = public_attacks(train, held, released, schema, ceiling, share=SHARE, seed=0)
+    assert found.exceeded == ()
+    assert "attacks.people" in by_id(found.evidence)
 
 
 def test_owner_numbers_are_for_the_owner_and_say_what_they_mean() -> None:
@@ -125,25 +126,15 @@ def test_a_copy_of_private_rows_is_a_warning_and_never_a_stop(caplog: pytest.Log
     assert not caplog.records
 
 
-def test_a_copy_of_public_rows_stops_with_an_incident() -> None:
+def test_a_copy_of_public_rows_is_named_and_an_honest_release_is_not() -> None:
     schema = people_schema()
     train, held = split(1600, 800)
-    told: list[BaseException] = []
-
-    def incident(error: BaseException) -> str:
-        told.append(error)
-        return "7f3a0000"
-
-    with pytest.raises(AttackError, match=r"This is a bug; do not release\. Incident 7f3a0000\.") as stopped:
-        attack_public_rows(train, held, train.codes, schema, promised(schema), share=SHARE, seed=0, incident=incident)
-    assert stopped.value.incident == "7f3a0000"
-    assert len(told) == 1
-    honest = attack_public_rows(
-        train, held, people(1600, seed=9), schema, promised(schema), share=SHARE, seed=0, incident=incident
-    )
-    assert {type(entry) for entry in honest} == {SafeEvidence}
-    assert by_id(honest)["attacks.people"].sentence.startswith("Public rows that stand in.")
-    assert len(told) == 1
+    copied = public_attacks(train, held, train.codes, schema, promised(schema), share=SHARE, seed=0)
+    assert "Closest record" in copied.exceeded
+    honest = public_attacks(train, held, people(1600, seed=9), schema, promised(schema), share=SHARE, seed=0)
+    assert honest.exceeded == ()
+    assert {type(entry) for entry in honest.evidence} == {SafeEvidence}
+    assert by_id(honest.evidence)["attacks.people"].sentence.startswith("Public rows that stand in.")
 
 
 def test_the_same_seed_gives_the_same_report() -> None:
