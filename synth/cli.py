@@ -155,6 +155,7 @@ def _replay(parsed: argparse.Namespace) -> int:
 
 def _account(parsed: argparse.Namespace) -> int:
     from synth.services.application import Application
+    from synth.services.cell_worth import row_worth_words
 
     with Application.from_environment() as application:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
@@ -165,18 +166,22 @@ def _account(parsed: argparse.Namespace) -> int:
     cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
     _say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
          f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
+    if view.row_worth is not None:
+        _say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
+             f"at delta {view.row_worth[1]:g}.")  # fmt: skip
     return 0
 
 
-def _ledger(parsed: argparse.Namespace) -> int:
+def _ledger(_: argparse.Namespace) -> int:
     from synth.services.application import Application
+    from synth.services.cell_worth import row_worth_words
 
     with Application.from_environment() as application:
         rows = application.ledger_rows()
     if not rows:
         _say("Nothing spent yet.")
     for row in rows:
-        cost = f"epsilon {row.epsilon:g}  delta {row.delta:g}  {row.state}"
+        cost = f"epsilon {row.epsilon:g}{row_worth_words(row.row_worth)}  delta {row.delta:g}  {row.state}"
         _say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
     return 0
 

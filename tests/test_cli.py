@@ -178,6 +178,9 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
     assert 4 < of_row <= 6.001
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, delta 1e-05" in done.stdout
     assert "epsilon 2 for one cell spent in all." in done.stdout
+    assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label  delta 1e-05" in synth("ledger").stdout
+    told = synth("account", json.loads(Path("release/certificate.json").read_text())["account"]).stdout
+    assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, at delta 1e-05." in told
     # What hides whole rows never enters the account, and the paper's own procedure enters none.
     for changed, words in (
         (CONFIG, "protects one cell"),

@@ -12,7 +12,7 @@ from pages.components.badges import badge
 from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application
-from pages.components.words import amount, plain
+from pages.components.words import add_row_worth, amount, plain, row_note, upper
 from synth.errors import LedgerError
 from synth.services.views import AccountView, LedgerRow
 
@@ -38,7 +38,20 @@ def account_cards(accounts: list[AccountView]) -> None:
     for view in accounts:
         for sentence in view.notes:
             note(f"{plain(view.name)}: {plain(sentence)}")
+        if view.row_worth is not None:
+            note(f"{plain(view.name)}: {_cells(view)}")
     note("Composed: the exact total of all charges together; the limit is held against it.")
+
+
+def _cells(view: AccountView) -> str:
+    epsilon, delta = view.row_worth or (None, 0.0)
+    spent = f"{amount(view.epsilon_spent)} is the epsilon of ONE CELL, with every other cell known. "
+    if epsilon is None:
+        return spent + "What it is worth for a whole row is not known here: a charge has no configuration."
+    return spent + (
+        f"For replacing a whole row by one with the same label the same charges, simply added, are at most "
+        f"{upper(epsilon)} at delta {delta:g}; a changed label has no protection."
+    )
 
 
 def charges_table(rows: list[LedgerRow]) -> None:
@@ -57,7 +70,11 @@ def charges_table(rows: list[LedgerRow]) -> None:
         }
     )
     st.subheader("Entries")
+    worths = [row.row_worth for row in rows]
+    frame = add_row_worth(frame, worths)
     show_table(frame, alt="Every entry of the ledger", key="charges", formats={"epsilon": "%.2f"})
+    if words := row_note(worths):
+        note(words)
     table, text = st.columns([1, 4])
     whole = pd.DataFrame([dataclasses.asdict(row) for row in rows])
     table.download_button(

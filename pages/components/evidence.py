@@ -83,6 +83,9 @@ def value_text(entry: Evidence) -> str:
     value = entry.value
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if entry.id == "overview.row_epsilon":
+        # An upper bound, rounded up as far as it is printed: three figures would round it down again.
+        return number_text(value)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return plain(number_text(value))

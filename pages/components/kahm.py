@@ -10,7 +10,7 @@ from pages.components.charts import show_table
 from pages.components.draft import config_of
 from pages.components.notes import note
 from pages.components.session import application, bind, draft
-from pages.components.words import amount, plain
+from pages.components.words import amount, plain, upper
 from synth.forecast import Forecast
 from synth.generators.kahm_modes import MODES, PAPER_REFUSAL, KahmMode, mode_of
 
@@ -82,7 +82,7 @@ def _mode_chooser() -> KahmMode:
 def _mode_facts(forecast: Forecast) -> None:
     """Show what noisy rows will carry: the noise of every column, and what noise on cells is worth for a row."""
     if forecast.row_epsilon is not None:
-        st.metric("The same setting, for replacing a whole row", f"ε = {amount(forecast.row_epsilon)}")
+        st.metric("The same setting, for replacing a whole row", f"ε = {upper(forecast.row_epsilon)}")
         badge("safe")
         note(
             f"At delta {forecast.delta:g}, for a row with the same label; a changed label has no protection. "

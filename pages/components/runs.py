@@ -11,7 +11,7 @@ from pages.components.draft import config_of
 from pages.components.guards import guarded
 from pages.components.notes import note
 from pages.components.session import application, draft
-from pages.components.words import amount, plain
+from pages.components.words import add_row_worth, amount, plain, row_note, row_worth
 from synth.config import RunConfig
 from synth.reports.charts import MAXIMUM_POINTS
 from synth.reports.drawing import COLOURS
@@ -126,7 +126,11 @@ def list_runs(runs: list[RunView]) -> None:
             "state": [STATES[run.state] for run in runs],
         }
     )
+    worths = [run.row_worth for run in runs]
+    frame = add_row_worth(frame, worths)
     show_table(frame, alt="Runs about these people", key="runs", formats={"epsilon": "%.2f", "rows": "localized"})
+    if words := row_note(worths):
+        note(words)
     names = {run.run_id: f"{run.run_id[:8]} · {run.generator}" for run in runs}
     choice, button = st.columns([3, 1], vertical_alignment="bottom")
     chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
@@ -137,7 +141,7 @@ def list_runs(runs: list[RunView]) -> None:
 
 
 def _title(run: RunView) -> None:
-    st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}")
+    st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
 
 
 def _phase(run: RunView) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import streamlit as st
 
 from pages.components.badges import badge
 from pages.components.notes import note
 from pages.components.session import application, draft
-from pages.components.words import amount, plain
+from pages.components.words import amount, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.services.views import RunView
 
@@ -37,7 +35,7 @@ def checklist(run: RunView) -> None:
     certificate = certificate_from_dict(application().certificate(run.run_id))
     of_row = certificate.row_epsilon
     # An epsilon of one cell is never shown without what it is worth for a row.
-    cell = "" if of_row is None else f" for one cell, ε = {amount(_rounded_up(of_row))} for a whole row"
+    cell = "" if of_row is None else f" for one cell, ε = {upper(of_row)} for a whole row"
     st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")
@@ -89,7 +87,7 @@ def certificate_summary(run_id: str) -> None:
     st.subheader("The certificate")
     badge("safe")
     facts = (
-        ("Epsilon", f"{_rounded_up(certificate.epsilon):g}", "Worked out from the receipts, rounded up."),
+        ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
         ("Delta", f"{certificate.delta:g}", "The chance that the promise fails outright."),
         ("Receipts", f"{len(certificate.receipts)}", "One for each noisy question that was asked."),
     )
@@ -108,8 +106,3 @@ def how_to_verify() -> None:
     st.markdown("The same rows again, byte for byte, from the saved model:")
     st.code("python -m synth replay hermitage.zip --out again", language="bash")
     note("Or give it to the third card on the Start page.")
-
-
-def _rounded_up(epsilon: float) -> float:
-    # An upper bound may not be made smaller by the way it is printed.
-    return math.ceil(epsilon * 1e4 - 1e-6) / 1e4

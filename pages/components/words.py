@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-__all__ = ["amount", "count", "percent", "plain", "size_in_words"]
+import pandas as pd
+
+from synth.reports.drawing import number_text, rounded_up
+from synth.services.cell_worth import RowWorth
+
+__all__ = [
+    "FOR_A_ROW",
+    "add_row_worth",
+    "amount",
+    "count",
+    "percent",
+    "plain",
+    "row_note",
+    "row_worth",
+    "size_in_words",
+]
+
+FOR_A_ROW = "epsilon for a whole row"
 
 _MARKUP = re.compile(r"([\\`*\[\]<>$~|#])|(?<!\w)_|_(?!\w)")
 
@@ -19,6 +37,50 @@ def amount(epsilon: float) -> str:
     if epsilon == 0 or epsilon >= 0.01:
         return f"{epsilon:.2f}"
     return f"{epsilon:.2g}"
+
+
+def row_worth(worth: RowWorth | None) -> str:
+    """Say after an epsilon of one cell what it is worth for a whole row; nothing after any other epsilon."""
+    if worth is None:
+        return ""
+    return f" for one cell ({_row_epsilon(worth)} for a whole row)"
+
+
+def add_row_worth(frame: pd.DataFrame, worths: Sequence[RowWorth | None]) -> pd.DataFrame:
+    """Say behind the epsilons of a table what each hides and, of one cell, what it is worth for a whole row.
+
+    Returns
+    -------
+    DataFrame
+        As it was where no epsilon is for one cell; else with two more columns behind the one called ``epsilon``.
+    """
+    if all(worth is None for worth in worths):
+        return frame
+    place = list(frame.columns).index("epsilon") + 1
+    made = frame.copy()
+    made.insert(place, "hides", ["one unit" if worth is None else "one cell" for worth in worths])
+    made.insert(place + 1, FOR_A_ROW, ["" if worth is None else _row_epsilon(worth) for worth in worths])
+    return made
+
+
+def row_note(worths: Sequence[RowWorth | None]) -> str:
+    """Return the sentence under a table whose epsilons are of one cell; empty under any other."""
+    if all(worth is None for worth in worths):
+        return ""
+    return (
+        "An entry that hides one cell hides it while all other cells are known, labels not at all. What the same noise "
+        "is worth for replacing a whole row by one with the same label, at the same delta, stands beside it: compare "
+        "other releases with that number."
+    )
+
+
+def _row_epsilon(worth: RowWorth) -> str:
+    return "not known here" if worth[0] is None else upper(worth[0])
+
+
+def upper(epsilon: float) -> str:
+    """Write an upper bound, rounded up: print may not make it smaller."""
+    return number_text(rounded_up(epsilon)) if epsilon > 0 else "0"
 
 
 def count(value: float) -> str:

@@ -7,7 +7,7 @@ from html import escape
 
 from synth.reports.charts import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
 
-__all__ = ["COLOURS", "draw", "number_text"]
+__all__ = ["COLOURS", "draw", "number_text", "rounded_up"]
 
 COLOURS: dict[Meaning, str] = {
     "synthetic": "#0072B2",
@@ -40,6 +40,13 @@ def number_text(value: Cell) -> str:
     if abs(value) < 1:
         return f"{value:.3g}"
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def rounded_up(bound: float) -> float:
+    """Round a positive upper bound up to the digits that :func:`number_text` prints, which then is no smaller."""
+    step = 10.0 ** (math.floor(math.log10(bound)) - (3 if bound >= 1 else 2))
+    # A bound that has four digits already may be a little above them as a binary number.
+    return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
 
 
 def draw(figure: Figure) -> str:

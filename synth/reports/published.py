@@ -18,6 +18,7 @@ from synth.reports.accuracy import expected_accuracy, group_accuracy
 from synth.reports.charged_predictions import charged_predictions
 from synth.reports.charts import Table
 from synth.reports.compared import compare_measured
+from synth.reports.drawing import rounded_up
 from synth.reports.evidence import Publishable, SafeEvidence
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.reports.published_fidelity import published_fidelity
@@ -115,8 +116,7 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
         SafeEvidence(
             id="overview.row_epsilon",
             title="Epsilon for a whole row",
-            # An upper bound may not be made smaller by the way it is printed.
-            value=math.ceil(worth * 1e4) / 1e4,
+            value=rounded_up(worth),
             sentence=f"At delta {config.delta:g}, for replacing a row by one with the same label; a changed label has "
             f"no protection. The entered epsilon, {config.epsilon:g}, is for one cell: compare other releases with "
             "this number, not with that one.",

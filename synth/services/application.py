@@ -111,11 +111,11 @@ class Application:
 
     def accounts(self) -> list[AccountView]:
         """Return every account, by name."""
-        return [account_view(account, self.ledger) for account in self.store.accounts.all()]
+        return [account_view(account, self.ledger, self.store) for account in self.store.accounts.all()]
 
     def account(self, name: str) -> AccountView:
         """Return one account; a new name opens an account without a cap."""
-        return account_view(self.store.accounts.open(name), self.ledger)
+        return account_view(self.store.accounts.open(name), self.ledger, self.store)
 
     def set_cap(self, name: str, epsilon: float, delta: float) -> AccountView:
         """Set the cap of an account."""
@@ -129,7 +129,9 @@ class Application:
         accounts = [found for found in self.store.accounts.all() if account in (None, found.name)]
         for found in accounts:
             self.ledger.verify_chain(found.id)
-        rows = [ledger_row(charge, found.name) for found in accounts for charge in self.ledger.rows(found.id)]
+        rows = [
+            ledger_row(charge, found.name, self.store) for found in accounts for charge in self.ledger.rows(found.id)
+        ]
         return sorted(rows, key=lambda row: (row.time, row.account, row.sequence))
 
     # Runs -----------------------------------------------------------------------------------------------------------

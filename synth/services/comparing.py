@@ -14,6 +14,7 @@ from synth.reports.comparison import ComparedNumber, numbers_side_by_side
 from synth.reports.drawing import number_text
 from synth.services import run_folder
 from synth.services.application import Application
+from synth.services.cell_worth import added_worth, row_worth_words
 from synth.services.views import RunView
 
 __all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compare", "compared_lines", "compared_runs", "names_of"]
@@ -100,7 +101,9 @@ def compared_runs(runs: Sequence[RunView], reports: Sequence[Sequence[Evidence]]
 
 def names_of(runs: Sequence[RunView]) -> tuple[str, ...]:
     """Name runs by generator and epsilon, and by the beginning of their id."""
-    return tuple(f"{run.generator}, epsilon {run.epsilon:g} ({run.run_id[:8]})" for run in runs)
+    return tuple(
+        f"{run.generator}, epsilon {run.epsilon:g}{row_worth_words(run.row_worth)} ({run.run_id[:8]})" for run in runs
+    )
 
 
 def _cost_sentence(runs: Sequence[RunView], ledger: Ledger) -> str:
@@ -109,8 +112,13 @@ def _cost_sentence(runs: Sequence[RunView], ledger: Ledger) -> str:
     together = Cost.of_charges(charges).epsilon(delta)
     spent = ledger.spent(charges[0].account_id)
     paid = "both" if len(runs) == 2 else f"all {len(runs)}"
+    worth = added_worth(run.row_worth for run in runs)
+    if worth is not None:
+        # What rows pay is stated where all deltas have been added; for one cell it is pure.
+        delta = worth[1]
     return (
         f"You are choosing between {len(runs)} runs. The people in this table have paid for {paid}: "
-        f"epsilon {together:.4g} at delta {delta:g} together, whichever you release. "
-        f"Everything about them so far: epsilon {spent.epsilon:.4g} at delta {spent.delta:g}."
+        f"epsilon {together:.4g}{row_worth_words(worth)} at delta {delta:g} together, whichever you release. "
+        f"Everything about them so far: epsilon {spent.epsilon:.4g}{' for one cell' if worth else ''} "
+        f"at delta {spent.delta:g}."
     )

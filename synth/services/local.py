@@ -20,6 +20,7 @@ from synth.progress import StoredProgress
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.services import run_folder
 from synth.services.application import Application
+from synth.services.cell_worth import row_worth_words
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
 from synth.services.rehearsing import Rehearsal
@@ -256,8 +257,7 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
     certificate = json.loads((folder / "certificate.json").read_bytes())
     view = application.account(certificate["account"])
     of_row = certificate.get(ROW_EPSILON)
-    # An epsilon of one cell is never shown without what it is worth for a row.
-    cell = "" if of_row is None else f" for one cell, {of_row:.6g} for a row with the same label"
+    cell = row_worth_words(None if of_row is None else (of_row, certificate["delta"]))
     lines = (
         f"Wrote {certificate['rows']:,} rows to {folder / 'synthetic.csv'} and the bundle to {folder / 'bundle.zip'}.",
         f"epsilon {certificate['epsilon']:.6g}{cell}, delta {certificate['delta']:g}; certificate {identity}.",

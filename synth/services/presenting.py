@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from synth.config import RunConfig
 from synth.privacy.ledger import Ledger
+from synth.services.cell_worth import row_epsilon_of_config, worth_of_charge, worth_of_charges
 from synth.services.views import AccountView, LedgerRow, RunState, RunView
-from synth.store import Account, Charge, Run, now
+from synth.store import Account, Charge, Run, Store, now
 from synth.store import RunState as StoredState
 
 __all__ = ["account_view", "ledger_row", "run_view"]
@@ -22,7 +23,7 @@ _SHOWN: dict[StoredState, RunState] = {
 }
 
 
-def account_view(account: Account, ledger: Ledger) -> AccountView:
+def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
     """Return an account with what was spent on it."""
     spent = ledger.spent(account.id)
     return AccountView(
@@ -35,10 +36,11 @@ def account_view(account: Account, ledger: Ledger) -> AccountView:
         epsilon_simple_sum=spent.simple_epsilon,
         releases=spent.releases,
         notes=ledger.notes(account.id),
+        row_worth=worth_of_charges(ledger.current(account.id), store),
     )
 
 
-def ledger_row(charge: Charge, account: str) -> LedgerRow:
+def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
     """Return a row of the ledger under its account's name."""
     return LedgerRow(
         sequence=charge.position,
@@ -50,6 +52,7 @@ def ledger_row(charge: Charge, account: str) -> LedgerRow:
         delta=charge.delta,
         state=charge.state.value,
         certificate_id=charge.certificate_id,
+        row_worth=worth_of_charge(charge, store),
     )
 
 
@@ -74,4 +77,5 @@ def run_view(run: Run, *, config: RunConfig, account: str, table_name: str) -> R
         losses=run.losses,
         created=run.created,
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
+        row_worth=(row_epsilon_of_config(run.config), config.delta) if config.schema.protection == "cell" else None,
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 from synth.forecast import Forecast
 from synth.schema import Neighbours
+from synth.services.cell_worth import RowWorth
 
 __all__ = ["AccountView", "BudgetPart", "DraftColumn", "LedgerRow", "Plan", "ReceivedTable", "RunState", "RunView"]
 
@@ -40,7 +41,8 @@ class AccountView:
     """A group of people and what has been spent on them.
 
     ``epsilon_spent`` composes every charge exactly, at the cap's delta or else the largest delta asked for;
-    ``epsilon_simple_sum`` adds the epsilons.
+    ``epsilon_simple_sum`` adds the epsilons. Where single cells are protected both are for one cell, and ``row_worth``
+    is epsilon and delta of all charges, simply added, for replacing a whole row by one with the same label.
     """
 
     name: str
@@ -52,11 +54,12 @@ class AccountView:
     epsilon_simple_sum: float
     releases: int
     notes: tuple[str, ...] = ()
+    row_worth: RowWorth | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One row of the ledger as people read it."""
+    """One row of the ledger as people read it; ``row_worth`` as in :class:`AccountView`, for this charge alone."""
 
     sequence: int
     time: datetime
@@ -67,6 +70,7 @@ class LedgerRow:
     delta: float
     state: str
     certificate_id: str | None
+    row_worth: RowWorth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """Where a run stands."""
+    """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone."""
 
     run_id: str
     account: str
@@ -117,3 +121,4 @@ class RunView:
     losses: tuple[float, ...]
     created: datetime
     elapsed_seconds: int
+    row_worth: RowWorth | None = None

@@ -100,10 +100,20 @@ def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: Ap
     assert not errors(chosen)
     assert not chosen.exception
     (of_row,) = [metric for metric in chosen.metric if metric.label == "Epsilon for a whole row"]
-    assert 2 < float(of_row.value) < 3.001  # below the plain sum of three columns, but for its rounding up
+    assert 2 < float(of_row.value) < 3.002  # below the plain sum of three columns, but for its rounding up
     assert "For ONE CELL of the table" in texts(chosen)
+    row_worth = str(of_row.value)
     go(chosen, "release")
-    assert f"ε = 1.00 for one cell, ε = {float(of_row.value):.2f} for a whole row" in texts(chosen)
+    assert f"ε = 1.00 for one cell, ε = {row_worth} for a whole row" in texts(chosen)
+    go(chosen, "ledger")
+    (entries,) = [frame.value for frame in chosen.dataframe if "purpose" in frame.value.columns]
+    assert set(entries["hides"]) == {"one cell"}
+    assert set(entries["epsilon for a whole row"]) == {row_worth}
+    assert f"are at most {row_worth} at delta 1e-06; a changed label has no protection." in texts(chosen)
+    go(chosen, "generate")
+    (runs,) = [frame.value for frame in chosen.dataframe if "generator" in frame.value.columns]
+    assert list(runs["epsilon for a whole row"]) == [row_worth]
+    assert f"kahm, ε = 1.00 for one cell ({row_worth} for a whole row)" in texts(chosen)
     # The same people now have a cell-level account: a record-level run is refused before anything is spent.
     spent = application().account("survey").epsilon_spent
     assert spent == pytest.approx(1.0, abs=1e-6)

@@ -21,6 +21,7 @@ from synth.privacy.table import PrivateTable
 from synth.reports.charts import Table
 from synth.reports.compared import BAR, compare_measured
 from synth.reports.document import report_document
+from synth.reports.drawing import number_text, rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.labels import bin_labels
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
@@ -314,3 +315,9 @@ def test_edge_tables(columns: tuple) -> None:
     found = published_evidence(made, session.releases, config_of(schema), rows=session.rows)
     json.dumps(report_document(found), allow_nan=False)
     assert len([entry for entry in found if entry.id.endswith(".distance")]) == len(columns)
+
+
+@pytest.mark.parametrize("bound", [0.0012345, 0.99999, 3.00009, 12.53, 12.5301, 123.45, 99_999.5])
+def test_an_upper_bound_is_never_printed_smaller(bound: float) -> None:
+    printed = float(number_text(rounded_up(bound)).replace(",", ""))
+    assert bound * (1 - 1e-9) <= printed <= bound * 1.01

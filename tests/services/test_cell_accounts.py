@@ -12,7 +12,10 @@ import pytest
 from synth.config import RunConfig, Settings
 from synth.config_file import config_to_mapping, parse_config, read_mapping
 from synth.errors import BudgetExceededError, InputError, PrivacyError
+from synth.privacy.budget import PrivacyBudget
+from synth.schema import Neighbours
 from synth.services.application import Application
+from synth.services.comparing import compared_runs
 
 CONFIG = """
 account: town
@@ -64,6 +67,51 @@ def test_cells_are_charged_in_pure_epsilon(application: Application, config: Run
     assert plan.epsilon_after == pytest.approx(3.0)
     assert plan.forecast.row_epsilon == pytest.approx(1.0, rel=1e-3)
     application.ledger.verify_chain()
+
+
+def test_an_epsilon_of_one_cell_is_never_listed_without_its_worth_for_a_row(
+    application: Application, config: RunConfig, table_id: str
+) -> None:
+    wider = replace(config, schema=replace(config.schema, cell_change=0.5), account="half", delta=1e-6)
+    twins = [application.reserve(config, table_id=table_id) for _ in range(2)]
+    half = application.receive(io.BytesIO(TABLE), account="half", name="people.csv").table_id
+    other = application.reserve(wider, table_id=half)
+    rows = {row.run_id: row.row_worth for row in application.ledger_rows()}
+    expected = {name: application.plan(one).forecast.row_epsilon for name, one in (("town", config), ("half", wider))}
+    assert rows == {
+        **{run.id: (expected["town"], 1e-5) for run in twins},
+        other.id: (expected["half"], 1e-6),
+    }
+    # Half the protected change is half the noise: a row costs more, the entered epsilon is the same.
+    assert expected["half"] > expected["town"] * 1.5
+    assert application.run(other.id).row_worth == (expected["half"], 1e-6)
+    assert application.account("town").row_worth == pytest.approx((2 * expected["town"], 2e-5))
+    application.ledger.settle(twins[0].id)
+    assert application.account("town").row_worth == pytest.approx((expected["town"], 1e-5)), (
+        "what was freed is not paid"
+    )
+    sentence = compared_runs(
+        [replace(application.run(run.id), state="reported") for run in twins], [[], []], ledger=application.ledger
+    ).sentence
+    assert f"for one cell, {2 * expected['town']:.6g} for a row with the same label at delta 2e-05" in sentence
+
+
+def test_records_are_listed_as_they_are(application: Application, config: RunConfig, table_id: str) -> None:
+    run = application.reserve(of_records(config), table_id=table_id)
+    assert application.ledger_rows()[0].row_worth is None
+    assert application.account("town").row_worth is None
+    assert application.run(run.id).row_worth is None
+
+
+def test_a_charge_without_a_configuration_is_said_to_be_unknown(
+    application: Application, config: RunConfig, table_id: str
+) -> None:
+    application.reserve(config, table_id=table_id)
+    account = application.store.accounts.open("town")
+    budget = PrivacyBudget(epsilon=1.0, delta=1e-5, neighbours=Neighbours.CELL)
+    application.ledger.enter_certificate(account.id, budget, certificate_id="5f0c", who="owner")
+    assert application.ledger_rows()[-1].row_worth == (None, 1e-5)
+    assert application.account("town").row_worth == (None, pytest.approx(2e-5))
 
 
 def test_a_cap_on_cells_is_one_on_their_plain_sum(application: Application, config: RunConfig, table_id: str) -> None:
