@@ -7,12 +7,12 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from synth.config import RunConfig
+from synth.cli_common import add_config_options, overridden, say, tell
+from synth.cli_rehearsal import add_rehearsal_commands
 from synth.config_file import load_config
-from synth.errors import AttackError, InputError, RunCancelledError, SynthError
+from synth.errors import InputError, RunCancelledError, SynthError
 
 __all__ = ["main"]
 
@@ -51,34 +51,34 @@ def _demo(parsed: argparse.Namespace) -> int:
     from synth.demonstration import write_demonstration
 
     table, config = write_demonstration(parsed.folder)
-    _say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
-    _say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
+    say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
+    say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
     return 0
 
 
 def _run(parsed: argparse.Namespace) -> int:
     from synth.services.local import run_locally
 
-    config = _overridden(load_config(parsed.config), parsed)
+    config = overridden(load_config(parsed.config), parsed)
     result = run_locally(
         config,
         parsed.out,
         keep_table=parsed.keep_table,
         owner_report=not parsed.no_owner_report,
         force=parsed.force,
-        say=_tell,
+        say=tell,
     )
     for line in result.lines:
-        _say(line)
+        say(line)
     return 0
 
 
 def _forecast(parsed: argparse.Namespace) -> int:
     from synth.services.planning import forecast_lines
 
-    config = _overridden(load_config(parsed.config), parsed)
+    config = overridden(load_config(parsed.config), parsed)
     for line in forecast_lines(config):
-        _say(line)
+        say(line)
     return 0
 
 
@@ -87,39 +87,12 @@ def _report(parsed: argparse.Namespace) -> int:
 
     written = owner_report_again(
         parsed.folder,
-        say=_tell,
+        say=tell,
         classifiers=parsed.classifiers,
         hard_labels=parsed.hard_labels,
         shadow_models=parsed.shadow_models,
     )
-    _say(f"Wrote {written}.")
-    return 0
-
-
-def _rehearse(parsed: argparse.Namespace) -> int:
-    from synth.services.local import rehearse_locally
-
-    config = _overridden(load_config(parsed.config), parsed)
-    found = rehearse_locally(config, parsed.stand_in, out=parsed.out, say=_tell)
-    for line in found.lines:
-        _say(line)
-    return 0 if found.incident is None else AttackError.exit_code
-
-
-def _incidents(parsed: argparse.Namespace) -> int:
-    from synth.services.application import Application
-
-    with Application.from_environment() as application:
-        if parsed.clear is not None:
-            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
-            _say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
-            return 0
-        found = application.stops.all()
-    if not found:
-        _say("No rehearsal has stopped anything.")
-    for stop in found:
-        state = "stands" if stop.cleared_by is None else f"cleared by {stop.cleared_by}: {stop.because}"
-        _say(f"{stop.time:%Y-%m-%d %H:%M}  {stop.incident}  {stop.generator}  {stop.attacks}  {state}")
+    say(f"Wrote {written}.")
     return 0
 
 
@@ -127,7 +100,7 @@ def _compare(parsed: argparse.Namespace) -> int:
     from synth.services.comparing import compared_lines
 
     for line in compared_lines(parsed.folders):
-        _say(line)
+        say(line)
     return 0
 
 
@@ -136,10 +109,10 @@ def _verify(parsed: argparse.Namespace) -> int:
 
     verdict = verify(parsed.bundle, public_key=parsed.public_key)
     if parsed.json:
-        _say(json.dumps(verdict.json, indent=2, sort_keys=True))
+        say(json.dumps(verdict.json, indent=2, sort_keys=True))
     else:
         for line in verdict.lines:
-            _say(line)
+            say(line)
     return 0 if verdict.ok else 1
 
 
@@ -149,7 +122,7 @@ def _replay(parsed: argparse.Namespace) -> int:
     for line in replay_bundle(
         parsed.bundle, parsed.out, refit=parsed.refit, generator=parsed.generator, force=parsed.force
     ):
-        _say(line)
+        say(line)
     return 0
 
 
@@ -164,10 +137,10 @@ def _account(parsed: argparse.Namespace) -> int:
             application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
         view = application.account(parsed.name)
     cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
-    _say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
+    say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
          f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
     if view.row_worth is not None:
-        _say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
+        say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
              f"at delta {view.row_worth[1]:g}.")  # fmt: skip
     return 0
 
@@ -179,10 +152,10 @@ def _ledger(_: argparse.Namespace) -> int:
     with Application.from_environment() as application:
         rows = application.ledger_rows()
     if not rows:
-        _say("Nothing spent yet.")
+        say("Nothing spent yet.")
     for row in rows:
         cost = f"epsilon {row.epsilon:g}{row_worth_words(row.row_worth)}  delta {row.delta:g}  {row.state}"
-        _say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
+        say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
     return 0
 
 
@@ -190,39 +163,18 @@ def _generators(_: argparse.Namespace) -> int:
     from synth.generators import cards
 
     for card in cards():
-        _say(f"{card.name}: {card.title}. {card.summary}")
-        _say(f"    Best for: {card.best_for}")
-        _say(f"    Loses where: {card.loses_where}")
-        _say(f"    Source: {card.reference}")
+        say(f"{card.name}: {card.title}. {card.summary}")
+        say(f"    Best for: {card.best_for}")
+        say(f"    Loses where: {card.loses_where}")
+        say(f"    Source: {card.reference}")
     return 0
 
 
 def _schema(parsed: argparse.Namespace) -> int:
     from synth.services.drafting import draft_configuration
 
-    _say(draft_configuration(parsed.table).rstrip("\n"))
+    say(draft_configuration(parsed.table).rstrip("\n"))
     return 0
-
-
-def _overridden(config: RunConfig, parsed: argparse.Namespace) -> RunConfig:
-    """Apply the options of the command line; another generator keeps no option of the one it replaces."""
-    changes = {
-        name: value
-        for name, value in {
-            "table": parsed.table,
-            "test_table": parsed.test_table,
-            "epsilon": parsed.epsilon,
-            "delta": parsed.delta,
-            "rows": parsed.rows,
-            "account": parsed.account,
-            "device": parsed.device,
-            "seed": parsed.seed,
-        }.items()
-        if value is not None
-    }
-    if parsed.generator is not None and parsed.generator != config.generator:
-        changes |= {"generator": parsed.generator, "options": {}}
-    return replace(config, **changes)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -236,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
 
     run = commands.add_parser("run", help="make a synthetic table and its bundle")
-    _add_config_options(run)
+    add_config_options(run)
     run.add_argument("--out", required=True, metavar="DIR")
     run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
     run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
@@ -244,7 +196,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     forecast = commands.add_parser("forecast", help="expected error before anything is spent; reads no rows")
-    _add_config_options(forecast)
+    add_config_options(forecast)
     forecast.set_defaults(command=_forecast)
 
     report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
@@ -270,23 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.set_defaults(command=_report)
 
-    rehearse = commands.add_parser(
-        "rehearse", help="the same run on public rows: what to expect and every attack, at no cost"
-    )
-    _add_config_options(rehearse)
-    rehearse.add_argument(
-        "--stand-in",
-        required=True,
-        metavar="PATH",
-        help="a public table with the columns of the configuration",
-    )
-    rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
-    rehearse.set_defaults(command=_rehearse)
-
-    incidents = commands.add_parser("incidents", help="what rehearsals have stopped, and clearing it")
-    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
-    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
-    incidents.set_defaults(command=_incidents)
+    add_rehearsal_commands(commands)
 
     compare = commands.add_parser("compare", help="publishable numbers of several runs side by side, and their cost")
     compare.add_argument("folders", metavar="DIR", nargs="+")
@@ -319,26 +255,3 @@ def _parser() -> argparse.ArgumentParser:
     schema.add_argument("table", metavar="TABLE")
     schema.set_defaults(command=_schema)
     return parser
-
-
-def _add_config_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", metavar="CONFIG.yaml")
-    parser.add_argument("--table", metavar="PATH")
-    parser.add_argument("--test-table", metavar="PATH")
-    parser.add_argument("--epsilon", type=float, metavar="E")
-    parser.add_argument("--delta", type=float, metavar="D")
-    parser.add_argument("--generator", metavar="NAME")
-    parser.add_argument("--rows", type=int, metavar="N")
-    parser.add_argument("--account", metavar="A")
-    parser.add_argument("--device", metavar="D")
-    parser.add_argument("--seed", type=int, metavar="S")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

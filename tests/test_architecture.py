@@ -18,8 +18,8 @@ LAYERS = [
     {"schema"},
     {"schema_file", "config", "progress"},
     {"config_file", "codes", "keys", "demonstration"},
-    {"cells", "rules"},
-    {"encoding"},
+    {"cells", "rules", "simulation"},
+    {"encoding", "simulation_file"},
     {"writing", "store"},
     {"privacy"},
     {"models"},
@@ -28,7 +28,7 @@ LAYERS = [
     # An engine starts processes and knows no use case; the worker is handed its work by name.
     {"jobs"},
     {"services"},
-    {"worker", "cli", "__main__", "__init__"},
+    {"worker", "cli", "cli_common", "cli_rehearsal", "__main__", "__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -123,6 +123,7 @@ def public_attacks(
     share: float,
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
+    among: int = 1,
     on_step: Callable[[int, int], None] | None = None,
 ) -> PublicAttacks:
     """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
@@ -131,18 +132,20 @@ def public_attacks(
     ----------
     train, held_out, released, schema, ceiling, share, seed, attacks, on_step
         As in :func:`owner_attacks`; no row is private.
+    among : int
+        As in :func:`synth.reports.membership.run_attacks`.
 
     Returns
     -------
     PublicAttacks
         With the ids of :func:`owner_attacks`, and the attacks that did better than the proof allows: wrongly with a
-        chance of at most 1e-4 over all of them.
+        chance of at most 1e-4 over all of them, and over all reports that are made together.
     """
     sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
     if not sides.enough or not len(released[0]):
         few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
         return PublicAttacks((few,))
-    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
     found = [
         SafeEvidence(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=sentence)
         for one in results

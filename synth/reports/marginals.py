@@ -67,6 +67,7 @@ def compare_marginals(
     schema: Schema,
     *,
     coarse: bool = False,
+    alphas: Sequence[int] = ALPHAS,
     limit: int = 1000,
     seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
@@ -82,6 +83,8 @@ def compare_marginals(
     coarse : bool
         Put numbers and dates into at most 32 public bins instead of one bin per code, which is mostly sampling noise
         where nearly every row has a value of its own.
+    alphas : sequence of int
+        How many columns a set has; 1 and 2 are always wanted.
     limit : int
         Most sets of columns for each alpha; a seeded sample is taken where there are more.
     seed : int
@@ -95,7 +98,7 @@ def compare_marginals(
         tables = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in tables]
         sizes = [int(one.max()) + 1 for one in bins]
     stacked = StackedTables(tables, sizes)
-    chosen = {alpha: choose_subsets(len(sizes), alpha, limit=limit, seed=seed) for alpha in ALPHAS}
+    chosen = {alpha: choose_subsets(len(sizes), alpha, limit=limit, seed=seed) for alpha in alphas}
     steps = _Steps(on_step, sum(len(subsets.chosen) for subsets in chosen.values()))
     by_alpha = {}
     for alpha, subsets in chosen.items():

@@ -195,6 +195,7 @@ def run_attacks(
     *,
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
+    among: int = 1,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[AttackResult, ...]:
     """Run every attack on the same units.
@@ -211,6 +212,8 @@ def run_attacks(
     seed : int
         Public.
     attacks : sequence of Attack
+    among : int
+        How many such reports are made together; they share the chance of a false alarm.
     on_step : callable, optional
         Told (done, total) after each attack and inside; may raise to stop.
 
@@ -227,7 +230,7 @@ def run_attacks(
         found = sides.members.highest(scores[:n_members]), sides.non_members.highest(scores[n_members:])
         extras = attack.extras(*found, seed=seed)
         # One part of the level is kept for shadow models, which may be tried later.
-        level = INCIDENT_LEVEL / (len(attacks) + 1)
+        level = INCIDENT_LEVEL / (len(attacks) + 1) / among
         results.append(judged(attack, *found, ceiling, level=level, seed=seed, extras=extras))
     if on_step is not None:
         on_step(1, 1)

@@ -6,39 +6,58 @@ only a rehearsal may ask for it (a test holds that).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence, evidence_from_dict
 from synth.reports.evidence import evidence_to_dict as to_dict
 
-__all__ = ["STAND_IN_SENTENCE", "of_stand_in"]
+__all__ = ["REHEARSAL_SENTENCE", "SIMULATED_SENTENCE", "STAND_IN_SENTENCE", "of_stand_in"]
 
 STAND_IN_SENTENCE = "Stand-in data. Yours may do better or worse; more like this if your table resembles it."
 
-_WORDS = ((OWNER_ONLY_SENTENCE, STAND_IN_SENTENCE), ("private rows", "stand-in rows"), ("real rows", "stand-in rows"))
+SIMULATED_SENTENCE = "Simulated rows, drawn from declarations alone. Yours differ in all that was not declared."
+
+REHEARSAL_SENTENCE = (
+    "A rehearsal reads no private row and costs nothing. It says nothing about your private rows unless the stand-in "
+    "is like them."
+)
+"""What is said wherever numbers of a rehearsal are shown."""
+
+_WORDS = (("private rows", "stand-in rows"), ("real rows", "stand-in rows"))
 
 
-def of_stand_in(evidence: Iterable[OwnerOnlyEvidence]) -> tuple[SafeEvidence, ...]:
-    """Return numbers read from stand-in rows as safe ones, in words and colours that say so."""
+def of_stand_in(
+    evidence: Iterable[OwnerOnlyEvidence], *, sentence: str = STAND_IN_SENTENCE
+) -> tuple[SafeEvidence, ...]:
+    """Return numbers read from stand-in rows as safe ones, in words and colours that say so.
+
+    Parameters
+    ----------
+    evidence : iterable of OwnerOnlyEvidence
+        Of public rows, or of rows that were simulated.
+    sentence : str
+        What is said of the rows, in place of the owner's warning.
+    """
+    words = ((OWNER_ONLY_SENTENCE, sentence), *_WORDS)
     found = []
     for entry in evidence:
-        body = _said(to_dict(entry)) | {"id": entry.id, "kind": SafeEvidence.kind}
+        body = _said(to_dict(entry), words) | {"id": entry.id, "kind": SafeEvidence.kind}
         found.append(evidence_from_dict(body))
     return tuple(entry for entry in found if isinstance(entry, SafeEvidence))
 
 
-def _said(value: Any, key: str = "") -> Any:
+def _said(value: Any, words: Sequence[tuple[str, str]], key: str = "") -> Any:
     """Go through all that is shown; names of columns and cells, in categories and rows, are left as they are."""
     if isinstance(value, dict):
-        return {name: _said(inner, name) for name, inner in value.items()}
+        return {name: _said(inner, words, name) for name, inner in value.items()}
     if isinstance(value, list):
-        return value if key in {"categories", "rows", "names"} else [_said(inner, key) for inner in value]
+        return value if key in {"categories", "rows", "names"} else [_said(inner, words, key) for inner in value]
     if key == "meaning":
         return "stand_in" if value == "real" else value
     if key == "header" and value == "private":
         return "stand-in"
     if isinstance(value, str):
-        for private, public in _WORDS:
+        for private, public in words:
             value = value.replace(private, public)
     return value

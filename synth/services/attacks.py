@@ -27,7 +27,7 @@ from synth.services.incidents import record_incident
 from synth.services.release import fit_and_sample
 from synth.services.run_folder import read_json
 
-__all__ = ["attack_run", "attack_stand_in", "attack_with_shadows"]
+__all__ = ["attack_run", "attack_stand_in", "attack_with_shadows", "rows_of_part"]
 
 
 def attack_run(
@@ -52,10 +52,10 @@ def attack_run(
     """
     progress.phase("Attacking")
     certificate = certificate_from_dict(read_json(folder / "certificate.json"))
-    held_out = _part(view, "holdout") if "holdout" in view.parts else None
+    held_out = rows_of_part(view, "holdout") if "holdout" in view.parts else None
     try:
         return owner_attacks(
-            _part(view, "train"),
+            rows_of_part(view, "train"),
             held_out,
             synthetic,
             config.schema,
@@ -107,7 +107,7 @@ def attack_with_shadows(
         progress.step(done, of)
 
     try:
-        game = ShadowGame.draw(_part(view, "train"), config.schema, runs=runs, seed=config.seed)
+        game = ShadowGame.draw(rows_of_part(view, "train"), config.schema, runs=runs, seed=config.seed)
     except InputError as error:
         return no_shadows(str(error))
     scores = game.play(remake, on_step=step)
@@ -115,7 +115,13 @@ def attack_with_shadows(
 
 
 def attack_stand_in(
-    config: RunConfig, view: OwnerView, synthetic: CodeTable, ceiling: ProvenCeiling, progress: Progress
+    config: RunConfig,
+    view: OwnerView,
+    synthetic: CodeTable,
+    ceiling: ProvenCeiling,
+    progress: Progress,
+    *,
+    among: int = 1,
 ) -> PublicAttacks:
     """Attack a release that was made from rows that somebody declared public.
 
@@ -130,16 +136,19 @@ def attack_stand_in(
     ceiling : ProvenCeiling
         What is promised, and what the receipts prove.
     progress : Progress
+    among : int
+        How many rehearsals are made together; they share the chance of a false alarm.
     """
     progress.phase("Attacking")
     return public_attacks(
-        _part(view, "train"),
-        _part(view, "holdout"),
+        rows_of_part(view, "train"),
+        rows_of_part(view, "holdout"),
         synthetic,
         config.schema,
         ceiling,
         share=config.holdout,
         seed=config.seed,
+        among=among,
         on_step=progress.step,
     )
 
@@ -158,5 +167,6 @@ def _about(minutes: float) -> str:
     return "less than a minute" if minutes < 1 else f"about {round(minutes)} minute{'s' * (round(minutes) > 1)}"
 
 
-def _part(view: OwnerView, part: OwnerPart) -> UnitRows:
+def rows_of_part(view: OwnerView, part: OwnerPart) -> UnitRows:
+    """Return the rows of a part as codes, column by column, and whose they are."""
     return UnitRows([view.column(name, part) for name in view.schema.names], view.units(part))

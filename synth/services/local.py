@@ -24,9 +24,11 @@ from synth.services.cell_worth import row_worth_words
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
 from synth.services.rehearsing import Rehearsal
+from synth.services.rehearsing_grid import Grid, GridRehearsal
 from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
+from synth.simulation import Simulation, simulated_table
 from synth.store import RunState, TableState
 
 __all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]
@@ -162,14 +164,24 @@ def owner_report_again(
     return target / "owner" / "report.json"
 
 
-def rehearse_locally(config: RunConfig, stand_in: str, *, out: str | Path | None = None, say: Say) -> Rehearsal:
-    """Rehearse a configuration on a public table, and write the report where asked.
+def rehearse_locally(
+    config: RunConfig,
+    stand_in: str | Simulation,
+    *,
+    grid: Grid | None = None,
+    out: str | Path | None = None,
+    say: Say,
+) -> Rehearsal | GridRehearsal:
+    """Rehearse a configuration on a public table or on simulated rows, and write the report where asked.
 
     Parameters
     ----------
     config : RunConfig
-    stand_in : str
-        Path of a table that nobody has to protect, with the columns of the configuration.
+    stand_in : str or Simulation
+        Path of a table that nobody has to protect, with the columns of the configuration; or how rows are simulated
+        from what is declared.
+    grid : Grid, optional
+        Rehearse all of this instead of the configuration itself.
     out : path, optional
         A new file for the report, as JSON.
     say : callable
@@ -182,11 +194,21 @@ def rehearse_locally(config: RunConfig, stand_in: str, *, out: str | Path | None
     """
     if out is not None and Path(out).exists():
         raise InputError(f"The file '{Path(out).name}' exists. Name a new one after --out.")
-    with Application.from_environment() as application, open_table(stand_in, config.format) as (_, stream):
-        rows = stream.read()
-        found = application.rehearsals.rehearse(config, lambda: io.BytesIO(rows), _Spoken(say))
+    if isinstance(stand_in, Simulation):
+        rows = simulated_table(stand_in, config.schema)
+    else:
+        with open_table(stand_in, config.format) as (_, stream):
+            rows = stream.read()
+    how = {"simulated": isinstance(stand_in, Simulation)}
+    with Application.from_environment() as application:
+        rehearsals, spoken = application.rehearsals, _Spoken(say)
+        found: Rehearsal | GridRehearsal
+        if grid is None:
+            found = rehearsals.rehearse(config, lambda: io.BytesIO(rows), spoken, **how)
+        else:
+            found = rehearsals.rehearse_grid(config, grid, lambda: io.BytesIO(rows), spoken, **how)
         if out is not None:
-            report = application.rehearsals.report(config)
+            report = rehearsals.report(config, grid=grid is not None)
             Path(out).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return found
 

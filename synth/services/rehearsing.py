@@ -1,12 +1,14 @@
 """Rehearsal on a stand-in: the same configuration, the same code, on rows that are nobody's to protect.
 
-No account, no charge, no bundle. The numbers are exact and safe, because the rows are public; all attacks are tried,
-and one that does better than the proof allows stops every release with this configuration
-(:mod:`synth.services.stops`).
+No account, no charge, no bundle. The numbers are exact and safe, because the rows are public, or simulated from what
+was declared; all attacks are tried, and one that does better than the proof allows stops every release with this
+configuration (:mod:`synth.services.stops`). A grid of budgets and generators (:mod:`synth.services.rehearsing_grid`)
+is kept beside it, whatever epsilon and generator the configuration has by now.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -20,19 +22,22 @@ from synth.errors import AttackError, TableError
 from synth.keys import Keys
 from synth.privacy.fingerprint import Fingerprint
 from synth.privacy.table import PrivateTable
-from synth.progress import Progress
+from synth.progress import NullProgress, Progress
+from synth.reports.counting import CodeTable
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
 from synth.reports.proven_ceiling import ProvenCeiling
-from synth.reports.stand_in import STAND_IN_SENTENCE, of_stand_in
+from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
 from synth.services import run_folder
-from synth.services.attacks import attack_stand_in
+from synth.services.attacks import attack_stand_in, rows_of_part
 from synth.services.background import Work, WorkView
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
+from synth.services.rehearsing_grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
 from synth.services.release import fit_and_sample
 from synth.services.reports import exact_numbers, open_stand_in
 from synth.services.stops import Stops, configuration_digest
+from synth.simulation import SIMULATED_FORMAT
 from synth.store import Store, now
 
 __all__ = ["Rehearsal", "Rehearsals"]
@@ -56,6 +61,7 @@ class Rehearsal:
     evidence: tuple[SafeEvidence, ...]
     incident: str | None
     exceeded: tuple[str, ...] = ()
+    said: str = STAND_IN_SENTENCE
 
     @property
     def lines(self) -> list[str]:
@@ -73,7 +79,7 @@ class Rehearsal:
     def sentence(self) -> str:
         """What has to be said of it first."""
         if self.incident is None:
-            return STAND_IN_SENTENCE
+            return f"{self.said} {REHEARSAL_SENTENCE}"
         return (
             f"Stop. An attack did better than the proof allows ({', '.join(self.exceeded)}). This is a bug; do not "
             f"release. Incident {self.incident}. Runs and releases with this configuration are stopped."
@@ -81,7 +87,7 @@ class Rehearsal:
 
 
 class Rehearsals:
-    """The rehearsals of one installation: one for each configuration, the latest.
+    """The rehearsals of one installation: one for each configuration, the latest, and one grid for each description.
 
     Parameters
     ----------
@@ -95,7 +101,9 @@ class Rehearsals:
     def __init__(self, settings: Settings, store: Store, keys: Keys) -> None:
         self._settings, self._store, self._keys = settings, store, keys
 
-    def rehearse(self, config: RunConfig, open_rows: OpenStandIn, progress: Progress) -> Rehearsal:
+    def rehearse(
+        self, config: RunConfig, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
+    ) -> Rehearsal:
         """Rehearse in this process and keep the report.
 
         Parameters
@@ -106,6 +114,8 @@ class Rehearsals:
         open_rows : callable
             Opens the stand-in, a file as ``config.format`` says; called a few times.
         progress : Progress
+        simulated : bool
+            Whether the stand-in was simulated from declarations (:mod:`synth.simulation`).
 
         Raises
         ------
@@ -114,47 +124,76 @@ class Rehearsals:
         """
         check_config(config)
         self._refuse_private(open_rows)
-        rehearsed = replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT)
-        # Any key will do: which rows are held out of a public table is no secret.
-        key = f"rehearsal {rehearsed.seed}".encode().ljust(32)
+        rehearsed, said = _rehearsed(config, simulated=simulated), _said_of(simulated=simulated)
         progress.phase("Reading")
-        view = open_stand_in(rehearsed, open_rows, key)
-        table = PrivateTable.open(
-            open_rows,
-            "stand-in",
-            rehearsed.schema,
-            rehearsed.format,
-            account_key=key,
-            holdout=rehearsed.holdout,
-            part="train",
-            undeclared=rehearsed.undeclared,
-        )
-        # Exact predictions stand in the rehearsal anyway, so the noisy ones are left out; their share stays unspent.
-        measured = fit_and_sample(rehearsed, table, progress, predict=False)
-        synthetic = list(measured.codes.T)
-        exact = of_stand_in(exact_numbers(rehearsed, view, synthetic, progress))
-        ceiling = ProvenCeiling(config.epsilon, config.delta, measured.receipts)
+        view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
+        synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
+        exact = of_stand_in(exact_numbers(rehearsed, view, synthetic, progress), sentence=said)
         attacked = attack_stand_in(rehearsed, view, synthetic, ceiling, progress)
         incident = None
         if attacked.exceeded:
             incident = record_incident(AttackError("", incident=""))
             Stops(self._store).record(config, incident, ", ".join(attacked.exceeded))
-        found = Rehearsal((*exact, *attacked.evidence), incident, attacked.exceeded)
-        run_folder.write_owner_json(self._folder(config) / _REPORT, _document(found))
+        found = Rehearsal((*exact, *attacked.evidence), incident, attacked.exceeded, said)
+        self._keep(config, found)
         return found
 
-    def start(self, config: RunConfig, rows: BinaryIO) -> None:
+    def rehearse_grid(
+        self, config: RunConfig, grid: Grid, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
+    ) -> GridRehearsal:
+        """Rehearse a grid in this process and keep it, cell by cell; parameters and errors as :meth:`rehearse`."""
+        check_grid(config, grid)
+        self._refuse_private(open_rows)
+        rehearsed = _rehearsed(config, simulated=simulated)
+
+        def opened(one: RunConfig, among: int) -> OpenedStandIn:
+            view, table = open_stand_in(one, open_rows, _key(one)), _asked(one, open_rows)
+            return OpenedStandIn(
+                rows_of_part(view, "train"),
+                rows_of_part(view, "holdout"),
+                make=lambda cell: _made(cell, table, NullProgress()),
+                attack=lambda cell, rows, proven: attack_stand_in(
+                    cell, view, rows, proven, NullProgress(), among=among
+                ),
+            )
+
+        stopped: set[str] = set()
+
+        def keep(found: GridRehearsal) -> None:
+            for stop in found.stops:
+                if stop.incident not in stopped:
+                    stopped.add(stop.incident)
+                    Stops(self._store).record(stop.config, stop.incident, ", ".join(stop.exceeded))
+            self._keep(config, found, grid=True)
+
+        return rehearse_grid(rehearsed, grid, opened, progress, said=_said_of(simulated=simulated), keep=keep)
+
+    def start(self, config: RunConfig, rows: BinaryIO, *, grid: Grid | None = None, simulated: bool = False) -> None:
         """Keep a stand-in until it was rehearsed on, in a process of its own.
+
+        Parameters
+        ----------
+        config : RunConfig
+        rows : BinaryIO
+            The stand-in, a file as ``config.format`` says; where it is simulated, as ``SIMULATED_FORMAT`` does.
+        grid : Grid, optional
+            Rehearse all of this instead of the configuration itself.
+        simulated : bool
+            As in :meth:`rehearse`.
 
         Raises
         ------
         JobError
-            If this configuration is being rehearsed already.
+            If this configuration, or a grid about it, is being rehearsed already.
         TableError
             If the stand-in is a private table of this installation, or too large.
         """
-        check_config(config)
-        folder, work = self._folder(config), self._work(configuration_digest(config))
+        if grid is None:
+            check_config(config)
+        else:
+            check_grid(config, grid)
+        digest = _digest(config, grid=grid is not None)
+        folder, work = self._folder(digest), self._work(digest)
         work.check_idle()
         most = self._settings.maximum_table_bytes
         path = folder / _ROWS
@@ -169,24 +208,30 @@ class Rehearsals:
             self._refuse_private(lambda: path.open("rb"))
             # As one text: the order of columns is part of the schema.
             body = json.dumps(config_to_mapping(config.published()))
-            run_folder.write_owner_json(folder / _CONFIG, {"config": body})
+            asked = None if grid is None else grid.to_dict()
+            run_folder.write_owner_json(folder / _CONFIG, {"config": body, "grid": asked, "simulated": simulated})
             work.start(self._settings)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
 
-    def standing(self, config: RunConfig) -> WorkView | None:
-        """Return where rehearsing a configuration stands, or None where it was never started."""
-        return self._work(configuration_digest(config)).standing()
+    def standing(self, config: RunConfig, *, grid: bool = False) -> WorkView | None:
+        """Return where rehearsing a configuration, or a grid, stands, or None where it was never started."""
+        return self._work(_digest(config, grid=grid)).standing()
 
-    def cancel(self, config: RunConfig) -> None:
-        """Stop rehearsing a configuration; the report of an earlier time stays."""
-        self._work(configuration_digest(config)).cancel()
-        (self._folder(config) / _ROWS).unlink(missing_ok=True)
+    def cancel(self, config: RunConfig, *, grid: bool = False) -> None:
+        """Stop rehearsing a configuration, or a grid; the report of an earlier time, or its cells so far, stay."""
+        digest = _digest(config, grid=grid)
+        self._work(digest).cancel()
+        (self._folder(digest) / _ROWS).unlink(missing_ok=True)
 
-    def report(self, config: RunConfig) -> dict[str, Any] | None:
-        """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence."""
-        path = self._root() / configuration_digest(config) / _REPORT
+    def report(self, config: RunConfig, *, grid: bool = False) -> dict[str, Any] | None:
+        """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence.
+
+        Of a grid it also holds ``cells``, ``failures``, and how many of how many are ``done``; it is kept for the
+        description of the table, delta and label, whatever epsilon and generator the configuration has by now.
+        """
+        path = self._root() / _digest(config, grid=grid) / _REPORT
         return run_folder.read_json(path) if path.exists() else None
 
     def carry_out(self, digest: str) -> int:
@@ -195,8 +240,13 @@ class Rehearsals:
         path = folder / _ROWS
 
         def work(progress: Progress) -> None:
-            config = parse_config(json.loads(run_folder.read_json(folder / _CONFIG)["config"]))
-            self.rehearse(config, lambda: path.open("rb"), progress)
+            asked = run_folder.read_json(folder / _CONFIG)
+            config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
+            if asked["grid"] is None:
+                self.rehearse(config, lambda: path.open("rb"), progress, simulated=simulated)
+            else:
+                grid = Grid.from_dict(asked["grid"])
+                self.rehearse_grid(config, grid, lambda: path.open("rb"), progress, simulated=simulated)
 
         try:
             return self._work(digest).carry_out(work)
@@ -219,8 +269,14 @@ class Rehearsals:
     def _root(self) -> Path:
         return self._settings.home / "rehearsals"
 
-    def _folder(self, config: RunConfig) -> Path:
-        folder = self._root() / configuration_digest(config)
+    def _keep(self, config: RunConfig, found: Rehearsal | GridRehearsal, *, grid: bool = False) -> None:
+        said = {"time": now().isoformat(), "incident": found.incident, "sentence": found.sentence}
+        own = found.document if isinstance(found, GridRehearsal) else {}
+        folder = self._folder(_digest(config, grid=grid))
+        run_folder.write_owner_json(folder / _REPORT, report_document(found.evidence) | said | own)
+
+    def _folder(self, digest: str) -> Path:
+        folder = self._root() / digest
         for made in (self._root(), folder):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
@@ -239,6 +295,45 @@ def _verdict(entry: SafeEvidence) -> str:
     return f"{entry.sentence.partition('). ')[0]})." if entry.id.endswith(".area") else ""
 
 
-def _document(found: Rehearsal) -> dict[str, Any]:
-    said = {"time": now().isoformat(), "incident": found.incident, "sentence": found.sentence}
-    return report_document(found.evidence) | said
+def _digest(config: RunConfig, *, grid: bool) -> str:
+    """Return under what a rehearsal is kept; a grid is about every epsilon and generator."""
+    if not grid:
+        return configuration_digest(config)
+    neutral = configuration_digest(replace(config, epsilon=1.0, generator="independent", options={}))
+    return hashlib.sha256(f"grid {neutral} {config.label}".encode()).hexdigest()
+
+
+def _rehearsed(config: RunConfig, *, simulated: bool) -> RunConfig:
+    """Return what is run: without paths, with somebody held out, and reading what was simulated as it is written."""
+    form = SIMULATED_FORMAT if simulated else config.format
+    return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form)
+
+
+def _said_of(*, simulated: bool) -> str:
+    return SIMULATED_SENTENCE if simulated else STAND_IN_SENTENCE
+
+
+def _key(config: RunConfig) -> bytes:
+    # Any key will do: which rows are held out of a public table is no secret.
+    return f"rehearsal {config.seed}".encode().ljust(32)
+
+
+def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
+    """Open the part of the stand-in that is trained on, as a private table is."""
+    return PrivateTable.open(
+        open_rows,
+        "stand-in",
+        config.schema,
+        config.format,
+        account_key=_key(config),
+        holdout=config.holdout,
+        part="train",
+        undeclared=config.undeclared,
+    )
+
+
+def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
+    """Run a configuration as far as its rows; return them as codes, column by column, and what its receipts prove."""
+    # Exact predictions stand in the rehearsal anyway, so the noisy ones are left out; their share stays unspent.
+    measured = fit_and_sample(config, table, progress, predict=False)
+    return list(measured.codes.T), ProvenCeiling(config.epsilon, config.delta, measured.receipts)

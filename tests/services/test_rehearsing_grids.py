@@ -1,0 +1,246 @@
+"""A grid of rehearsals: every cell is run, nothing is charged, what cheats is stopped, and simulated rows will do."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from copying import SCHEMA, config, plant, write_people
+
+from synth.cli import main
+from synth.config import RunConfig, Settings, TableFormat
+from synth.config_file import config_to_yaml
+from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, TableError
+from synth.progress import NullProgress
+from synth.reports.attacks import ATTACKS
+from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
+from synth.services import attacks, rehearsing_grid
+from synth.services.application import Application
+from synth.services.rehearsing_grid import USUAL_EPSILONS, Grid, GridRehearsal
+from synth.simulation import Simulation, simulated_table
+from synth.worker import main as work
+
+ASKED = config("independent")
+LABELLED = config("independent", label="ill")
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The quickest attack will do: that all are tried is another test's.
+    monkeypatch.setattr(attacks, "public_attacks", partial(attacks.public_attacks, attacks=ATTACKS[:1]))
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    plant(monkeypatch)
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    return write_people(tmp_path, rows=1000, seed=1)
+
+
+def rehearse(grid: Grid, stand_in: Path, asked: RunConfig = ASKED, progress: Any = None) -> GridRehearsal:
+    with Application.from_environment() as application:
+        rows = stand_in.read_bytes()
+        return application.rehearsals.rehearse_grid(asked, grid, lambda: io.BytesIO(rows), progress or NullProgress())
+
+
+def test_every_cell_is_run_and_nothing_is_charged(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsing_grid, "_scores", lambda *arguments, **named: {})
+    grid = Grid((8.0, 0.5), ("independent", "independent-by-class"), seeds=2)
+    found = rehearse(grid, stand_in, LABELLED)
+    assert [(cell.seed, cell.generator, cell.epsilon) for cell in found.cells] == [
+        (seed, name, epsilon) for seed in (0, 1) for name in grid.generators for epsilon in (0.5, 8.0)
+    ]
+    assert (found.failures, found.stops, found.of) == ((), (), 8)
+    assert {entry.id for entry in found.evidence} == {"grid.table", "grid.pairs", "grid.attacks"}
+    for name in grid.generators:
+        own = {cell.epsilon: cell for cell in found.cells if cell.generator == name and cell.seed == 0}
+        assert own[0.5].pairs > own[8.0].pairs > own[8.0].floor, "sixteen times the budget shows"
+        assert own[0.5].ceiling is not None
+        assert own[8.0].ceiling is not None
+        assert 0.5 < own[0.5].ceiling < own[8.0].ceiling
+    assert REHEARSAL_SENTENCE in found.sentence
+    with Application.from_environment() as application:
+        assert (application.accounts(), application.ledger_rows(), application.runs()) == ([], [], [])
+
+
+def test_the_label_is_predicted_beside_training_on_the_stand_in(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[list[str]] = []
+    right = rehearsing_grid.compare_predictions
+
+    def seen(problem: Any, *rest: Any) -> Any:
+        trained.append(list(problem.tables))
+        return right(problem, *rest)
+
+    monkeypatch.setattr(rehearsing_grid, "compare_predictions", seen)
+    found = rehearse(Grid((1.0, 2.0), ("independent",), seeds=1), stand_in, LABELLED)
+    assert [cell.measure for cell in found.cells] == ["ROC AUC"] * 2
+    # What training on the stand-in reaches belongs to a seed: it is trained once and stands beside each of its cells.
+    assert trained == [["synthetic", "real"], ["synthetic"]]
+    assert found.cells[0].real == found.cells[1].real is not None
+    assert {entry.id for entry in found.evidence} >= {"grid.prediction"}
+
+
+def test_a_grid_is_kept_for_the_table_whatever_epsilon_and_generator_are_chosen_by_now(stand_in: Path) -> None:
+    rehearse(Grid((1.0,), ("independent",), seeds=1), stand_in)
+    with Application.from_environment() as application:
+        rehearsals = application.rehearsals
+        later = replace(ASKED, epsilon=3.0, generator="dp-merf")
+        report = rehearsals.report(later, grid=True)
+        assert report is not None
+        assert (report["done"], report["of"], report["incident"]) == (1, 1, None)
+        assert rehearsals.report(ASKED) is None, "a grid is not the rehearsal of one configuration"
+        assert rehearsals.report(LABELLED, grid=True) is None
+        assert rehearsals.report(replace(ASKED, delta=1e-7), grid=True) is None
+
+
+def test_a_cell_that_copies_stops_its_own_configuration_and_no_other(stand_in: Path) -> None:
+    found = rehearse(Grid((0.5, 1.0), ("copying", "independent"), seeds=1), stand_in, config("copying"))
+    stopped = [(stop.config.generator, stop.config.epsilon) for stop in found.stops]
+    assert stopped == [("copying", 0.5), ("copying", 1.0)]
+    assert found.sentence.startswith(
+        "Stop. An attack did better than the proof allows (copying at epsilon 0.5: Closest"
+    )
+    with Application.from_environment() as application:
+        for stop in found.stops:
+            with pytest.raises(AttackError, match=stop.incident):
+                application.stops.check(replace(config("copying"), epsilon=stop.config.epsilon))
+        application.stops.check(config("independent"))
+        application.stops.check(config("copying", epsilon=4.0))
+        assert len(application.stops.all()) == 2
+
+
+def test_all_cells_share_one_chance_of_a_false_alarm(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    right = attacks.public_attacks
+    monkeypatch.setattr(attacks, "public_attacks", lambda *a, **n: asked.append(n["among"]) or right(*a, **n))
+    rehearse(Grid((1.0, 2.0), ("independent",), seeds=2), stand_in)
+    assert asked == [4] * 4
+
+
+def test_a_generator_that_fails_costs_its_cell_and_not_the_grid(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any, session: Any, progress: Any) -> Any:
+        raise ValueError("income 47113 is odd")
+
+    monkeypatch.setattr("synth.generators.dp_merf.DpMerf.fit", broken)
+    found = rehearse(Grid((1.0,), ("dp-merf", "independent"), seeds=1), stand_in)
+    assert [cell.generator for cell in found.cells] == ["independent"]
+    (failure,) = found.failures
+    assert failure.startswith("dp-merf at epsilon 1, seed 0: It failed inside the program (incident ")
+    assert "47113" not in failure
+    assert found.document["done"] == 2
+
+
+def test_what_was_rehearsed_before_a_stop_is_kept(stand_in: Path) -> None:
+    class Stopping(NullProgress):
+        done = 0
+
+        def step(self, k: int, of: int) -> None:
+            self.done = k
+
+        def check_cancelled(self) -> None:
+            if self.done:
+                raise RunCancelledError("The run was cancelled.")
+
+    with pytest.raises(RunCancelledError):
+        rehearse(Grid((1.0, 2.0), ("independent",), seeds=1), stand_in, progress=Stopping())
+    with Application.from_environment() as application:
+        report = application.rehearsals.report(ASKED, grid=True)
+    assert report is not None
+    assert (report["done"], report["of"]) == (1, 2)
+
+
+def test_what_a_run_would_refuse_is_refused_before_a_row_is_read(stand_in: Path) -> None:
+    grid = Grid((1.0,), ("independent", "no-such"), seeds=1)
+    with Application.from_environment() as application:
+
+        def untouched() -> Any:
+            raise AssertionError("a row was read")
+
+        with pytest.raises(ConfigError, match="no-such"):
+            application.rehearsals.rehearse_grid(ASKED, grid, untouched, NullProgress())
+        with stand_in.open("rb") as rows:
+            application.receive(rows, account="town", name="private.csv")
+        with pytest.raises(TableError, match="cannot stand in"):
+            rehearse(Grid((1.0,), ("independent",), seeds=1), stand_in)
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "generators", "seeds", "message"),
+    [
+        ((), ("independent",), 1, "at least one epsilon"),
+        ((1.0,), (), 1, "at least one epsilon"),
+        ((1.0,), ("independent",), 0, "at least one epsilon"),
+        ((1.0, -1.0), ("independent",), 1, "epsilon must be positive, got -1"),
+        ((1.0, 1.0), ("independent",), 1, "one epsilon twice"),
+        ((1.0,), ("dp-hp", "dp-hp"), 1, "one generator twice"),
+        ((1.0, 2.0), ("independent",), 61, "A grid of 122 rehearsals is too large; at most 120"),
+    ],
+)
+def test_a_grid_has_bounds(epsilons: Any, generators: Any, seeds: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Grid(epsilons, generators, seeds)
+
+
+def test_the_usual_grid_is_the_generator_beside_the_control() -> None:
+    assert Grid.usual(config("dp-merf")) == Grid(USUAL_EPSILONS, ("dp-merf", "independent"), 3)
+    assert Grid.usual(ASKED, epsilons=(2.0,), seeds=1) == Grid((2.0,), ("independent",), 1)
+    cells = replace(SCHEMA, protection="cell")
+    assert Grid.usual(config("kahm", schema=cells)).generators == ("kahm",)
+    assert Grid.from_dict(json.loads(json.dumps(Grid.usual(ASKED).to_dict()))) == Grid.usual(ASKED)
+
+
+def test_in_the_background_simulated_rows_are_rehearsed_on_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.jobs.processes.start", lambda command, environment: (0, 0.0))
+    grid = Grid((1.0,), ("independent",), seeds=1)
+    rows = simulated_table(Simulation(rows=600), SCHEMA)
+    with Application.from_environment() as application:
+        rehearsals = application.rehearsals
+        rehearsals.start(ASKED, io.BytesIO(rows), grid=grid, simulated=True)
+        assert rehearsals.standing(ASKED) is None
+        (kept,) = (application.settings.home / "rehearsals").rglob("stand-in")
+        assert work([kept.parent.name, "--rehearsal"], settings=Settings.from_environment()) == 0
+        report = rehearsals.report(ASKED, grid=True)
+        assert report is not None
+        assert report["sentence"] == f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}"
+        assert not kept.exists()
+        view = rehearsals.standing(ASKED, grid=True)
+        assert view is not None
+        assert view.state == "ended"
+
+
+def test_the_command_line_simulates_and_rehearses_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written, shapes, out = tmp_path / "config.yaml", tmp_path / "like-ours.yaml", tmp_path / "grid.json"
+    # The private table is written in its own way; simulated rows are read as they are written.
+    written.write_text(config_to_yaml(replace(LABELLED, format=TableFormat(separator=";"))))
+    shapes.write_text("rows: 500\ncolumns:\n  ill: {shares: [7, 3], follows: age}\n")
+    asked = ["rehearse", str(written), "--simulate", str(shapes), "--epsilons", "1", "--seeds", "1"]
+    assert main([*asked, "--generators", "independent", "independent-by-class", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert said.count("independent-by-class") == 1
+    assert "prediction, ROC AUC" in said
+    assert SIMULATED_SENTENCE in said
+    assert REHEARSAL_SENTENCE in said
+    assert json.loads(out.read_text())["done"] == 2
+    assert main(["rehearse", str(written), "--simulate", "--epsilons", "-1"]) == 2
+    assert "epsilon must be positive" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["rehearse", str(written), "--simulate", "--stand-in", str(written)])
+
+
+def test_one_rehearsal_on_simulated_rows_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.services.rehearsing.exact_numbers", lambda *arguments: ())
+    rows = simulated_table(Simulation(rows=600), SCHEMA)
+    with Application.from_environment() as application:
+        found = application.rehearsals.rehearse(ASKED, lambda: io.BytesIO(rows), NullProgress(), simulated=True)
+    assert found.sentence == f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}"
+    assert rehearsing_grid.Grid.usual(ASKED).cells == 15
