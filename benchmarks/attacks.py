@@ -73,7 +73,7 @@ def released(table: Table, train: UnitRows, name: str, epsilon: float, seed: int
         session.count_rows(share=ROW_COUNT_SHARE)
     task = GeneratorTask(schema=schema, label=table.label, seed=seed, device="cpu")
     fitted = make(name, task, {}).fit(session.part(session.remaining_share), NullProgress())
-    return list(fitted.sample(len(train.units), seed).numpy().T), session.receipts
+    return list(fitted.sample(len(train.units), seed).T), session.receipts
 
 
 def cells(table: Table, seed: int) -> list[dict[str, Any]]:

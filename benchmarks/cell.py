@@ -61,7 +61,7 @@ def synthetic(
         session.count_rows(share=ROW_COUNT_SHARE)
     task = GeneratorTask(schema=schema, label=label, seed=seed, device="cpu")
     made = make(generator, task, options).fit(session, NullProgress())
-    return made.sample(rows, seed).numpy().astype(np.int32)
+    return made.sample(rows, seed).astype(np.int32)
 
 
 def main() -> None:

@@ -190,7 +190,7 @@ def released(cell: Cell, problem: Problem) -> Codes:
     )
     task = GeneratorTask(problem.schema, problem.label, seed=cell.seed, device="cpu")
     made = make(cell.generator, task, json.loads(cell.options)).fit(session, NullProgress())
-    return made.sample(min(len(problem.train), cell.rows), cell.seed).numpy()
+    return made.sample(min(len(problem.train), cell.rows), cell.seed)
 
 
 def scores(cell: Cell, problem: Problem, codes: Codes) -> dict[str, float]:

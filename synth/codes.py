@@ -8,15 +8,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from synth.errors import SchemaError
 from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "Codes",
@@ -85,6 +86,9 @@ def spellings(column: CategoryColumn | YesNoColumn, *, strip: bool, typed: bool)
     for label, code in list(code_of.items()):
         code_of.setdefault(guarded(label), code)
     if strip:
+        import pyarrow as pa  # here and below, as codes alone do without it
+        import pyarrow.compute as pc
+
         # By the same function as the cells, which has its own idea of white space.
         trimmed = pc.utf8_trim_whitespace(pa.array(list(code_of), pa.string())).to_pylist()
         for text, code in zip(trimmed, list(code_of.values()), strict=True):
@@ -138,6 +142,8 @@ def code_values(
 
 def typed_as(column: ModelledColumn) -> pa.DataType:
     """Return the Parquet type of a column: int64 or float64, date32, bool, string."""
+    import pyarrow as pa
+
     if isinstance(column, NumberColumn):
         return pa.int64() if _is_whole(column) else pa.float64()
     if isinstance(column, DateColumn):
@@ -165,6 +171,8 @@ def decode_column(column: ModelledColumn, codes: npt.ArrayLike) -> pa.Array:
     SchemaError
         If a code is not one of the column's.
     """
+    import pyarrow as pa
+
     checked = smallest_codes(column, codes)
     distinct, place = distinct_codes(column, checked)
     return typed_values(column, distinct).take(pa.array(place[checked]))
@@ -202,6 +210,8 @@ def distinct_codes(
 
 def typed_values(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
     """Return one typed cell for each code given, as :func:`decode_column` does, one at a time."""
+    import pyarrow as pa
+
     kind = typed_as(column)
     if isinstance(column, DateColumn):
         return pa.array(_dates(column, codes), type=kind)

@@ -7,17 +7,18 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.config import OptionValue, RunConfig
 from synth.errors import VerificationError
 from synth.schema import Schema
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 
@@ -41,10 +42,8 @@ class ModelCard:
         return cls(config.generator, dict(config.options), config.schema, config.label, config.seed)
 
 
-def model_to_bytes(card: ModelCard, state: Mapping[str, Tensor]) -> bytes:
-    """Write a model; the same card and tensors give the same bytes."""
-    from safetensors.torch import save as save_safetensors  # brings torch, which a verification starts without
-
+def model_to_bytes(card: ModelCard, state: Mapping[str, NDArray[Any]]) -> bytes:
+    """Write a model; the same card and arrays give the same bytes."""
     body = {
         "generator": card.generator,
         "options": dict(card.options),
@@ -54,11 +53,11 @@ def model_to_bytes(card: ModelCard, state: Mapping[str, Tensor]) -> bytes:
     }
     # One key only: the library does not keep the order of several.
     metadata = {_KEY: json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False)}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(state.items())}
-    return bytes(save_safetensors(tensors, metadata))
+    arrays = {name: np.ascontiguousarray(array) for name, array in sorted(state.items())}
+    return bytes(save_safetensors(arrays, metadata))
 
 
-def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, Tensor]]:
+def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     """Read a model back.
 
     Raises
@@ -66,8 +65,6 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, Tensor]]:
     VerificationError
         If it is not a model that :func:`model_to_bytes` writes.
     """
-    from safetensors.torch import load as load_safetensors
-
     card = card_from_stream(io.BytesIO(data))
     try:
         return card, load_safetensors(data)

@@ -164,7 +164,7 @@ def _refitted(
 
 
 def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:
-    codes = fitted.sample(config.rows, config.seed).numpy()
+    codes = fitted.sample(config.rows, config.seed)
     return repair(codes, parse_rules(config.rules, config.schema), config.schema)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from torch import Tensor
-
 from synth.bundle.archive import SIGNED_BY_HASH, write_zip
 from synth.bundle.canonical import canonical_json, sha256_of
 from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
@@ -21,6 +19,7 @@ from synth.bundle.texts import citation_text, readme_text
 from synth.config import RunConfig
 from synth.config_file import config_to_yaml
 from synth.errors import PrivacyError
+from synth.generators.protocol import State
 from synth.privacy.answers import RowCount
 from synth.privacy.receipt import Release
 from synth.privacy.row_release import RowsRelease
@@ -63,7 +62,7 @@ class Contents:
         Every answer of noisy rows.
     rows : RowCount, optional
         What the session said about the number of private rows; needed to fit the answers again.
-    state : mapping of name to Tensor
+    state : mapping of name to array
         The fitted generator.
     evidence : sequence of Publishable
         The numbers of the report; owner-only numbers are refused.
@@ -75,7 +74,7 @@ class Contents:
     synthetic_csv: Path
     synthetic_parquet: Path
     releases: Sequence[Release]
-    state: Mapping[str, Tensor]
+    state: State
     evidence: Sequence[Publishable]
     certificate: Certificate
     selections: Sequence[Selection] = ()

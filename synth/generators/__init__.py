@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from torch import Tensor
+import importlib
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import cast
 
 from synth.errors import ConfigError
-from synth.generators.dp_hp import DpHp
-from synth.generators.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.dp_merf import DpMerf
-from synth.generators.independent import Independent, IndependentByClass
-from synth.generators.kahm import Kahm
 from synth.generators.options import OptionField, build_options, option_fields
-from synth.generators.protocol import Card, Generator, GeneratorTask
+from synth.generators.protocol import Card, Generator, GeneratorTask, State
 
 __all__ = [
     "GENERATORS",
@@ -21,6 +16,7 @@ __all__ = [
     "Generator",
     "GeneratorTask",
     "OptionField",
+    "State",
     "cards",
     "describe",
     "lets_rows_out",
@@ -29,9 +25,46 @@ __all__ = [
     "restore",
 ]
 
-_ALL: tuple[type[Generator], ...] = (DpHpAdaptive, Independent, IndependentByClass, DpMerf, DpHp, Kahm)
 
-GENERATORS: dict[str, type[Generator]] = {generator.name: generator for generator in _ALL}
+class _Registry(MutableMapping[str, type[Generator]]):
+    """Generators by name, each read when it is first asked for: some start torch, which takes longer than many runs."""
+
+    def __init__(self, places: Mapping[str, tuple[str, str]]) -> None:
+        self._places: dict[str, tuple[str, str] | type[Generator]] = dict(places)
+
+    def __getitem__(self, name: str) -> type[Generator]:
+        found = self._places[name]
+        if isinstance(found, tuple):
+            module, kind = found
+            found = cast(type[Generator], getattr(importlib.import_module(f"synth.generators.{module}"), kind))
+        return found
+
+    def __setitem__(self, name: str, kind: type[Generator]) -> None:
+        self._places[name] = kind
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+
+GENERATORS: MutableMapping[str, type[Generator]] = _Registry(
+    {
+        "dp-hp-adaptive": ("dp_hp_adaptive", "DpHpAdaptive"),
+        "independent": ("independent", "Independent"),
+        "independent-by-class": ("independent", "IndependentByClass"),
+        "dp-merf": ("dp_merf", "DpMerf"),
+        "dp-hp": ("dp_hp", "DpHp"),
+        "kahm": ("kahm", "Kahm"),
+    }
+)
 """Every generator by name, in the order the app shows them: the default, the controls, the published methods."""
 
 
@@ -66,8 +99,8 @@ def lets_rows_out(generator: Generator) -> bool:
     return bool(getattr(generator, "lets_rows_out", False))
 
 
-def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: Mapping[str, Tensor]) -> Generator:
-    """Rebuild a fitted generator from its saved tensors; sampling from it gives the same bytes as before."""
+def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> Generator:
+    """Rebuild a fitted generator from its saved arrays; sampling from it gives the same bytes as before."""
     kind = _find(name)
     return kind.from_state(task, build_options(kind.Options, options, generator=name), state)
 

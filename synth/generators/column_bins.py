@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.generators.one_ways import OneWay
 from synth.generators.places import Places
@@ -141,24 +139,24 @@ class ColumnBins:
         codes[np.argsort(keys, kind="stable")] = sorted_codes
         return codes
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema and the options that drawing needs."""
         return {
-            "bin_of_place": torch.from_numpy(self.bin_of_place.copy()),
-            "proportions": torch.from_numpy(self.proportions.copy()),
-            "table": torch.from_numpy(self.table.copy()),
-            "noise_std": torch.from_numpy(self.noise_std.copy()),
+            "bin_of_place": self.bin_of_place.copy(),
+            "proportions": self.proportions.copy(),
+            "table": self.table.copy(),
+            "noise_std": self.noise_std.copy(),
         }
 
     @classmethod
-    def from_state(cls, places: Places, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, places: Places, state: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild bins that draw the same bytes; ``places`` as ``fine_places.fine_places`` makes them."""
         return cls(
             places=places,
-            bin_of_place=state["bin_of_place"].numpy().astype(np.int32),
-            proportions=state["proportions"].numpy().astype(np.float64),
-            table=state["table"].numpy().astype(np.float64),
-            noise_std=state["noise_std"].numpy().astype(np.float64),
+            bin_of_place=state["bin_of_place"].astype(np.int32),
+            proportions=state["proportions"].astype(np.float64),
+            table=state["table"].astype(np.float64),
+            noise_std=state["noise_std"].astype(np.float64),
         )
 
     def _shares_inside(self, order: Whole) -> Vector:

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.devices import resolved_device
 from synth.errors import ConfigError
 from synth.generators.embeddings import ProductEmbeddings, SumEmbedding
 from synth.generators.heads import Draw, Head
-from synth.generators.neural import ClassBatch, resolve_device
+from synth.generators.neural import ClassBatch
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.options import check_between
 from synth.generators.places import column_weights
@@ -143,7 +144,7 @@ class DpHp(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release the sum embedding and one product embedding for each epoch, then train on all of them."""
-        resolve_device(self._task.device)  # refuses a missing device before anything is spent
+        resolved_device(self._task.device)  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         total = max(session.rows.value, 1.0)
         features = self._sum_features()
@@ -209,7 +210,7 @@ class DpHp(NeuralGenerator):
         answers: list[NDArray[np.float64]],
         progress: Progress,
     ) -> None:
-        options, layout, device = self._options, self._layout, resolve_device(self._task.device)
+        options, layout, device = self._options, self._layout, torch.device(resolved_device(self._task.device))
         tables = [
             weight * part.table
             for weight, part in zip(features.weights, features.parts, strict=True)

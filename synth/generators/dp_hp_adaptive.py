@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
+from synth.devices import resolved_device
 from synth.errors import InputError
 from synth.generators.adaptive_budget import WIDE, AdaptiveBudget, columns_error, divided, share_for_columns
 from synth.generators.adaptive_rounds import RoundPlan, Rounds
@@ -20,10 +20,9 @@ from synth.generators.column_bins import ColumnBins
 from synth.generators.fine_places import OneWayOptions, fine_places
 from synth.generators.joint_models import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.generators.label_tables import measure_by_label
-from synth.generators.neural import resolve_device
 from synth.generators.one_ways import OneWays, measure_one_ways
 from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.wide_trees import MANY_COLUMNS, WideTree, bins_of_tree, rounds_of_tree
 from synth.models.answers import JointModel, Measured, misfit
@@ -118,7 +117,7 @@ class DpHpAdaptive:
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Count columns, choose and count tables, and fit the model to all answers."""
-        device = resolve_device(self._task.device)
+        device = resolved_device(self._task.device)
         progress.phase("Counting columns")
         one_ways, budget = self._measured_columns(session)
         coarseness = self._coarsening(one_ways, budget)
@@ -216,7 +215,7 @@ class DpHpAdaptive:
             seed=self._task.seed,
         ).run(measured, refitted)
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw bins from the model by controlled rounding, then codes inside the bins."""
         check_rows(n_rows)
         if self._model is None:
@@ -225,23 +224,20 @@ class DpHpAdaptive:
         rows = self._model.sample(n_rows, random)
         for d, bins in enumerate(self._bins):
             rows[:, d] = bins.codes(rows[:, d], random)
-        return torch.from_numpy(rows)
+        return rows
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> State:
         """Return the columns' bins and the model."""
         if self._model is None:
             raise InputError("This generator has not been fitted yet.")
         columns = {
-            f"column.{d}.{name}": tensor for d, bins in enumerate(self._bins) for name, tensor in bins.state().items()
+            f"column.{d}.{name}": array for d, bins in enumerate(self._bins) for name, array in bins.state().items()
         }
-        model = {
-            f"model.{name}": torch.from_numpy(np.ascontiguousarray(array))
-            for name, array in self._model.state().items()
-        }
+        model = {f"model.{name}": np.ascontiguousarray(array) for name, array in self._model.state().items()}
         return {**columns, **model}
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: AdaptiveOptions, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: AdaptiveOptions, state: State) -> Self:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
         bins = []

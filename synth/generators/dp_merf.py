@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.devices import resolved_device
 from synth.generators.expected import ExpectedFourier
 from synth.generators.heads import Draw, Head
-from synth.generators.neural import ClassBatch, resolve_device
+from synth.generators.neural import ClassBatch
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.options import check_between
 from synth.generators.places import column_weights
@@ -105,7 +106,7 @@ class DpMerf(NeuralGenerator):
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""
-        resolve_device(self._task.device)  # refuses a missing device before anything is spent
+        resolved_device(self._task.device)  # refuses a missing device before anything is spent
         progress.phase("Measuring")
         features = self._features()
         release = session.noisy_sum(
@@ -173,7 +174,7 @@ class DpMerf(NeuralGenerator):
         return project_to_simplex(np.average(np.stack(views), axis=0, weights=precisions))
 
     def _fit_embedding(self, answer: NDArray[np.float64], features: Stack, progress: Progress) -> None:
-        device = resolve_device(self._task.device)
+        device = torch.device(resolved_device(self._task.device))
         target = torch.from_numpy(answer.T.copy()).to(device, torch.float32)
         blocks = [self._expected(part, device) for part in features.parts]
 

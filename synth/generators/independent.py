@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.errors import InputError
 from synth.generators.options import check_between
 from synth.generators.places import LABEL_BINS, Places, column_weights, places_of
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.features import OneHot, Stack
 from synth.privacy.session import AnswerSource
@@ -83,7 +81,7 @@ class IndependentByClass:
         self._tables = self._fit_tables(counts, noise, total)
         return self
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows whose counts follow the fitted tables to within one row."""
         check_rows(n_rows)
         if self._tables is None:
@@ -104,19 +102,19 @@ class IndependentByClass:
                     ]
                 )
             codes[:, d] = places.codes(drawn, random.random(n_rows))
-        return torch.from_numpy(codes[random.permutation(n_rows)])
+        return codes[random.permutation(n_rows)]
 
-    def state(self) -> Mapping[str, Tensor]:
-        """Return the fitted tables, one tensor of shape (classes, places) for each column."""
+    def state(self) -> State:
+        """Return the fitted tables, one array of shape (classes, places) for each column."""
         if self._tables is None:
             raise InputError("This generator has not been fitted yet.")
-        return {f"table.{d}": torch.from_numpy(table.copy()) for d, table in enumerate(self._tables)}
+        return {f"table.{d}": table.copy() for d, table in enumerate(self._tables)}
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: IndependentOptions, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: IndependentOptions, state: State) -> Self:
         """Rebuild a fitted control from its tables."""
         generator = cls(task, options)
-        generator._tables = [state[f"table.{d}"].numpy().astype(np.float64) for d in range(len(generator._columns))]
+        generator._tables = [state[f"table.{d}"].astype(np.float64) for d in range(len(generator._columns))]
         return generator
 
     def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> Places:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.errors import ConfigError
 from synth.models.answers import JointModel, Measured
 from synth.models.field import Field, fit_field
 from synth.models.junction_tree import JunctionTree, Subset, cliques_with
-from synth.models.mixture import Mixture, fit_mixture
+
+if TYPE_CHECKING:
+    from synth.models.mixture import Mixture
 
 __all__ = ["FieldFitter", "Fitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
 
@@ -77,8 +77,8 @@ class FieldFitter:
     first_steps = 12
     last_steps = 150
 
-    def __init__(self, sizes: tuple[int, ...], total: float, device: torch.device, *, triple_cells: int) -> None:
-        self._sizes, self._total, self._device, self._triple_cells = sizes, total, str(device), triple_cells
+    def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, triple_cells: int) -> None:
+        self._sizes, self._total, self._device, self._triple_cells = sizes, total, device, triple_cells
         self._subsets: list[Subset] = []
         tree = JunctionTree.of(sizes, ())
         self._model = Field(tree, tuple(np.full(sizes[clique[0]], 1 / sizes[clique[0]]) for clique in tree.cliques))
@@ -147,8 +147,10 @@ class MixtureFitter:
     first_steps = 100
     last_steps = 1000
 
-    def __init__(self, sizes: tuple[int, ...], total: float, device: torch.device, *, seed: int) -> None:
-        self._sizes, self._total, self._device, self._seed = sizes, total, str(device), seed
+    def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, seed: int) -> None:
+        self._sizes, self._total, self._device, self._seed = sizes, total, device, seed
+        from synth.models.mixture import Mixture  # here and below: it brings torch, which a field does without
+
         self.together = max(1, len(sizes) // 8)
         self._model = Mixture(sizes, np.ones(1), np.concatenate([np.full(size, 1.0 / size) for size in sizes])[None, :])
         self._fitted = False
@@ -160,6 +162,8 @@ class MixtureFitter:
 
     def refit(self, measured: Sequence[Measured], *, last: bool, report: Report | None = None) -> None:
         """Fit by some steps of Adam."""
+        from synth.models.mixture import fit_mixture
+
         joint = any(len(one.columns) > 1 for one in measured)
         self._model = fit_mixture(
             self._sizes,
@@ -184,20 +188,20 @@ class MixtureFitter:
         return list(pairs)
 
 
-def fitter_of(
-    kind: str, sizes: tuple[int, ...], total: float, device: torch.device, *, seed: int, triple_cells: int
-) -> Fitter:
+def fitter_of(kind: str, sizes: tuple[int, ...], total: float, device: str, *, seed: int, triple_cells: int) -> Fitter:
     """Build the fitter of a kind of model."""
     if kind == FieldFitter.kind:
         return FieldFitter(sizes, total, device, triple_cells=triple_cells)
     return MixtureFitter(sizes, total, device, seed=seed)
 
 
-def restored_model(sizes: tuple[int, ...], state: Mapping[str, Tensor]) -> JointModel:
+def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> JointModel:
     """Rebuild the model whose ``state`` was saved, of whichever kind."""
-    arrays = {name: tensor.numpy().astype(np.float64) for name, tensor in state.items()}
+    arrays = {name: array.astype(np.float64) for name, array in state.items()}
     if not arrays:
         raise ConfigError("The saved model is empty.")
     if "weights" in arrays:
+        from synth.models.mixture import Mixture
+
         return Mixture.from_state(sizes, arrays)
     return Field.from_state(sizes, arrays)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from synth.errors import ConfigError
 from synth.generators.facts import Fact
@@ -14,7 +14,7 @@ from synth.generators.kahm_modes import PAPER_REFUSAL
 from synth.generators.kahm_record import RecordOfKahm, RecordSettings
 from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
 from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
@@ -104,7 +104,7 @@ class Kahm:
         self._part.fit(session, progress)
         return self
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw new rows (mode record), or hand out fabricated ones."""
         return self._part.sample(n_rows, seed)
 
@@ -112,12 +112,12 @@ class Kahm:
         """Return what the mode promises and what its machines did."""
         return self._part.facts()
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> State:
         """Return everything ``sample`` needs."""
         return self._part.state()
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: KahmOptions, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: KahmOptions, state: State) -> Self:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
         if options.mode == "rows" or options.mode == "cell":

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.errors import InputError
 from synth.generators.facts import Fact
 from synth.generators.fine_places import OneWayOptions, fine_places
 from synth.generators.kahm_blocks import FabricatedBlock, facts_of_blocks
 from synth.generators.kahm_questions import Measured, RecordQuestions, class_places, is_classes
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.generators.row_layout import ColumnLayout
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.kernels.fabrication import fabrication, in_blocks
@@ -77,7 +75,7 @@ class RecordOfKahm:
         self._asked = asked, round(session.rows.value)
         return self
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw classes by controlled rounding, vectors from their Gaussians, and smooth them block by block."""
         check_rows(n_rows)
         measured = self._require_fitted()
@@ -92,25 +90,25 @@ class RecordOfKahm:
             codes[:, d] = layout.decode(vectors, classes, random)
         if self._label is not None:
             codes[:, self._label] = class_places(self._columns[self._label]).codes(classes, random.random(n_rows))
-        return torch.from_numpy(codes[random.permutation(n_rows)])
+        return codes[random.permutation(n_rows)]
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what the mode promises and what its machines did to the rows that were last drawn."""
         chosen = self._settings
         return facts_of_blocks("record", self.blocks, n=chosen.n, steps=chosen.steps, block=chosen.block)
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> State:
         """Return the classes' Gaussians and the columns' layout."""
         measured = self._require_fitted()
         columns = {
-            f"column.{place}.{name}": tensor
+            f"column.{place}.{name}": array
             for place, layout in enumerate(measured.layouts)
-            for name, tensor in layout.state().items()
+            for name, array in layout.state().items()
         }
-        return {**columns, **{f"model.{name}": tensor for name, tensor in measured.model.state().items()}}
+        return {**columns, **{f"model.{name}": array for name, array in measured.model.state().items()}}
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, settings: RecordSettings, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, settings: RecordSettings, state: State) -> Self:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, settings)
         layouts: list[ColumnLayout] = []

@@ -8,7 +8,6 @@ sampled from a model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -20,7 +19,7 @@ from torch import Tensor
 from synth.errors import ConfigError, InputError
 from synth.generators.facts import Fact
 from synth.generators.kahm_blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.vectors import Vectors
 from synth.kernels.fabrication import fabrication, in_blocks
@@ -106,7 +105,7 @@ class RowsOfKahm:
         self._codes, self.blocks = self._fabricated(release, progress)
         return self
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Hand out fabricated rows: each once in a drawn order, then copies in other orders, the last one in part.
 
         There is one fabricated row for every private one and no model to draw further ones from.
@@ -117,30 +116,30 @@ class RowsOfKahm:
             raise InputError("There are no private rows, so there are no fabricated ones either.")
         random = random_source(seed)
         orders = [random.permutation(len(codes)) for _ in range(-(-n_rows // len(codes)))]
-        return torch.from_numpy(codes[np.concatenate(orders)[:n_rows]].astype(np.int64))
+        return codes[np.concatenate(orders)[:n_rows]].astype(np.int64)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what the mode promises and what its machines did, block by block."""
         chosen = self._settings
         return facts_of_blocks(chosen.mode, self.blocks, n=chosen.n, steps=chosen.steps, block=chosen.block)
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> State:
         """Return the fabricated codes, shape (rows, columns), and the report of every block."""
         blocks = self.blocks
         labels = [-1 if block.label is None else block.label for block in blocks]
         counts = [[block.rows, block.n_effective, block.guarded] for block in blocks]
         return {
-            "codes": torch.from_numpy(self._fitted().copy()),
-            "blocks.label": torch.tensor(labels, dtype=torch.int64),
-            "blocks.counts": torch.tensor(counts, dtype=torch.int64).reshape(-1, 3),
-            "blocks.regularisers": torch.tensor([block.regularisers for block in blocks], dtype=torch.float64),
+            "codes": self._fitted().copy(),
+            "blocks.label": np.array(labels, dtype=np.int64),
+            "blocks.counts": np.array(counts, dtype=np.int64).reshape(-1, 3),
+            "blocks.regularisers": np.array([block.regularisers for block in blocks], dtype=np.float64),
         }
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, settings: RowsSettings, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, settings: RowsSettings, state: State) -> Self:
         """Rebuild what was fitted."""
         made = cls(task, settings)
-        codes = state["codes"].numpy().astype(np.int32)
+        codes = state["codes"].astype(np.int32)
         sizes = np.array(task.schema.sizes)
         if codes.ndim != 2 or codes.shape[1] != len(sizes) or (codes < 0).any() or (codes >= sizes).any():
             raise InputError("The saved rows do not fit the declared columns; the model file is damaged.")

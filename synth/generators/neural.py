@@ -23,13 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.errors import ConfigError
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.sampling import random_source, rounded_counts
 from synth.models.threads import single_thread
 from synth.progress import Progress
 
-__all__ = ["ClassBatch", "RowNetwork", "TrainingPlan", "resolve_device", "sample_rows", "train"]
+__all__ = ["ClassBatch", "RowNetwork", "TrainingPlan", "sample_rows", "train"]
 
 LATENT = 16
 """Numbers of shared latent noise for a row."""
@@ -38,20 +37,6 @@ HIDDEN = 128
 """Width of the two hidden layers."""
 
 SAMPLE_BATCH = 8192
-
-
-def resolve_device(device: str) -> torch.device:
-    """Return the device to train on: "auto" takes CUDA where there is one.
-
-    Raises
-    ------
-    ConfigError
-        If "cuda" is asked for and there is none.
-    """
-    available = torch.cuda.is_available()
-    if device == "cuda" and not available:
-        raise ConfigError("device is cuda, but no CUDA device was found. Use auto or cpu.")
-    return torch.device("cuda" if device != "cpu" and available else "cpu")
 
 
 class RowNetwork(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.devices import resolved_device
 from synth.errors import ConfigError, InputError
 from synth.generators.heads import Draw, HeadLayout
-from synth.generators.neural import ClassBatch, RowNetwork, TrainingPlan, resolve_device, sample_rows, train
+from synth.generators.neural import ClassBatch, RowNetwork, TrainingPlan, sample_rows, train
 from synth.generators.places import LABEL_BINS, Places, places_of
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
 from synth.models.threads import single_thread
 from synth.privacy.features import FeatureMap, OneHot, Product
@@ -60,7 +61,7 @@ class NeuralGenerator:
         """Number of classes of the label; 1 without a label."""
         return 1 if self._label_places is None else self._label_places.size
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows in float64 on one CPU thread; classes follow the fitted proportions to within one row."""
         check_rows(n_rows)
         if self._probabilities is None:
@@ -70,26 +71,30 @@ class NeuralGenerator:
             uniforms = random_source(seed + 1).random(n_rows)
             position = self._task.schema.names.index(self._task.label)
             codes = np.insert(codes, position, self._label_places.codes(classes, uniforms), axis=1)
-        return torch.from_numpy(codes)
+        return codes
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> State:
         """Return the class proportions and the network's weights."""
         if self._probabilities is None:
             raise InputError("This generator has not been fitted yet.")
         weights = {} if self._network is None else self._network.state_dict()
-        tensors = {f"network.{name}": tensor.detach().cpu().clone() for name, tensor in weights.items()}
-        return {"probabilities": torch.from_numpy(self._probabilities.copy()), **tensors}
+        arrays = {f"network.{name}": tensor.detach().cpu().numpy().copy() for name, tensor in weights.items()}
+        return {"probabilities": self._probabilities.copy(), **arrays}
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: Any, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
-        generator._probabilities = state["probabilities"].numpy().astype(np.float64)
+        generator._probabilities = state["probabilities"].astype(np.float64)
         network = generator._new_network()
         if network is not None:
             prefix = "network."
             network.load_state_dict(
-                {name.removeprefix(prefix): tensor for name, tensor in state.items() if name != "probabilities"}
+                {
+                    name.removeprefix(prefix): torch.from_numpy(array)
+                    for name, array in state.items()
+                    if name != "probabilities"
+                }
             )
         generator._network = network
         return generator
@@ -121,7 +126,7 @@ class NeuralGenerator:
         steps: int,
         progress: Progress,
     ) -> None:
-        device = resolve_device(self._task.device)
+        device = torch.device(resolved_device(self._task.device))
         network = self._new_network()
         if network is None or self._probabilities is None:
             return

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from synth.errors import ConfigError
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 
-__all__ = ["Card", "Generator", "GeneratorTask"]
+__all__ = ["Card", "Generator", "GeneratorTask", "State"]
+
+State = Mapping[str, NDArray[Any]]
+"""Everything that drawing rows needs, as named arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Generator(Protocol):
         """
         ...
 
-    def sample(self, n_rows: int, seed: int) -> Tensor:
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows of codes; post-processing of the answers, so it costs nothing.
 
         Parameters
@@ -97,16 +101,16 @@ class Generator(Protocol):
 
         Returns
         -------
-        Tensor of shape (n_rows, n_modelled), int64
+        array of shape (n_rows, n_modelled), int64
             Codes, columns in ``schema.names`` order, each below its column's size.
         """
         ...
 
-    def state(self) -> Mapping[str, Tensor]:
-        """Return everything ``sample`` needs, as named tensors on the CPU."""
+    def state(self) -> State:
+        """Return everything ``sample`` needs."""
         ...
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: Any, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
         """Rebuild a fitted generator from what ``state`` returned."""
         ...

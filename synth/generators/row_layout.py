@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.generators.one_ways import OneWay
 from synth.generators.places import Places
@@ -168,20 +166,20 @@ class ColumnLayout:
         codes = np.where(chosen >= 0, self.column.levels + chosen, self._on_grid(own[:, 0], random))
         return np.asarray(codes, dtype=np.int64)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, NDArray[Any]]:
         """Return everything beyond the schema that the way back needs."""
         return {
-            "ranked": torch.tensor([int(self.ranked)]),
-            "proportions": torch.from_numpy(self.proportions.copy()),
-            "quantiles": torch.from_numpy(self.quantiles.copy()),
-            "biases": torch.from_numpy(self.biases.copy()),
+            "ranked": np.array([int(self.ranked)]),
+            "proportions": self.proportions.copy(),
+            "quantiles": self.quantiles.copy(),
+            "biases": self.biases.copy(),
         }
 
     @classmethod
-    def from_state(cls, column: ModelledColumn, start: int, places: Places, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, column: ModelledColumn, start: int, places: Places, state: Mapping[str, NDArray[Any]]) -> Self:
         """Rebuild what :meth:`state` returned."""
         proportions, quantiles, biases = (
-            state[name].numpy().astype(np.float64) for name in ("proportions", "quantiles", "biases")
+            state[name].astype(np.float64) for name in ("proportions", "quantiles", "biases")
         )
         return cls(VectorColumn(column, start), places, proportions, bool(state["ranked"][0]), quantiles, biases)
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 __all__ = ["ClassGaussians"]
 
@@ -61,11 +59,11 @@ class ClassGaussians:
         rows += self.means[classes]
         return np.asarray(rows)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, Vector]:
         """Return everything that drawing needs."""
-        return {one.name: torch.from_numpy(np.ascontiguousarray(getattr(self, one.name))) for one in fields(self)}
+        return {one.name: np.ascontiguousarray(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Tensor]) -> Self:
+    def from_state(cls, state: Mapping[str, Vector]) -> Self:
         """Rebuild what :meth:`state` returned."""
-        return cls(**{one.name: state[one.name].numpy().astype(np.float64) for one in fields(cls)})
+        return cls(**{one.name: state[one.name].astype(np.float64) for one in fields(cls)})

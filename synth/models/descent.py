@@ -6,10 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["minimum"]
+__all__ = ["dot", "minimum"]
+
+Vector = NDArray[np.float64]
 
 _MEMORY = 10
 """Steps that are remembered."""
@@ -22,29 +24,34 @@ _ENOUGH = 1e-4
 class _Step:
     """A step taken: how far it ``moved``, how the gradient ``turned``, and what ``divided`` makes of that."""
 
-    moved: Tensor
-    turned: Tensor
-    divided: Tensor
+    moved: Vector
+    turned: Vector
+    divided: Vector
     curvature: float
 
 
+def dot(left: Vector, right: Vector) -> float:
+    """Return the inner product; it has one order of sums, however many threads a library of matrices may use."""
+    return float(np.einsum("i,i->", left, right))
+
+
 def minimum(
-    value: Callable[[Tensor], tuple[float, Tensor]],
-    divided: Callable[[Tensor], Tensor],
-    start: Tensor,
+    value: Callable[[Vector], tuple[float, Vector]],
+    divided: Callable[[Vector], Vector],
+    start: Vector,
     *,
     steps: int,
     tolerance: float,
-) -> Tensor:
+) -> Vector:
     """Go downhill from a start.
 
     Parameters
     ----------
     value : callable
-        Returns the function and its gradient, a new tensor.
+        Returns the function and its gradient, a new array.
     divided : callable
         Returns the gradient divided by roughly the second derivative; linear, symmetric and positive definite.
-    start : Tensor of shape (n,)
+    start : array of shape (n,), float64
     steps : int
         Most steps.
     tolerance : float
@@ -52,8 +59,8 @@ def minimum(
 
     Notes
     -----
-    torch's own optimiser imports a compiler, for longer than most fits take, and asks for the strong Wolfe conditions.
-    Of a convex function every step downhill shows a curvature above 0, so that enough of a descent is enough here.
+    Libraries that have one ask for the strong Wolfe conditions, and torch takes longer to start than most fits last. Of
+    a convex function every step downhill shows a curvature above 0, so that enough of a descent is enough here.
     """
     place = start
     height, gradient = value(place)
@@ -61,12 +68,12 @@ def minimum(
     memory: deque[_Step] = deque(maxlen=_MEMORY)
     for _ in range(steps):
         direction = _direction(gradient, newton, memory)
-        slope = float(gradient @ direction)
+        slope = dot(gradient, direction)
         if -slope <= tolerance:
             break
         step = 1.0
         while True:
-            reached = torch.add(place, direction, alpha=step)
+            reached = place + step * direction
             height_there, gradient_there = value(reached)
             rise = height_there - height
             # Heights are known up to rounding.
@@ -78,25 +85,25 @@ def minimum(
             step *= max(0.1, min(0.5, -0.5 * step * slope / (rise - step * slope)))
         newton_there = divided(gradient_there)
         moved, turned = reached - place, gradient_there - gradient
-        curvature = float(moved @ turned)
+        curvature = dot(moved, turned)
         if curvature > 0:
             memory.append(_Step(moved, turned, newton_there - newton, curvature))
         place, height, gradient, newton = reached, height_there, gradient_there, newton_there
     return place
 
 
-def _direction(gradient: Tensor, newton: Tensor, memory: deque[_Step]) -> Tensor:
+def _direction(gradient: Vector, newton: Vector, memory: deque[_Step]) -> Vector:
     """Return the step that the remembered curvature asks for (Nocedal 2006, algorithm 7.4)."""
     if not memory:
         return -newton
-    left, direction, parts = gradient.clone(), newton.clone(), []
+    left, direction, parts = gradient.copy(), newton.copy(), []
     for one in reversed(memory):
-        part = float(one.moved @ left) / one.curvature
-        left.sub_(one.turned, alpha=part)
+        part = dot(one.moved, left) / one.curvature
+        left -= part * one.turned
         # ``divided`` is linear.
-        direction.sub_(one.divided, alpha=part)
+        direction -= part * one.divided
         parts.append(part)
-    direction *= memory[-1].curvature / float(memory[-1].turned @ memory[-1].divided)
+    direction *= memory[-1].curvature / dot(memory[-1].turned, memory[-1].divided)
     for one, part in zip(memory, reversed(parts), strict=True):
-        direction.add_(one.moved, alpha=part - float(one.turned @ direction) / one.curvature)
-    return direction.neg_()
+        direction += (part - dot(one.turned, direction) / one.curvature) * one.moved
+    return np.negative(direction, out=direction)

@@ -8,21 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.models.answers import Measured, pooled
-from synth.models.descent import minimum
+from synth.models.descent import dot, minimum
 from synth.models.field_curvature import Curvature
 from synth.models.field_sampling import sample_tree
 from synth.models.field_tables import far_tables, joint_table, table_within
 from synth.models.junction_tree import JunctionTree, Subset
 from synth.models.propagation import Calibrated, Propagation, sums_within
 from synth.models.shrinkage import Spreads, part_kept
-from synth.models.threads import single_thread
 
 __all__ = ["Field", "FieldPrior", "fit_field"]
+
+Vector = NDArray[np.float64]
 
 _TOLERANCE = 1e-2
 """Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
@@ -161,25 +160,24 @@ def fit_field(
         An earlier fit to go on from.
     steps : int
     device : str
-        What torch calls it; float64 everywhere, on one thread of a CPU.
+        What torch calls it, which is started only where it is not a CPU; float64 everywhere.
     report : callable, optional
         Told the number of evaluations and the objective now and then.
     """
     tables = pooled(measured)
     tree = JunctionTree(sizes, tuple(sorted(JunctionTree.of(sizes, [one.columns for one in tables]).cliques)))
     by_size = _BySize(sizes)
-    with single_thread():
-        dual = _Dual(
-            by_size.tree(tree),
-            [by_size.measured(one) for one in tables],
-            total,
-            FieldPrior() if prior is None else prior,
-            torch.device(device),
-        )
-        known = {} if start is None else start.weights
-        first = dual.started({by_size.columns(one): by_size.table(one, weights) for one, weights in known.items()})
-        theta = dual.minimise(first, steps, report)
-        beliefs = dual.calibrated(theta).beliefs
+    dual = _Dual(
+        by_size.tree(tree),
+        [by_size.measured(one) for one in tables],
+        total,
+        FieldPrior() if prior is None else prior,
+        device,
+    )
+    known = {} if start is None else start.weights
+    first = dual.started({by_size.columns(one): by_size.table(one, weights) for one, weights in known.items()})
+    theta = dual.minimise(first, steps, report)
+    beliefs = dual.calibrated(theta).beliefs
     return Field(
         tree,
         tuple(by_size.restored(clique, belief) for clique, belief in zip(tree.cliques, beliefs, strict=True)),
@@ -208,9 +206,8 @@ class _BySize:
         believed = None if one.believed is None else self.table(one.columns, one.believed)
         return Measured(self.columns(one.columns), self.table(one.columns, one.table), one.noise_std, believed)
 
-    def restored(self, columns: Subset, table: NDArray[np.float64] | Tensor) -> NDArray[np.float64]:
-        array = table if isinstance(table, np.ndarray) else table.cpu().numpy()
-        return np.ascontiguousarray(array.transpose(np.argsort(self._axes(columns))))
+    def restored(self, columns: Subset, table: Any) -> NDArray[np.float64]:
+        return np.ascontiguousarray(_on_cpu(table).transpose(np.argsort(self._axes(columns))))
 
     def _axes(self, columns: Subset) -> list[int]:
         return sorted(range(len(columns)), key=lambda axis: self._rank[columns[axis]])
@@ -220,7 +217,7 @@ class _Dual:
     """The objective of ``fit_field``, all factors in one vector."""
 
     def __init__(
-        self, tree: JunctionTree, tables: list[Measured], total: float, prior: FieldPrior, device: torch.device
+        self, tree: JunctionTree, tables: list[Measured], total: float, prior: FieldPrior, device: str
     ) -> None:
         self.total, self.device = total, device
         self.columns = [one.columns for one in tables]
@@ -241,7 +238,7 @@ class _Dual:
         }
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
-    def started(self, known: Mapping[Subset, NDArray[np.float64]]) -> Tensor:
+    def started(self, known: Mapping[Subset, NDArray[np.float64]]) -> Vector:
         """Return the first factors: those that are known, else independent columns."""
         if not known:
             return self.centre
@@ -249,11 +246,11 @@ class _Dual:
             [known.get(columns, np.zeros(shape)) for columns, shape in zip(self.columns, self.shapes, strict=True)]
         )
 
-    def minimise(self, theta: Tensor, steps: int, report: Callable[[int, float], None] | None) -> Tensor:
+    def minimise(self, theta: Vector, steps: int, report: Callable[[int, float], None] | None) -> Vector:
         """Return the factors after some steps of L-BFGS."""
         evaluations = 0
 
-        def value(reached: Tensor) -> tuple[float, Tensor]:
+        def value(reached: Vector) -> tuple[float, Vector]:
             nonlocal evaluations
             height, gradient = self.value(reached)
             evaluations += 1
@@ -261,33 +258,48 @@ class _Dual:
                 report(evaluations, height)
             return height, gradient
 
-        def divided(gradient: Tensor) -> Tensor:
-            return torch.from_numpy(self.curvature.step(gradient.numpy()))
+        return minimum(value, self.curvature.step, theta, steps=steps, tolerance=_TOLERANCE)
 
-        return minimum(value, divided, theta, steps=steps, tolerance=_TOLERANCE)
-
-    def value(self, theta: Tensor) -> tuple[float, Tensor]:
+    def value(self, theta: Vector) -> tuple[float, Vector]:
         """Return the objective and its gradient: the field's counts less the answers, and the pull of the ridge."""
         found = self.calibrated(theta)
         away = theta - self.centre
         pull = self.ridge * away
-        gradient = self._vector(found.tables).mul_(self.total).sub_(self.counts).add_(pull)
-        value = self.total * found.log_normaliser - float(theta @ self.counts - 0.5 * (away @ pull))
+        gradient = self._vector(found.tables)
+        gradient *= self.total
+        gradient -= self.counts
+        gradient += pull
+        value = self.total * found.log_normaliser - dot(theta, self.counts) + 0.5 * dot(away, pull)
         return value, gradient
 
-    def calibrated(self, theta: Tensor) -> Calibrated[Any]:
+    def calibrated(self, theta: Vector) -> Calibrated[Any]:
         """Return what the factors say of the cliques and the tables."""
         return self.propagation(self.parts(theta))
 
-    def parts(self, theta: Tensor) -> list[Any]:
+    def parts(self, theta: Vector) -> list[Any]:
         """Return the factors of each table: arrays on a CPU, whose small operations take least time, else tensors."""
-        vector = theta.numpy() if self.device.type == "cpu" else theta.to(self.device)
+        vector = theta if self.device == "cpu" else _on_device(theta, self.device)
         return [vector[place].reshape(shape) for place, shape in zip(self.places, self.shapes, strict=True)]
 
-    def _vector(self, parts: Sequence[Any]) -> Tensor:
-        if isinstance(parts[0], Tensor):
-            return torch.cat([part.reshape(-1) for part in parts]).cpu()
-        return torch.from_numpy(np.concatenate([part.reshape(-1) for part in parts]))
+    def _vector(self, parts: Sequence[Any]) -> Vector:
+        flat = [part.reshape(-1) for part in parts]
+        return np.concatenate(flat) if isinstance(flat[0], np.ndarray) else _on_cpu(_joined(flat))
+
+
+def _on_device(vector: Vector, device: str) -> Any:
+    import torch  # here and below, as a fit on a CPU is over before torch has started
+
+    return torch.from_numpy(vector).to(device)
+
+
+def _joined(tensors: list[Any]) -> Any:
+    import torch
+
+    return torch.cat(tensors)
+
+
+def _on_cpu(table: Any) -> NDArray[np.float64]:
+    return table if isinstance(table, np.ndarray) else np.asarray(table.cpu().numpy())
 
 
 def _single_columns(sizes: tuple[int, ...], tables: Sequence[Measured]) -> list[NDArray[np.float64]]:

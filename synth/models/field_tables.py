@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.models.junction_tree import JunctionTree, Subset
+from synth.models.sums import summed
 
 __all__ = ["far_tables", "joint_table", "table_within"]
 
-Array = TypeVar("Array", NDArray[np.float64], Tensor)
-
-# The index that einsum gives to the values of columns outside the clique.
-_OUTSIDE = 51
+Table = NDArray[np.float64]
 
 
-def table_within(belief: Array, clique: Subset, columns: Subset) -> Array:
+def table_within(belief: Table, clique: Subset, columns: Subset) -> Table:
     """Sum a clique's table down to some of its columns; both ascend, and so do the axes of the answer."""
-    others = tuple(axis for axis, column in enumerate(clique) if column not in columns)
-    return belief.sum(others) if others else belief
+    return summed(belief, [axis for axis, column in enumerate(clique) if column not in columns])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,29 +31,29 @@ class _Message:
 
     outside: tuple[int, ...]
     separator: Subset
-    table: Tensor
+    table: Table
 
 
-def far_tables(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]]) -> dict[Subset, NDArray[np.float64]]:
+def far_tables(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[Subset, Table]:
     """Return the joint proportions of every pair of columns that lies in no clique.
 
     Messages run up and down the tree like those of belief propagation, but carry all columns of their side at once, so
     that every edge costs one matrix product instead of one for each pair.
     """
-    passing = _Passing(tree, [torch.from_numpy(belief) for belief in beliefs])
-    tables: dict[Subset, NDArray[np.float64]] = {}
+    passing = _Passing(tree, beliefs)
+    tables: dict[Subset, Table] = {}
     for column in range(len(tree.sizes)):
         home = next(clique for clique in tree.order if column in tree.cliques[clique])
         for message in passing.arriving(home):
             table = passing.carried(message, home, (column,))
-            rows = torch.split(table, [tree.sizes[other] for other in message.outside])
-            for other, part in zip(message.outside, rows, strict=True):
+            ends = np.cumsum([tree.sizes[other] for other in message.outside])
+            for other, part in zip(message.outside, np.split(table, ends[:-1]), strict=True):
                 if other < column:
-                    tables[other, column] = part.numpy()
+                    tables[other, column] = part
     return tables
 
 
-def joint_table(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]], columns: Subset) -> NDArray[np.float64]:
+def joint_table(tree: JunctionTree, beliefs: Sequence[Table], columns: Subset) -> Table:
     """Return the joint proportions of any few columns: the product of the cliques given their separators, summed out.
 
     It is worked out anew for every subset, so it is for trees of a few columns.
@@ -77,7 +72,7 @@ def joint_table(tree: JunctionTree, beliefs: Sequence[NDArray[np.float64]], colu
 class _Passing:
     """All messages of a calibrated tree."""
 
-    def __init__(self, tree: JunctionTree, beliefs: list[Tensor]) -> None:
+    def __init__(self, tree: JunctionTree, beliefs: Sequence[Table]) -> None:
         self.tree, self.beliefs = tree, beliefs
         self.up: dict[int, _Message] = {}
         self.down: dict[int, _Message] = {}
@@ -95,26 +90,33 @@ class _Passing:
         above = [self.down[clique]] if self.tree.parents[clique] >= 0 else []
         return above + [self.up[child] for child in self.tree.children[clique]]
 
-    def carried(self, message: _Message, clique: int, columns: Subset) -> Tensor:
+    def carried(self, message: _Message, clique: int, columns: Subset) -> Table:
         """Turn a message into the joint proportions of the outside values and some columns of the clique."""
         separator = message.separator
         if set(columns) <= set(separator):
-            axes = [1 + axis for axis, column in enumerate(separator) if column not in columns]
-            return message.table.sum(axes) if axes else message.table
+            return summed(message.table, [1 + axis for axis, one in enumerate(separator) if one not in columns])
         inside = self.tree.cliques[clique]
         both = tuple(column for column in inside if column in separator or column in columns)
         joint = table_within(self.beliefs[clique], inside, both)
         known = table_within(joint, both, separator)
         shape = [self.tree.sizes[column] if column in separator else 1 for column in both]
-        given = joint * torch.where(known > 0, 1.0 / known.clamp_min(1e-300), 0.0).reshape(shape)
-        place = {column: index for index, column in enumerate(both)}
-        return torch.einsum(
-            message.table,
-            [_OUTSIDE, *(place[column] for column in separator)],
-            given,
-            [place[column] for column in both],
-            [_OUTSIDE, *(place[column] for column in columns)],
-        )
+        given = joint * np.divide(1.0, known, out=np.zeros_like(known), where=known > 0).reshape(shape)
+        return self._product(message, both, given, columns)
+
+    def _product(self, message: _Message, both: Subset, given: Table, columns: Subset) -> Table:
+        """Multiply a message by what some columns are given its separator, and sum out what is not asked for."""
+        sizes = self.tree.sizes
+        kept = [column for column in message.separator if column in columns]
+        lost = [column for column in message.separator if column not in columns]
+        new = [column for column in columns if column not in message.separator]
+        axis = {column: 1 + place for place, column in enumerate(message.separator)}
+        left = message.table.transpose([*(axis[column] for column in kept), 0, *(axis[column] for column in lost)])
+        right = given.transpose([both.index(column) for column in (*kept, *lost, *new)])
+        n_kept, n_lost, n_new = (math.prod(sizes[column] for column in each) for each in (kept, lost, new))
+        product = left.reshape(n_kept, -1, n_lost) @ right.reshape(n_kept, n_lost, n_new)
+        shaped = product.reshape([*(sizes[column] for column in kept), -1, *(sizes[column] for column in new)])
+        order = [*kept, None, *new]
+        return shaped.transpose([order.index(column) for column in (None, *columns)])
 
     def _sent(self, clique: int, messages: list[_Message], separator: Subset) -> _Message:
         inside = self.tree.cliques[clique]
@@ -124,8 +126,7 @@ class _Passing:
         for column in own:
             both = tuple(sorted((column, *separator)))
             table = table_within(self.beliefs[clique], inside, both)
-            parts.append(table.movedim(both.index(column), 0).reshape([self.tree.sizes[column], *shape]))
+            parts.append(np.moveaxis(table, both.index(column), 0).reshape([self.tree.sizes[column], *shape]))
         parts.extend(self.carried(message, clique, separator) for message in messages)
         outside = own + tuple(column for message in messages for column in message.outside)
-        empty = torch.zeros([0, *shape], dtype=torch.float64)
-        return _Message(outside, separator, torch.cat(parts) if parts else empty)
+        return _Message(outside, separator, np.concatenate(parts) if parts else np.zeros([0, *shape]))

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from synth.models.junction_tree import JunctionTree, Subset
+from synth.models.sums import summed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["Calibrated", "Propagation", "sums_within"]
 
 Sizes = Sequence[int] | Mapping[int, int]
 
-Array = TypeVar("Array", NDArray[np.float64], Tensor)
-
-# Sums of more cells than this are faster in torch, whose calls take longer.
-_FEW_CELLS = 2048
+Array = TypeVar("Array", NDArray[np.float64], "Tensor")
 
 # What is less than this part of the largest is nothing, but may be divided by.
 _NOTHING = 1e-300
@@ -216,11 +215,9 @@ def _zeros(like: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _summed(table: Array, away: tuple[int, ...]) -> Array:
-    if not away:
-        return table
     if isinstance(table, np.ndarray):
-        return torch.from_numpy(table).sum(away).numpy() if table.size > _FEW_CELLS else np.add.reduce(table, away)
-    return table.sum(away)
+        return summed(table, away)
+    return table.sum(away) if away else table
 
 
 def _exponential(values: Array) -> Array:
@@ -228,4 +225,4 @@ def _exponential(values: Array) -> Array:
 
 
 def _logarithm(values: Array) -> Array:
-    return values.log() if isinstance(values, Tensor) else np.log(values)
+    return np.log(values) if isinstance(values, np.ndarray | float) else values.log()

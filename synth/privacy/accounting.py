@@ -23,12 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-# autodp's other modules fail on a circular import unless this one comes first
-from autodp import rdp_acct  # noqa: F401
-
-# isort: split
 import numpy as np
-from autodp import dp_bank
 from scipy.special import log_ndtr
 
 from synth.errors import PrivacyError
@@ -55,6 +50,7 @@ from synth.privacy.costs import (
     units_of,
     units_of_receipt,
 )
+from synth.privacy.gaussian_curve import log_delta
 from synth.privacy.receipt import GAUSSIAN, Receipt
 
 __all__ = [
@@ -90,10 +86,6 @@ SLACK_ALLOWANCE = 1e-5
 
 COORDINATE_ALLOWANCE = 10**9
 """Noisy coordinates that a budget sets aside the Gaussian tails of."""
-
-# the only two doors to autodp
-_log_delta: Callable[[float, float], float] = dp_bank.get_logdelta_ana_gaussian
-_epsilon: Callable[[float, float], float] = dp_bank.get_eps_ana_gaussian
 
 _TAILS = (12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0)
 """Where the tails are cut, in standard deviations; any value from 12 on is valid, larger ones suit large epsilon."""
@@ -175,6 +167,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
 
     The allowances are ``SLACK_ALLOWANCE`` and ``COORDINATE_ALLOWANCE``; the result lies on the safe side:
     ``epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)`` never exceeds ``epsilon``.
+    The curve is that of ``gaussian_curve``, so that two libraries have to agree before a budget is spent as stated.
 
     Raises
     ------
@@ -186,9 +179,10 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         raise PrivacyError(f"epsilon must be positive and finite, got {epsilon}.")
     _require_delta(delta)
 
+    cuts = tuple(_cuts(SLACK_ALLOWANCE, COORDINATE_ALLOWANCE))
+
     def fits(mu: float) -> bool:
-        stated = epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)
-        return stated <= epsilon
+        return any(_is_within(mu, epsilon, delta, cut) for cut in cuts)
 
     lower = 1.0
     while not fits(lower):
@@ -259,6 +253,28 @@ def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:
         )
 
 
+def _is_within(mu: float, epsilon: float, delta: float, cut: tuple[float, float]) -> bool:
+    """Whether ``epsilon_of`` states at most ``epsilon`` for a Gaussian of ``mu`` whose tails are cut at ``cut``."""
+    cost, log_tail = cut
+    of_gaussian = epsilon - 2 * cost
+    of_gaussian -= 2 * _ROOT_ERROR * max(1.0, of_gaussian)
+    if of_gaussian <= 0 or log_tail + epsilon - cost > math.log(delta * _TAIL_PART):
+        return False
+    return log_delta(mu, of_gaussian) + 2 * _oracle_error(mu) <= math.log(delta * (1 - _TAIL_PART)) - cost
+
+
+@lru_cache(maxsize=1)
+def _autodp() -> tuple[Callable[[float, float], float], Callable[[float, float], float]]:
+    """Return the only two doors to autodp: log delta and epsilon of a Gaussian, by its noise for a sensitivity of 1."""
+    # autodp's other modules fail on a circular import unless this one comes first
+    from autodp import rdp_acct  # noqa: F401
+
+    # isort: split
+    from autodp import dp_bank
+
+    return dp_bank.get_logdelta_ana_gaussian, dp_bank.get_eps_ana_gaussian
+
+
 def _gaussian_delta(mu_squared: float, epsilon: float) -> float:
     """Return delta of a mu-GDP Gaussian at ``epsilon``, which may be negative, rounded up."""
     if epsilon < 0:  # the curve's symmetry: delta(-a) = 1 - exp(-a) (1 - delta(a))
@@ -267,7 +283,7 @@ def _gaussian_delta(mu_squared: float, epsilon: float) -> float:
         return 0.0
     mu = math.sqrt(mu_squared)
     with np.errstate(all="ignore"):
-        return _exp(float(_log_delta(1 / mu, epsilon)) + _oracle_error(mu))
+        return _exp(float(_autodp()[0](1 / mu, epsilon)) + _oracle_error(mu))
 
 
 def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
@@ -276,12 +292,12 @@ def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
         return 0.0
     mu = math.sqrt(mu_squared)
     with np.errstate(all="ignore"):
-        root = float(_epsilon(1 / mu, delta * math.exp(-_oracle_error(mu))))
+        root = float(_autodp()[1](1 / mu, delta * math.exp(-_oracle_error(mu))))
     return root + _ROOT_ERROR * max(1.0, root) if root > 0 else 0.0
 
 
 def _oracle_error(mu: float) -> float:
-    """Bound the error of autodp's log delta, as measured against 60 digits in the tests for mu from 1e-6 to 100."""
+    """Bound the error of log delta in either curve, as tests measure it against 60 digits: mu from 1e-6 to 100."""
     return 1e-12 + 2e-13 / mu + 1e-14 * mu
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +37,9 @@ PIECE = 2**20
 
 SMALL_PIECE = 2**16
 """Rows indexed at a time where tables are small: what a cache holds."""
+
+MANY_ROWS = 2**22
+"""Rows from which on torch is started to count them."""
 
 GROUP_CELLS = 2**22
 """Cells of the tables that are counted together."""
@@ -171,7 +175,7 @@ def _counted(
         end = min(start + piece, rows.n_rows)
         bins = {key: _bins_of(axis, lookups[key], columns[axis.column][start:end]) for key, axis in axes.items()}
         for total, names, one in zip(totals, keys, sizes, strict=True):
-            total += _count([bins[key] for key in names], one) if names else end - start
+            total += _count([bins[key] for key in names], one, many=rows.n_rows > MANY_ROWS) if names else end - start
     return totals
 
 
@@ -187,8 +191,8 @@ def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> ND
     return codes.astype(_kind(axis)) if lookup is None else lookup[codes]
 
 
-def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Count the rows of one piece by cell."""
+def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int], *, many: bool) -> NDArray[np.int64]:
+    """Count the rows of one piece by cell; ``many`` says that all pieces together are worth starting torch."""
     n_cells = math.prod(sizes)
     index = bins[0]
     if len(bins) > 1:
@@ -198,7 +202,9 @@ def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int]) -> NDArray[np.int
         for more, size in zip(bins[2:], sizes[2:], strict=True):
             index *= size
             index += more
-    import torch  # here, as whoever only checks questions starts without it
+    if "torch" not in sys.modules and not many:
+        return np.bincount(index, minlength=n_cells)
+    import torch  # here, as it takes a second to start
 
-    # torch counts small types about twice as fast as numpy counts any
+    # It counts small types about twice as fast as numpy counts any; the counts are the same.
     return np.asarray(torch.bincount(torch.from_numpy(index), minlength=n_cells).numpy())

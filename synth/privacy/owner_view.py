@@ -17,7 +17,8 @@ from synth.codes import Codes, smallest_codes
 from synth.config import TableFormat
 from synth.encoding import CellCounts
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.reader import EncodedTable, ReaderLimits
+from synth.privacy.encoded_table import EncodedTable
+from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.schema import Schema
 

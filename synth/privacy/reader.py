@@ -11,35 +11,21 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from synth.codes import Codes, code_dtype
 from synth.config import TableFormat
 from synth.encoding import CellCounts
 from synth.errors import TableError
+from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.reader_asker import ask
 from synth.privacy.reader_columns import is_number_text
 from synth.privacy.reader_guess import ColumnKind, kind_by_name
 from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits, Request
 from synth.schema import ModelledColumn, Schema
 
-__all__ = ["EncodedTable", "Header", "ReaderLimits", "inspect_header", "read_codes"]
+__all__ = ["Header", "ReaderLimits", "inspect_header", "read_codes"]
 
 _NO_KEY = bytes(16)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class EncodedTable:
-    """The rows of a private table as codes; it stays inside ``synth.privacy``.
-
-    ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
-    column. ``counts`` tells the owner how many cells of a column did not arrive as declared.
-    """
-
-    codes: Codes
-    unit_hashes: npt.NDArray[np.uint8] | None
-    n_rows: int
-    counts: dict[str, CellCounts]
 
 
 @dataclass(frozen=True, slots=True)

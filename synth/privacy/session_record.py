@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
-
+from synth.devices import cuda_is_available
 from synth.errors import PrivacyError
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.row_release import RowsRelease
@@ -62,5 +61,5 @@ def resolved_device(device: str) -> str:
     if device not in {"auto", "cpu", "cuda"}:
         raise PrivacyError(f"device must be auto, cpu or cuda, got {device}.")
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return "cuda" if cuda_is_available() else "cpu"
     return device

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from synth.codes import Codes, smallest_codes
 from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.reader import EncodedTable, ReaderLimits, read_codes
-from synth.privacy.reader_pipes import HASH_BYTES
+from synth.privacy.encoded_table import EncodedTable
+from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits
 from synth.privacy.receipt import Part
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
 from synth.schema import Neighbours, Schema
@@ -204,6 +204,7 @@ def read_table(
     limits: ReaderLimits | None = None,
 ) -> EncodedTable:
     """Read all rows of a table as codes; for this package alone."""
+    from synth.privacy.reader import read_codes  # it brings pyarrow, which rows that are codes already do without
 
     def open_stream() -> BinaryIO:
         return source() if callable(source) else source.open(table_id)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from synth.bundle.certificate import certify
 from synth.bundle.linter import LeakWords
@@ -20,7 +19,7 @@ from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.config import RunConfig
 from synth.errors import PrivacyError
 from synth.forecast import PREDICTIONS, budget_parts
-from synth.generators import GeneratorTask, make
+from synth.generators import GeneratorTask, State, make
 from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
@@ -83,7 +82,7 @@ class Measured:
     """What the private part of a run leaves behind: answers, receipts, a fitted model and rows of codes."""
 
     codes: np.ndarray
-    state: Mapping[str, Tensor]
+    state: State
     releases: tuple[Release, ...]
     selections: tuple[Selection, ...]
     receipts: tuple[Receipt, ...]
@@ -153,7 +152,7 @@ def fit_and_sample(
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
     generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
     progress.phase("Sampling")
-    codes = repair(generator.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    codes = repair(generator.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
     if held is not None:
         progress.phase("Predicting from synthetic rows")
         question = prediction_question(_forest(codes, config), config)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import torch
-
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
+from synth.devices import cuda_is_available
 from synth.errors import JobError
 from synth.privacy.ledger import Ledger
 from synth.privacy.table import PrivateTable
@@ -71,7 +70,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
 
 def _device_of(config: RunConfig) -> str:
     """Return what a run computes on."""
-    wants = config.device == "cuda" or (config.device == "auto" and torch.cuda.is_available())
+    wants = config.device == "cuda" or (config.device == "auto" and cuda_is_available())
     return "cuda" if wants else "cpu"
 
 

@@ -76,7 +76,7 @@ def distances(table: Table, generator: str, epsilon: float, seed: int) -> dict[s
         noise=RecordedNoise(100 + seed),
     )
     task = GeneratorTask(schema=table.schema, label=table.label, seed=seed, device="cpu")
-    drawn = make(generator, task, {}).fit(session, NullProgress()).sample(len(table.codes), seed).numpy()
+    drawn = make(generator, task, {}).fit(session, NullProgress()).sample(len(table.codes), seed)
     real, made = table.binned(table.codes), table.binned(drawn)
     return {f"tv{alpha}": mean_total_variation(real, made, table.sizes, alpha, at_most=60) for alpha in (2, 3)}
 

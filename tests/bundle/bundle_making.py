@@ -114,7 +114,7 @@ def run(
     session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device="cpu")
     fitted = make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
-    codes = repair(fitted.sample(config.rows, config.seed).numpy(), parse_rules(config.rules, schema), schema)
+    codes = repair(fitted.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
     facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)

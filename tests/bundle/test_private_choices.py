@@ -5,21 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
-import torch
 from bundle_making import Key, config_of, members_of, simulated_codes
 
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
 from synth.config import RunConfig
 from synth.forecast import budget_parts, forecast
-from synth.generators import GENERATORS, Generator, GeneratorTask
+from synth.generators import GENERATORS, Generator, GeneratorTask, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.features import OneHot, Stack
@@ -99,18 +97,18 @@ class Chooser:
             found.append(Candidate(names, table, penalty=table.size, bins=tuple(bins[place] for place in places)))
         return found
 
-    def sample(self, n_rows: int, seed: int) -> torch.Tensor:
+    def sample(self, n_rows: int, seed: int) -> np.ndarray:
         random = np.random.default_rng(seed)
         drawn = [random.choice(len(table), n_rows, p=table / table.sum()) for table in self._tables]
-        return torch.from_numpy(np.stack(drawn, axis=1))
+        return np.stack(drawn, axis=1)
 
-    def state(self) -> Mapping[str, torch.Tensor]:
-        return {f"table.{place}": torch.from_numpy(table.copy()) for place, table in enumerate(self._tables)}
+    def state(self) -> State:
+        return {f"table.{place}": table.copy() for place, table in enumerate(self._tables)}
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, options: NoOptions, state: Mapping[str, torch.Tensor]) -> Self:
+    def from_state(cls, task: GeneratorTask, options: NoOptions, state: State) -> Self:
         generator = cls(task, options)
-        generator._tables = [state[f"table.{place}"].numpy() for place in range(len(generator._columns))]
+        generator._tables = [state[f"table.{place}"] for place in range(len(generator._columns))]
         return generator
 
 

@@ -24,9 +24,12 @@ def loaded(program: str, *arguments: str) -> set[str]:
     [
         ("import synth.cli", {*DRAWING, *LEARNING, "torch", "numpy", "pandas", "autodp", "sqlalchemy"}),
         ("import synth.bundle.verify", {*DRAWING, *LEARNING, "torch", "sqlalchemy"}),
-        ("from synth.generators import make", {*DRAWING, *LEARNING, "pandas", "sqlalchemy"}),
+        (
+            "from synth.privacy.session import PrivateSession; import synth.generators.dp_hp_adaptive",
+            {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy"},
+        ),
     ],
-    ids=["the command line", "verification", "generators"],
+    ids=["the command line", "verification", "the default generator"],
 )
 def test_nothing_is_loaded_that_is_not_needed(program, unwanted):
     found = loaded(program)

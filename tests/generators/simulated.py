@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
-import torch
 
 from synth import generators
 from synth.generators import GeneratorTask
@@ -87,8 +86,8 @@ def fitted(name: str, declared: Schema | None = None, codes=None, *, label="outc
     return made.fit(opened, NullProgress()), opened
 
 
-def check_domain(rows: torch.Tensor, declared: Schema, n_rows: int) -> None:
-    assert rows.dtype == torch.int64
+def check_domain(rows: np.ndarray, declared: Schema, n_rows: int) -> None:
+    assert rows.dtype == np.int64
     assert rows.shape == (n_rows, len(declared.names))
     assert int(rows.min()) >= 0
-    assert (rows < torch.tensor(declared.sizes)).all()
+    assert (rows < np.array(declared.sizes)).all()

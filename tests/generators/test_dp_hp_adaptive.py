@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load, save
+from safetensors.numpy import load, save
 from simulated import COLUMNS, check_domain, dependent_codes, schema, session, task
 
 from synth import generators
@@ -392,7 +392,7 @@ def test_of_few_columns_three_are_counted_together_of_which_no_two_tell_anything
     opened = session(declared, columns, epsilon=1.0, noise_key=3)
     made = fit(opened, declared, label="c")
     assert counted_together(opened)[0] == ("a", "b", "c")
-    rows = made.sample(6000, 1).numpy()
+    rows = made.sample(6000, 1)
     assert float(((rows[:, 0] + rows[:, 1]) % 2 == rows[:, 2]).mean()) > 0.95
 
 
@@ -490,23 +490,23 @@ def test_a_mixture_serves_from_end_to_end(row_count):
     assert opened.remaining_share < 1e-9
     rows = made.sample(5000, seed=2)
     check_domain(rows, opened.schema, 5000)
-    state = load(save({name: tensor.contiguous() for name, tensor in made.state().items()}))
+    state = load(save({name: np.ascontiguousarray(array) for name, array in made.state().items()}))
     again = generators.restore(NAME, task(opened.schema), {"model": "mixture"}, state)
-    assert again.sample(5000, seed=2).numpy().tobytes() == rows.numpy().tobytes()
+    assert again.sample(5000, seed=2).tobytes() == rows.tobytes()
 
 
 def test_a_saved_field_draws_the_same_bytes_in_whatever_order_it_was_kept():
     made = fit(opened_on())
-    state = {name: tensor.clone() for name, tensor in made.state().items()}
-    drawn = made.sample(3000, seed=4).numpy().tobytes()
+    state = {name: array.copy() for name, array in made.state().items()}
+    drawn = made.sample(3000, seed=4).tobytes()
     for names in (list(state), list(reversed(state)), sorted(state)):
         again = generators.restore(NAME, task(schema()), {}, {name: state[name] for name in names})
-        assert again.sample(3000, seed=4).numpy().tobytes() == drawn
+        assert again.sample(3000, seed=4).tobytes() == drawn
 
 
 def test_an_empty_state_is_refused():
     made = fit(opened_on(30, epsilon=0.5))
-    state = {name: tensor for name, tensor in made.state().items() if name.startswith("column.")}
+    state = {name: array for name, array in made.state().items() if name.startswith("column.")}
     with pytest.raises(ConfigError, match="empty"):
         generators.restore(NAME, task(schema()), {}, state)
 
@@ -575,7 +575,7 @@ def test_odd_tables_fit_and_sample(case, row_count, epsilon):
 def test_two_identical_columns_come_out_alike():
     declared, codes, label = odd("identical columns", "public")
     codes = {name: np.tile(column, 20) for name, column in codes.items()}
-    rows = fit(session(declared, codes, epsilon=5.0), label=label).sample(5000, seed=0).numpy()
+    rows = fit(session(declared, codes, epsilon=5.0), label=label).sample(5000, seed=0)
     # Bins of a number are a few years wide; independent columns would be 25 years apart.
     assert np.abs(rows[:, 0] - rows[:, 1]).mean() < 6
 
@@ -718,6 +718,6 @@ def test_cuda_makes_rows_like_the_cpu(model):
             PrivateTable.from_codes(schema(), dependent_codes(600)), opened_on().budget, noise=RecordedNoise(0)
         )
         made = generators.make(NAME, task(schema(), device=device), {"model": model}).fit(opened, NullProgress())
-        rows = made.sample(20_000, seed=0).numpy()
+        rows = made.sample(20_000, seed=0)
         found.append(np.bincount(rows[:, -1] * 3 + rows[:, -3] % 3, minlength=9) / 20_000)
     np.testing.assert_allclose(*found, atol=0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from simulated import dependent_codes, fitted, schema, session, task
 
 from synth import generators
@@ -32,7 +31,7 @@ def pixel_codes(n_rows: int, seed: int = 0) -> dict[str, np.ndarray]:
 def pixels(epsilon: float, **options: object) -> np.ndarray:
     opened = session(PIXELS, pixel_codes(6000), epsilon=epsilon)
     made = generators.make("kahm", task(PIXELS, "y"), options).fit(opened, NullProgress())
-    return made.sample(3000, seed=1).numpy()
+    return made.sample(3000, seed=1)
 
 
 @pytest.mark.parametrize("steps", [0, 2])
@@ -56,7 +55,7 @@ def test_smoothing_makes_rows_vary_less() -> None:
 def test_ranks_keep_spikes_and_categories_keep_their_frequencies_by_class() -> None:
     codes = dependent_codes(6000)
     made, _ = fitted("kahm", codes=codes, epsilon=20.0)
-    rows = made.sample(6000, seed=1).numpy()
+    rows = made.sample(6000, seed=1)
     names = schema().names
     spike = schema()["income"].levels
     place = names.index("income")
@@ -111,7 +110,7 @@ def test_a_table_in_which_everything_is_missing(label: str | None) -> None:
     declared = schema()
     codes = {column.name: np.full(60, column.size - 1) for column in declared.modelled}
     made, opened = fitted("kahm", declared, codes, label=label, epsilon=20.0)
-    rows = made.sample(200, seed=1).numpy()
+    rows = made.sample(200, seed=1)
     assert opened.remaining_share <= 1e-3
     place = declared.names.index("score")
     assert (rows[:, place] == declared["score"].size - 1).mean() > 0.5
@@ -138,7 +137,7 @@ def test_a_mode_is_saved_and_restored(mode: str) -> None:
     made = generators.make("kahm", task(schema()), options).fit(opened, NullProgress())
     assert made.lets_rows_out == (mode == "rows")
     again = generators.restore("kahm", task(schema()), options, made.state())
-    assert torch.equal(again.sample(120, seed=3), made.sample(120, seed=3))
+    assert np.array_equal(again.sample(120, seed=3), made.sample(120, seed=3))
 
 
 def test_the_record_level_says_what_its_machines_did_to_the_rows_that_were_drawn() -> None:

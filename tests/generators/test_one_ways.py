@@ -291,6 +291,6 @@ def test_adult_capital_gain() -> None:
     control = Independent(GeneratorTask(schema=declared), IndependentOptions()).fit(
         session(declared, codes), NullProgress()
     )
-    state = control.state()[f"table.{gain}"].numpy()[0]
+    state = control.state()[f"table.{gain}"][0]
     spread = np.repeat(state / 3125, 3125)
     assert np.abs(np.cumsum(spread) - np.cumsum(real)).max() > 0.5

@@ -34,7 +34,7 @@ def real() -> dict[str, np.ndarray]:
 def synthetic(name: str) -> dict[str, np.ndarray]:
     opened = session(schema(), real(), epsilon=1.0)
     made = generators.make(name, task(schema()), OPTIONS[name]).fit(opened, NullProgress())
-    rows = made.sample(N_ROWS, seed=1).numpy()
+    rows = made.sample(N_ROWS, seed=1)
     return {column: rows[:, d] for d, column in enumerate(schema().names)}
 
 
@@ -92,7 +92,7 @@ def test_more_budget_brings_the_control_closer():
     for epsilon in (0.05, 5.0):
         opened = session(schema(), dependent_codes(2000), epsilon=epsilon)
         made = generators.make("independent", task(schema()), {}).fit(opened, NullProgress())
-        rows = made.sample(N_ROWS, seed=1).numpy()
+        rows = made.sample(N_ROWS, seed=1)
         table = {column: rows[:, d] for d, column in enumerate(schema().names)}
         errors.append(np.mean([distance(table, column) for column in COLUMNS]))
     assert errors[1] < 0.5 * errors[0]

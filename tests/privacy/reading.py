@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synth.config import TableFormat
-from synth.privacy.reader import EncodedTable, ReaderLimits, read_codes
+from synth.privacy.encoded_table import EncodedTable
+from synth.privacy.reader import ReaderLimits, read_codes
 from synth.privacy.reader_pipes import Request, error_named, read_frame
 from synth.privacy.reader_process import serve
 from synth.schema import (

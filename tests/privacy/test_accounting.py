@@ -22,6 +22,7 @@ from synth.privacy.accounting import (
     COORDINATE_ALLOWANCE,
     MU_UNIT,
     SLACK_ALLOWANCE,
+    _oracle_error,
     advantage_ceiling,
     delta_of,
     discretisation_slack,
@@ -42,6 +43,7 @@ from synth.privacy.accounting import (
     units_of_receipt,
 )
 from synth.privacy.ceilings import auc_ceiling, gaussian_auc
+from synth.privacy.gaussian_curve import log_delta
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 
@@ -113,6 +115,22 @@ def test_epsilon_agrees_with_sixty_digits_and_is_never_below(row: dict[str, floa
     delta = float(row["delta"])
     found = epsilon_of(row["mu"] ** 2, delta)
     assert row["epsilon"] - 1e-15 <= found <= row["epsilon"] * (1 + 1e-10) + 1e-10
+
+
+@pytest.mark.parametrize("row", REFERENCES["gaussian_curve"])
+def test_the_curve_that_sets_noise_agrees_with_sixty_digits(row: dict[str, float]) -> None:
+    mu, found = row["mu"], log_delta(row["mu"], row["epsilon"])
+    with mpmath.workdps(60):
+        true = float(mpmath.log(gaussian_delta_mp(mu, row["epsilon"])))
+    assert abs(found - true) <= _oracle_error(mu)
+
+
+@given(st.floats(-6, 2), st.floats(0, 60))
+def test_the_curve_that_sets_noise_holds_far_into_the_tails(log_mu: float, tail: float) -> None:
+    mu = 10**log_mu
+    with mpmath.workdps(60):
+        true = float(mpmath.log(gaussian_delta_mp(mu, tail * mu)))
+    assert abs(log_delta(mu, tail * mu) - true) <= _oracle_error(mu) + 1e-15 * abs(true)
 
 
 @pytest.mark.parametrize("row", REFERENCES["gaussian_noise"])

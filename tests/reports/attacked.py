@@ -78,7 +78,7 @@ def released_by(name: str, train: CodeTable, schema: Schema, *, seed: int = 0) -
         session.count_rows(share=0.02)
     task = GeneratorTask(schema=schema, label="outcome", seed=seed, device="cpu")
     fitted = generators.make(name, task, FAST.get(name, {})).fit(session.part(session.remaining_share), NullProgress())
-    codes = fitted.sample(len(train[0]), seed).numpy()
+    codes = fitted.sample(len(train[0]), seed)
     # The noise is known so that a test is the same every time; its law is that of a run.
     receipts = tuple(replace(receipt, private=True) for receipt in session.receipts)
     return list(codes.T), ProvenCeiling(1.0, DELTA, receipts)

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-import torch
 
 from synth.config import RunConfig
 from synth.generators import GENERATORS
@@ -43,8 +42,8 @@ class Copying(Independent):
         self._copied = np.column_stack([held[name].astype(np.int64) for name in session.schema.names])
         return self
 
-    def sample(self, n_rows: int, seed: int) -> torch.Tensor:
-        return torch.from_numpy(self._copied[np.arange(n_rows) % len(self._copied)])
+    def sample(self, n_rows: int, seed: int) -> np.ndarray:
+        return self._copied[np.arange(n_rows) % len(self._copied)]
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
