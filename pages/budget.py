@@ -59,6 +59,6 @@ st.subheader("Where the budget goes")
 parts_table(plan, config)
 
 st.divider()
-st.page_link("pages/rehearse.py", label="Rehearse on a public table first (optional, free)")
+st.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
 if st.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=plan.refusal is not None):
     go("generate")

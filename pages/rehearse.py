@@ -1,4 +1,4 @@
-"""Rehearse, between 3 Budget and 4 Generate: the same run on a public table; optional and free."""
+"""Rehearse, between 3 Budget and 4 Generate: the same run on public or simulated rows; optional and free."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import streamlit as st
 from pages.components.draft import config_of
 from pages.components.entrance import through_the_application
 from pages.components.guards import require
-from pages.components.rehearsal import rehearsal_form, rehearsal_report
+from pages.components.rehearsal import rehearsal
 from pages.components.session import draft, go
+from synth.reports.stand_in import REHEARSAL_SENTENCE
 
 through_the_application()
 
@@ -16,12 +17,10 @@ st.title("Rehearse")
 require("table")
 require("description")
 st.markdown(
-    "Practice on a stand-in. Nothing here reads your private rows: the same configuration, budget and generator are "
-    "run on a table that is public, and every attack is tried on what comes out. It is optional and free."
+    "Practice on a stand-in: a run is made from rows that are nobody's to protect, and every attack is tried on what "
+    f"comes out. **{REHEARSAL_SENTENCE}**"
 )
-config = config_of(draft())
-rehearsal_report(config)
-rehearsal_form(config)
+rehearsal(config_of(draft()))
 
 st.divider()
 if st.button("Continue to 4 Generate", type="primary", key="continue-generate"):

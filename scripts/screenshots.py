@@ -76,12 +76,33 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         if name == "generate" and generator is not None:
             page.locator(f".st-key-choose-{generator} button").click()
         photographer.picture(name)
+    rehearse(photographer)
+    photographer.visit("4 Generate", "Generate rows")
     spend(photographer)
     photographer.picture("run")
     reports(photographer)
     seal(photographer)
     photographer.visit("Ledger", "Ledger")
     photographer.picture("ledger")
+    photographer.visit("Admin", "Admin")
+    photographer.picture("admin")
+
+
+def rehearse(photographer: Photographer) -> None:
+    """Rehearse a small grid on simulated rows."""
+    page = photographer.page
+    photographer.visit("Rehearse (optional)", "Rehearse")
+    for button in ("Several budgets and generators", "Simulated rows"):
+        page.get_by_role("radio", name=button).click()
+        photographer.settle()
+    page.get_by_role("spinbutton", name="Seeds").fill("1")
+    page.get_by_role("spinbutton", name="Seeds").press("Enter")
+    photographer.settle()
+    photographer.picture("rehearse-form")
+    photographer.press("Rehearse on simulated rows")
+    photographer.see("What the latest rehearsal came to", timeout=900_000)
+    page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached", timeout=900_000)
+    photographer.picture("rehearse")
 
 
 def spend(photographer: Photographer) -> None:

@@ -25,15 +25,15 @@ def account_cards(accounts: list[AccountView]) -> None:
         {
             "people": [view.name for view in accounts],
             "protects": [view.unit_sentence or "not yet declared" for view in accounts],
-            "spent (composed)": [view.epsilon_spent for view in accounts],
-            "spent (simple sum)": [view.epsilon_simple_sum for view in accounts],
-            "limit": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
+            "epsilon spent (composed)": [view.epsilon_spent for view in accounts],
+            "epsilon spent (simple sum)": [view.epsilon_simple_sum for view in accounts],
+            "limit on epsilon": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
             "releases": [view.releases for view in accounts],
         }
     )
     st.subheader("People")
     badge("safe")
-    formats = dict.fromkeys(("spent (composed)", "spent (simple sum)"), "%.2f")
+    formats = dict.fromkeys(("epsilon spent (composed)", "epsilon spent (simple sum)"), "%.2f")
     show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
     for view in accounts:
         for sentence in view.notes:
@@ -59,7 +59,7 @@ def charges_table(rows: list[LedgerRow]) -> None:
     frame = pd.DataFrame(
         {
             "entry": [row.sequence for row in rows],
-            "time": [row.time.strftime("%Y-%m-%d %H:%M:%S") for row in rows],
+            "time (UTC)": [row.time.strftime("%Y-%m-%d %H:%M:%S") for row in rows],
             "people": [row.account for row in rows],
             "run": [row.run_id[:8] for row in rows],
             "purpose": [row.purpose for row in rows],

@@ -9,9 +9,9 @@ from pages.components.badges import badge
 from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application
+from pages.components.words import plain
 from synth.bundle.signature import fingerprint_of
 from synth.errors import SynthError
-from synth.services.stops import Stop
 
 __all__ = ["signing_key", "stopped_releases"]
 
@@ -44,6 +44,11 @@ def signing_key() -> None:
 def stopped_releases() -> None:
     """Show what rehearsals have stopped; a stop is cleared by somebody who gives a name and a reason."""
     st.subheader("Stopped by rehearsals")
+    note(
+        "A rehearsal reads public or simulated rows. Where an attack does better there than the proof allows, the "
+        "program has a bug, and runs and releases with that configuration are stopped until somebody clears the "
+        "incident."
+    )
     found = application().stops.all()
     if not found:
         st.info("No rehearsal has stopped anything.")
@@ -51,20 +56,20 @@ def stopped_releases() -> None:
     frame = pd.DataFrame(
         {
             "incident": [one.incident for one in found],
-            "time": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
             "generator": [one.generator for one in found],
             "attacks": [one.attacks for one in found],
-            "state": [_state(one) for one in found],
+            "state": ["stands" if one.cleared_by is None else "cleared" for one in found],
         }
     )
     show_table(frame, alt="Releases that rehearsals have stopped", key="stops")
+    for one in found:
+        if one.cleared_by is not None:
+            # Below the table, where a long reason stands in full.
+            note(f"Incident {one.incident} was cleared by {plain(one.cleared_by)}: {plain(str(one.because))}")
     standing = [one.incident for one in found if one.cleared_by is None]
     if standing:
         _clearing(standing)
-
-
-def _state(stop: Stop) -> str:
-    return "stands" if stop.cleared_by is None else f"cleared by {stop.cleared_by}: {stop.because}"
 
 
 def _clearing(incidents: list[str]) -> None:

@@ -18,6 +18,7 @@ __all__ = ["choose_runs", "side_by_side"]
 
 _FIRST_LOOKS = ("marginals.2.mean", "marginals.1.mean")
 _READY = {"reported", "released"}
+_MOST_NAMED = 2
 _ABOUT_NOISE = (
     "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
     "'What noise alone makes' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
@@ -62,10 +63,20 @@ def side_by_side(run_ids: list[str]) -> None:
     titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
     first = next((ids.index(name) for name in _FIRST_LOOKS if name in ids), 0)
     shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.get, key="compare-number")
-    draw(found.numbers[ids.index(shown)].bars(found.names), key=f"compare-{shown}")
+    # Whole names of more than two runs would not fit beside each other.
+    names = found.names if len(found.names) <= _MOST_NAMED else tuple("ABCD"[: len(found.names)])
+    for letter, name in zip(names, found.names, strict=True):
+        if letter != name:
+            note(f"{letter}: {plain(name)}")
+    draw(found.numbers[ids.index(shown)].bars(names), key=f"compare-{shown}")
     st.subheader("All numbers")
-    frame = table_of(compared_table(found.numbers, found.names))
-    for name in found.names:
+    frame = table_of(compared_table(found.numbers, names))
+    # In one column, where both stand in full.
+    units = frame.pop("unit")
+    frame["number"] = [
+        f"{title}, {unit}" if unit else title for title, unit in zip(frame["number"], units, strict=True)
+    ]
+    for name in names:
         # As words: counts in full beside small distances, which no one format for a column writes.
         frame[name] = [number_text(value) if pd.notna(value) else "" for value in frame[name]]
     show_table(frame, alt="Runs side by side", key="compare-table")

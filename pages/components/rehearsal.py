@@ -1,9 +1,11 @@
-"""A rehearsal on the screen: the stand-in and its declaration, progress, the numbers, and the stop."""
+"""A rehearsal on the screen: what is rehearsed, on which rows, progress, the numbers, and the stop."""
 
 from __future__ import annotations
 
+import io
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import streamlit as st
 
@@ -12,15 +14,22 @@ from pages.components.evidence import cards, read_evidence, section_of
 from pages.components.intake import TYPES
 from pages.components.long_work import LongWork, follow_work
 from pages.components.notes import note
+from pages.components.rehearsal_grid import ask_grid, grid_report, take_over
 from pages.components.session import application, forget_uploads, uploader_key
+from pages.components.simulation import ask_simulation
 from pages.components.words import plain
 from synth.config import RunConfig
 from synth.errors import SynthError
 from synth.reports import Evidence
+from synth.services.rehearsing_grid import Grid
+from synth.simulation import simulated_table
 
-__all__ = ["rehearsal_form", "rehearsal_report", "stand_in_attacks"]
+__all__ = ["rehearsal", "stand_in_attacks"]
 
 DECLARATION = "This table is public, or I may show every row of it to anybody."
+_WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
+_ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
+_REFUSAL = "stand-in-refusal"
 _PARTS = {
     "attacks": "Attacks",
     "marginals": "Sets of columns",
@@ -31,16 +40,68 @@ _PARTS = {
 }
 
 
-def rehearsal_form(config: RunConfig) -> None:
-    """Ask for a stand-in and rehearse on it, in a process of its own."""
+def rehearsal(config: RunConfig) -> None:
+    """Choose between one configuration and a grid; show what the latest one came to, and offer another."""
+    what = st.segmented_control(
+        "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
+    )
+    several = what == "grid"
+    report = application().rehearsals.report(config, grid=several)
+    if report is None:
+        device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"
+        about = "Each cell of a grid" if several else "It"
+        st.info(f"No rehearsal yet. {about} takes about as long as a run on this machine ({device}).")
+    else:
+        _report(report, config, several=several)
+        st.subheader("Rehearse again")
+    _form(config, several=several)
+
+
+def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None:
+    st.subheader("What the latest rehearsal came to")
+    _verdict(report)
+    if several:
+        note(f"{_moment(report)}, on the table as it is described now.")
+        grid_report(report)
+        take_over(report)
+        return
+    note(f"{_moment(report)}, with {config.generator} at ε = {config.epsilon:g}, as the run is set now.")
+    entries = read_evidence(report)
+    found = [part for part in _PARTS if any(section_of(entry) == part for entry in entries)]
+    chosen = st.segmented_control(
+        "What to look at", found, default=found[0], format_func=_PARTS.__getitem__, key="rehearsal-part"
+    )
+    part = str(chosen) if chosen in found else found[0]
+    cards([entry for entry in entries if section_of(entry) == part], key=f"rehearsal-{part}")
+
+
+def _form(config: RunConfig, *, several: bool) -> None:
+    """Ask for rows and rehearse on them, in a process of its own."""
     work = LongWork(
-        standing=partial(application().rehearsals.standing, config),
-        cancel=partial(application().rehearsals.cancel, config),
+        standing=partial(application().rehearsals.standing, config, grid=several),
+        cancel=partial(application().rehearsals.cancel, config, grid=several),
         stop_label="Stop the rehearsal",
-        steps="steps",
+        steps="rehearsals" if several else "steps",
     )
     if follow_work(work, stop_key="stop-rehearsal"):
         return
+    try:
+        grid = ask_grid(config) if several else None
+        source = st.segmented_control(
+            "On which rows", list(_ROWS), default="upload", format_func=_ROWS.__getitem__, key="rehearsal-rows"
+        )
+        if source == "simulated":
+            _simulated(config, grid)
+        else:
+            _uploaded(config, grid)
+    except SynthError as error:
+        st.error(plain(str(error)))
+    refusal = st.session_state.pop(_REFUSAL, None)
+    if refusal is not None:
+        st.error(plain(refusal))
+
+
+def _uploaded(config: RunConfig, grid: Grid | None) -> None:
     declared = st.checkbox(DECLARATION, key="stand-in-is-public")
     uploaded = st.file_uploader(
         "Stand-in: a table with the columns you described (CSV, TSV or Parquet), written as the private one is",
@@ -54,33 +115,25 @@ def rehearsal_form(config: RunConfig) -> None:
         note("The numbers of a rehearsal are safe to publish only because its rows are public: say so first.")
     if uploaded is not None and declared:
         try:
-            application().rehearsals.start(config, uploaded)
-        except SynthError as error:
-            st.session_state["stand-in-refusal"] = str(error)
+            _start(config, uploaded, grid, simulated=False)
         finally:
             # Whatever happened, the file leaves the memory of the server before the page is drawn again.
             forget_uploads()
         st.rerun()
-    refusal = st.session_state.pop("stand-in-refusal", None)
-    if refusal is not None:
-        st.error(plain(refusal))
 
 
-def rehearsal_report(config: RunConfig) -> None:
-    """Show what the latest rehearsal of this configuration came to."""
-    report = application().rehearsals.report(config)
-    if report is None:
-        device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"
-        st.info(f"No rehearsal yet. It takes about as long as a run on this machine ({device}).")
-        return
-    _verdict(report)
-    entries = read_evidence(report)
-    found = [part for part in _PARTS if any(section_of(entry) == part for entry in entries)]
-    chosen = st.segmented_control(
-        "What to look at", found, default=found[0], format_func=_PARTS.__getitem__, key="rehearsal-part"
-    )
-    part = str(chosen) if chosen in found else found[0]
-    cards([entry for entry in entries if section_of(entry) == part], key=f"rehearsal-{part}")
+def _simulated(config: RunConfig, grid: Grid | None) -> None:
+    simulation = ask_simulation(config)
+    if st.button("Rehearse on simulated rows", key="rehearse-simulated", help="Free: no private row is read."):
+        _start(config, io.BytesIO(simulated_table(simulation, config.schema)), grid, simulated=True)
+        st.rerun()
+
+
+def _start(config: RunConfig, rows: BinaryIO, grid: Grid | None, *, simulated: bool) -> None:
+    try:
+        application().rehearsals.start(config, rows, grid=grid, simulated=simulated)
+    except SynthError as error:
+        st.session_state[_REFUSAL] = str(error)
 
 
 def stand_in_attacks(config: RunConfig) -> None:
@@ -90,8 +143,8 @@ def stand_in_attacks(config: RunConfig) -> None:
     if report is None:
         st.info(
             "No rehearsal of this configuration. On the page Rehearse, or with synth rehearse, the same run is made "
-            "from a public table; what attacks reach there may be published, and one above its ceiling stops the "
-            "release."
+            "from public or simulated rows; what attacks reach there may be published, and one above its ceiling stops "
+            "the release."
         )
         return
     _verdict(report)
@@ -99,12 +152,28 @@ def stand_in_attacks(config: RunConfig) -> None:
 
 
 def _verdict(report: dict[str, Any]) -> None:
-    sentence = plain(str(report["sentence"]))
-    if report["incident"] is None:
+    """Say first what has to be said: what the rows are, or that something is stopped, or was and is no longer."""
+    sentence, first = plain(str(report["sentence"])), report["incident"]
+    if first is None:
         badge("safe")
-        note(sentence)
-    else:
+        st.markdown(sentence)
+        return
+    incidents = report.get("incidents", [first])
+    cleared = [stop for stop in application().stops.all() if stop.incident in incidents and stop.cleared_by]
+    if len(cleared) < len(incidents):
         st.error(sentence)
+    for stop in cleared:
+        st.warning(
+            f"With {stop.generator} an attack did better than the proof allowed ({plain(stop.attacks)}). Incident "
+            f"{stop.incident} was cleared by {plain(str(stop.cleared_by))}: {plain(str(stop.because))}. Rehearse again."
+        )
+
+
+def _moment(report: dict[str, Any]) -> str:
+    try:
+        return f"Rehearsed on {datetime.fromisoformat(str(report['time'])):%Y-%m-%d at %H:%M} UTC"
+    except ValueError:
+        return "Rehearsed"
 
 
 def _attacks(entries: list[Evidence]) -> list[Evidence]:

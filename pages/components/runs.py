@@ -28,6 +28,7 @@ STATES = {
     "cancelled": "cancelled",
 }
 _MOVING = {"queued", "running"}
+_DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
 def confirm_and_start() -> None:
@@ -119,7 +120,7 @@ def list_runs(runs: list[RunView]) -> None:
     frame = pd.DataFrame(
         {
             "run": [run.run_id[:8] for run in runs],
-            "started": [run.created.strftime("%Y-%m-%d %H:%M") for run in runs],
+            "started (UTC)": [run.created.strftime("%Y-%m-%d %H:%M") for run in runs],
             "generator": [run.generator for run in runs],
             "epsilon": [run.epsilon for run in runs],
             "rows": [run.rows for run in runs],
@@ -189,4 +190,4 @@ def _clock(seconds: int) -> str:
 
 
 def _device(run: RunView) -> str:
-    return f" on {plain(run.device)}" if run.device else ""
+    return f" on the {_DEVICES.get(run.device, plain(run.device))}" if run.device else ""

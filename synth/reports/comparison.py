@@ -11,6 +11,8 @@ from synth.reports.evidence import Evidence, OwnerOnlyEvidence, Publishable
 
 __all__ = ["ComparedNumber", "compared_table", "numbers_side_by_side"]
 
+_DISTANCE = "total variation"
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedNumber:
@@ -48,12 +50,18 @@ class ComparedNumber:
     def bars(self, names: Sequence[str]) -> Bars:
         """Return a picture of the runs that have the number."""
         shown = [place for place, value in enumerate(self.values) if value is not None]
-        errors = [self.errors[place] for place in shown]
+        values = tuple(value for value in self.values if value is not None)
+        known = tuple(error for error in (self.errors[place] for place in shown) if error is not None)
+        errors = known if len(known) == len(values) else None
         series = Series(
             name="synthetic rows",
             meaning="synthetic",
-            values=tuple(value for value in self.values if value is not None),
-            errors=None if None in errors else tuple(error for error in errors if error is not None),
+            values=values,
+            errors=errors,
+            # A distance cannot be below nought, however wide its noise.
+            below=None
+            if errors is None or self.unit != _DISTANCE
+            else tuple(min(error, value) for error, value in zip(errors, values, strict=True)),
         )
         return Bars(
             title=self.title, unit=self.unit, categories=tuple(names[place] for place in shown), series=(series,)

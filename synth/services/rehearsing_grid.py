@@ -173,6 +173,7 @@ class GridRehearsal:
             "done": len(self.cells) + len(self.failures),
             "of": self.of,
             "failures": list(self.failures),
+            "incidents": [stop.incident for stop in self.stops],
         }
 
     @property

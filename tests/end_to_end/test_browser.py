@@ -13,6 +13,11 @@ import pytest
 from serving import ROOT, Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
+from synth.config import Settings
+from synth.config_file import parse_config, read_mapping
+from synth.reports.stand_in import REHEARSAL_SENTENCE
+from synth.services.application import Application
+
 pytestmark = pytest.mark.browser
 
 
@@ -55,6 +60,57 @@ def test_a_codebook_says_how_the_file_is_written(server: Server, browser: Any, t
     walker.close()
 
 
+def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any, tmp_path: Path) -> None:
+    """Rehearse and Admin as a person walks them: simulated rows, a cell taken over, a stop cleared by name."""
+    table, codebook = small_table(tmp_path, "rehearsed.csv"), tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="rehearsed").replace("label: smoker\n", ""), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    page = walker.page
+    walk_to_generate(walker, table, codebook, "rehearsed")
+    walker.visit("Rehearse (optional)", "Rehearse")
+    assert REHEARSAL_SENTENCE in walker.text()
+    for choice in ("Several budgets and generators", "Simulated rows"):
+        page.get_by_role("radio", name=choice).click()
+        walker.settle()
+    page.get_by_role("spinbutton", name="Seeds").fill("1")
+    page.get_by_role("spinbutton", name="Seeds").press("Enter")
+    for epsilon in ("0.25", "0.5", "1", "2"):
+        page.get_by_test_id("stMultiSelect").first.get_by_label(f"Remove {epsilon}", exact=True).or_(
+            page.locator(f'[data-testid="stMultiSelect"] [aria-label^="{epsilon},"] [role=presentation]')
+        ).first.click()
+        walker.settle()
+    walker.press("Rehearse on simulated rows")
+    walker.see("What the latest rehearsal came to")
+    page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached")
+    walker.settle()
+    assert "Simulated rows, drawn from declarations alone." in walker.text()
+    assert wide(walker) <= 0
+    walker.press("Use this generator and ε")
+    walker.settle()
+
+    with Application(Settings(home=server.home, database_url=f"sqlite:///{server.home / 'hermitage.sqlite'}")) as own:
+        asked = parse_config(read_mapping(codebook.read_text(encoding="utf-8")))
+        own.stops.record(asked, "7f3a12bc", "Closest record")
+    walker.visit("Admin", "Admin")
+    page.get_by_test_id("stForm").get_by_role("combobox").wait_for()
+    page.get_by_role("textbox", name="Your name, kept with the incident").fill("A. Admin")
+    page.get_by_role("textbox", name="What was found").fill("the planted bug was removed")
+    walker.press("Clear the incident")
+    page.get_by_test_id("stForm").wait_for(state="detached")
+    assert wide(walker) <= 0
+    walker.close()
+
+
+def wide(walker: Walker) -> int:
+    """Return by how much the page is wider than the screen."""
+    return int(
+        walker.page.evaluate(
+            "() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
+            " return main.scrollWidth - main.clientWidth; }"
+        )
+    )
+
+
 def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, browser: Any) -> None:
     walker = Walker(browser, server.address)
     for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
@@ -71,11 +127,7 @@ def test_no_page_scrolls_sideways_at_1280(server: Server, browser: Any) -> None:
     walker.see("Upload a table")
     for label, heading in (("2 Describe", "Describe the table"), ("Ledger", "Ledger"), ("Start", "Turn a private")):
         walker.visit(label, heading)
-        wide = walker.page.evaluate(
-            "() => { const main = document.querySelector('[data-testid=\"stMain\"]');"
-            " return main.scrollWidth - main.clientWidth; }"
-        )
-        assert wide <= 0, label
+        assert wide(walker) <= 0, label
     walker.visit("2 Describe", "Describe the table")
     hidden = walker.page.evaluate(
         "() => { const box = document.querySelector('[data-testid=\"stDataFrame\"] .dvn-scroller');"

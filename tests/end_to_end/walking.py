@@ -76,8 +76,8 @@ class Walker:
         self.page.get_by_test_id("stSidebarNav").get_by_text(label, exact=True).click()
         self.see(heading)
 
-    def see(self, heading: str) -> None:
-        self.page.get_by_role("heading", name=heading).first.wait_for()
+    def see(self, heading: str, *, timeout: float | None = None) -> None:
+        self.page.get_by_role("heading", name=heading).first.wait_for(timeout=timeout)
         self.settle()
 
     def press(self, name: str) -> None:

@@ -41,4 +41,5 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     app.button[-1].click().run()
     assert not errors(app)
     assert service.stops.of(service.config_of(run_id)) is None
-    assert list(app.dataframe[0].value["state"]) == ["cleared by A. Admin: the stand-in held the rows"]
+    assert list(app.dataframe[0].value["state"]) == ["cleared"]
+    assert "Incident 7f3a0000 was cleared by A. Admin: the stand-in held the rows" in texts(app)

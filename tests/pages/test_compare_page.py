@@ -30,11 +30,20 @@ def test_two_runs_stand_side_by_side_under_their_cost(finished: AppTest) -> None
     table = app.dataframe[-1].value
     names = [name for name in table.columns if name.startswith("independent, epsilon")]
     assert len(names) == 2
-    noise = table[table["number"] == "Standard error of a count"]
+    noise = table[table["number"] == "Standard error of a count, rows"]
     assert float(noise[names[0]].iloc[0]) > float(noise[names[1]].iloc[0])
-    made = table[table["number"] == "Rows made"]
+    made = table[table["number"].str.startswith("Rows made")]
     assert list(made[names].iloc[0]) == ["100", "100"]
     chart = app.get("plotly_chart")[0]
     assert "The same numbers are in the table below." in chart.proto.alt
+    # A third run: letters stand in the table, and are said above it.
+    config = replace(config, epsilon=0.25)
+    finished.session_state["draft"]["run_id"] = service.start(config, table_id=held["table_id"])
+    assert wait_for_run(finished) == "reported"
+    app = go(finished, "compare")
+    app.multiselect[0].set_value(app.multiselect[0].options).run()
+    assert not errors(app)
+    assert list(app.dataframe[-1].value)[1:4] == ["A", "B", "C"]
+    assert "A: independent, epsilon 0.25 (" in texts(app)
     app.multiselect[0].set_value([app.multiselect[0].options[0]]).run()
     assert "Choose at least two runs" in texts(app)

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.components.draft import config_of
 from pages.components.session import application
+from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE
 from synth.services.run_folder import write_owner_json
 from synth.services.stops import configuration_digest
 
@@ -18,11 +19,11 @@ STAND_IN = "age,region,smoker\n" + "".join(
 )
 
 
-def rehearsed(app: AppTest) -> str:
-    """Wait until the rehearsal of this draft's configuration has ended."""
+def rehearsed(app: AppTest, *, grid: bool = False) -> str:
+    """Wait until the rehearsal of this draft's configuration, or its grid, has ended."""
     config = config_of(app.session_state["draft"])
     for _ in range(1200):
-        view = application().rehearsals.standing(config)
+        view = application().rehearsals.standing(config, grid=grid)
         if view is not None and view.state != "running":
             return view.state + view.message
         time.sleep(0.1)
@@ -31,7 +32,7 @@ def rehearsed(app: AppTest) -> str:
 
 def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     app = go(described(), "rehearse")
-    assert "Nothing here reads your private rows" in texts(app)
+    assert REHEARSAL_SENTENCE in texts(app)
     assert "No rehearsal yet. It takes about as long as a run" in texts(app)
     assert uploader(app, "stand-in").proto.disabled
     app.checkbox(key="stand-in-is-public").check().run()
@@ -42,7 +43,8 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     app = go(app, "rehearse")
     assert not errors(app)
     words = texts(app)
-    assert "Stand-in data. Yours may do better or worse" in words
+    assert f"{STAND_IN_SENTENCE} {REHEARSAL_SENTENCE}" in words
+    assert "with independent at ε = 1, as the run is set now." in words
     assert "● safe to publish" in words
     # 300 rows: 30 and 30 people can be compared, which is too few.
     assert "No verdict" in words
@@ -50,6 +52,49 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     assert "Mean distance over columns" in texts(app)
     assert application().account("survey").epsilon_spent == 0
     assert application().account("survey").notes == ()
+
+
+def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> None:
+    app = go(described(), "rehearse")
+    app.segmented_control(key="rehearsal-what").set_value("grid").run()
+    assert "No rehearsal yet. Each cell of a grid takes about as long as a run" in texts(app)
+    assert app.multiselect(key="grid-epsilons").value == [0.25, 0.5, 1.0, 2.0, 4.0]
+    assert app.multiselect(key="grid-generators").value == ["independent"]
+    app.multiselect(key="grid-epsilons").set_value([1.0, 4.0])
+    app.number_input(key="grid-seeds").set_value(1).run()
+    assert "2 rehearsals, one after the other" in texts(app)
+    app.segmented_control(key="rehearsal-rows").set_value("simulated").run()
+    assert "Say only what anyone could know without looking at the table" in texts(app)
+    app.number_input(key="simulation-rows").set_value(300)
+    app.button(key="rehearse-simulated").click().run()
+    assert not errors(app)
+    assert rehearsed(app, grid=True) == "ended"
+    app = go(app, "rehearse")
+    app.segmented_control(key="rehearsal-what").set_value("grid").run()
+    assert not errors(app)
+    words = texts(app)
+    assert f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}" in words
+    assert "Error of pairs of columns" in words
+    (table,) = [frame.value for frame in app.dataframe if "distance of pairs" in frame.value.columns]
+    assert list(table["epsilon"]) == [1.0, 4.0]
+    app.selectbox(key="grid-choice").set_value("independent, ε = 4").run()
+    app.button(key="grid-use").click().run()
+    assert app.session_state["draft"]["epsilon"] == 4.0
+    assert app.session_state["draft"]["generator"] == "independent"
+    # The numbers are of the table, and stay whatever is chosen.
+    assert "Error of pairs of columns" in texts(app)
+    assert go(app, "generate").button(key="spend").label == "Spend 4.00 and generate"
+    assert application().account("survey").epsilon_spent == 0
+
+
+def test_no_grid_at_all_is_said_in_words() -> None:
+    app = go(described(), "rehearse")
+    app.segmented_control(key="rehearsal-what").set_value("grid").run()
+    app.multiselect(key="grid-generators").set_value([]).run()
+    assert errors(app) == ["Choose at least one epsilon and one generator."]
+    app.multiselect(key="grid-generators").set_value(["independent", "dp-merf", "dp-hp", "kahm"])
+    app.number_input(key="grid-seeds").set_value(10).run()
+    assert errors(app) == ["A grid of 200 rehearsals is too large; at most 120 are possible."]
 
 
 def test_the_private_table_itself_is_refused() -> None:
@@ -79,6 +124,10 @@ def test_a_stop_is_said_and_nothing_can_be_spent() -> None:
     assert any("incident 7f3a0000" in error for error in errors(app))
     assert app.button(key="spend").disabled
     application().stops.clear("7f3a0000", who="owner", because="mended")
+    app = go(app, "rehearse")
+    assert not errors(app)
+    assert "Incident 7f3a0000 was cleared by owner: mended. Rehearse again." in texts(app)
+    app = go(app, "generate")
     assert not app.run().button(key="spend").disabled
 
 

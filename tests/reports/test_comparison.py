@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synth.reports import OwnerOnlyEvidence, SafeEvidence
-from synth.reports.comparison import compared_table, numbers_side_by_side
+from synth.reports.comparison import ComparedNumber, compared_table, numbers_side_by_side
 
 
 def safe(name: str, value: float | int | str | bool | None, error: float | None = None) -> SafeEvidence:
@@ -61,3 +61,13 @@ def test_pictures_and_tables_name_the_runs() -> None:
     table = compared_table(found, ["first", "second", "third"])
     assert table.header == ("number", "unit", "first", "second", "third", "differ by more than noise")
     assert table.rows == (("Title of x", "rows", 1.0, None, 2.0, "yes"),)
+
+
+def test_the_range_of_a_distance_is_drawn_no_lower_than_nought() -> None:
+    distance = ComparedNumber("marginals.1.mean", "Mean distance", "total variation", (0.05, 0.3), (0.15, 0.15))
+    (series,) = distance.bars(["a", "b"]).series
+    assert (series.errors, series.below) == ((0.15, 0.15), (0.05, 0.15))
+    (series,) = ComparedNumber("a.r2", "R2", "", (0.05,), (0.15,)).bars(["a"]).series
+    assert series.below is None
+    (series,) = ComparedNumber("a.b", "Distance", "total variation", (0.05, 0.1), (0.15, None)).bars(["a", "b"]).series
+    assert (series.errors, series.below) == (None, None)
