@@ -1,9 +1,10 @@
 """MNIST as 784 columns at epsilon 1: twelve classifiers on generated pictures (Vinaroz 2022, Figures 3, 4 and 6).
 
     HERMITAGE_DATA=FOLDER python benchmarks/images.py [--generators dp-hp dp-merf] [--seeds 5] [--epsilon 1] \
-        [--sizes 60 600 6000] [--levels 16] --out build/images [--resume]
+        [--sizes 60 600 6000] [--levels 256] --out build/images [--resume]
 
-Every pixel is a column of ``--levels`` grey values, the digit is the label; a generator learns from all 60,000 pictures
+Every pixel is a column of ``--levels`` grey values (256, as the pictures have; up to 32 a network would draw each from a
+table of probabilities, which takes hours with 784 of them), the digit is the label; a generator learns from all 60,000 pictures
 through a private session with real noise and makes as many. Twelve classifiers, each with the one setting of
 ``synth.reports.classifiers``, are trained on the first so many of them (Figure 3: mean accuracy by size) and tested on
 the 10,000 test pictures (Figure 6: accuracy by classifier, at the largest size). ``real`` is the training pictures
@@ -101,6 +102,15 @@ def write_sheet(path: Path, name: str, rows: Codes, levels: int) -> None:
     drawing.write_html(path, include_plotlyjs=True)
 
 
+def cell(generator: str, task: Problem, seed: int, asked: argparse.Namespace) -> dict[str, Any]:
+    """Make pictures and train on them; the first seed's are drawn as a sheet."""
+    rows, seconds = made(generator, task, epsilon=asked.epsilon, seed=seed)
+    if seed == 0:
+        write_sheet(asked.out / f"sheet-{generator}.html", generator, rows, asked.levels)
+    found = {str(size): accuracies(rows, task.test, asked.levels, size=size, seed=seed) for size in asked.sizes}
+    return {"accuracy": found, "cpu_seconds": round(seconds, 1), "epsilon": asked.epsilon}
+
+
 def show(cells: dict[str, dict[str, Any]], generator: str, asked: argparse.Namespace) -> None:
     """Print a line for every size, and one for every classifier at the largest."""
     of_size: dict[int, list[dict[str, float]]] = {}
@@ -120,7 +130,7 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", type=int, default=[60, 600, 6000])
-    parser.add_argument("--levels", type=int, default=16)
+    parser.add_argument("--levels", type=int, default=256)
     parser.add_argument("--out", type=Path, default=Path("build/images"))
     parser.add_argument("--resume", action="store_true")
     asked = parser.parse_args()
@@ -133,18 +143,13 @@ def main() -> None:
     if results.exists() and not asked.resume:
         sys.exit(f"{results} exists. Add --resume to keep its cells, or name another folder.")
     cells: dict[str, dict[str, Any]] = json.loads(results.read_text()) if results.exists() else {}
-    for generator in asked.generators:
-        for seed in range(asked.seeds):
+    for seed in range(asked.seeds):
+        for generator in asked.generators:
             key = f"{generator}, seed {seed}"
             if key not in cells:
-                rows, seconds = made(generator, task, epsilon=asked.epsilon, seed=seed)
-                if seed == 0:
-                    write_sheet(asked.out / f"sheet-{generator}.html", generator, rows, asked.levels)
-                found = {
-                    str(size): accuracies(rows, task.test, asked.levels, size=size, seed=seed) for size in asked.sizes
-                }
-                cells[key] = {"accuracy": found, "cpu_seconds": round(seconds, 1), "epsilon": asked.epsilon}
+                cells[key] = cell(generator, task, seed, asked)
                 results.write_text(json.dumps(cells, indent=1), encoding="utf-8")
+    for generator in asked.generators:
         show(cells, generator, asked)
 
 
