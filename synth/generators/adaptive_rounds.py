@@ -153,7 +153,7 @@ class Rounds:
         choosing = self._plan.choosing * min(part, left)
         noise = self._unit_noise / math.sqrt(part - self._plan.choosing * part)
         weights = [self._weight(columns) for columns in believed]
-        errors = np.array([_expected_error(table, noise) for table in believed.values()])
+        errors = _expected_errors(list(believed.values()), noise)
         sharper = _sharper(errors)
         candidates = [
             Candidate(
@@ -201,7 +201,7 @@ class Rounds:
         for one in chosen:
             if one.believed is not None:
                 moved += float(np.abs(self._total * tables[one.columns] - one.believed).sum())
-                allowed += _expected_error(one.believed, one.noise_std)
+                allowed += float(_expected_errors([one.believed], one.noise_std)[0])
         return moved <= allowed
 
 
@@ -216,10 +216,11 @@ def _sharper(errors: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(np.exp(_SHARPER * (logs - logs.mean())), 0.4, 3.0))
 
 
-def _expected_error(believed: NDArray[np.float64], noise: float) -> float:
-    """Return about how many rows a table is off by after it was counted with noise and fitted.
+def _expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> NDArray[np.float64]:
+    """Return about how many rows each table is off by after it was counted with noise and fitted.
 
     A fit leans towards what was believed, so that a small count ends no further off than about its own size.
     """
-    variance = believed**2
-    return _ROOT * noise * float(np.sqrt(variance / (variance + noise**2)).sum())
+    variance = np.concatenate([table.reshape(-1) for table in believed]) ** 2
+    starts = np.cumsum([0, *(table.size for table in believed[:-1])])
+    return np.asarray(_ROOT * noise * np.add.reduceat(np.sqrt(variance / (variance + noise**2)), starts))

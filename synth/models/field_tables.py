@@ -46,10 +46,12 @@ def far_tables(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[Subset, Tab
         home = next(clique for clique in tree.order if column in tree.cliques[clique])
         for message in passing.arriving(home):
             table = passing.carried(message, home, (column,))
-            ends = np.cumsum([tree.sizes[other] for other in message.outside])
-            for other, part in zip(message.outside, np.split(table, ends[:-1]), strict=True):
+            start = 0
+            for other in message.outside:
+                end = start + tree.sizes[other]
                 if other < column:
-                    tables[other, column] = part
+                    tables[other, column] = table[start:end]
+                start = end
     return tables
 
 

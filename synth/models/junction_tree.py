@@ -93,13 +93,13 @@ class JunctionTree:
         One of the columns goes along the path to the other, or, where there is none, both get a clique of their own.
         """
         added = [self._reached_by(column) for column in range(len(self.sizes))]
-        return {
-            (first, second): min(
-                added[first].get(second, self.cells_of((first, second))),
-                added[second].get(first, self.cells_of((first, second))),
-            )
-            for first, second in itertools.combinations(range(len(self.sizes)), 2)
-        }
+        growths: dict[Subset, int] = {}
+        for first, second in itertools.combinations(range(len(self.sizes)), 2):
+            # Either both are reached or neither: a tree hangs together both ways.
+            along, back = added[first].get(second), added[second].get(first)
+            apart = self.sizes[first] * self.sizes[second]
+            growths[first, second] = apart if along is None or back is None else min(along, back)
+        return growths
 
     def _reached_by(self, moved: int) -> dict[int, int]:
         """Return the cells that are added when a column goes along with those it hangs together with, up to each."""
@@ -118,14 +118,20 @@ class JunctionTree:
         return added
 
     @cached_property
-    def _cheapest_first(self) -> list[tuple[frozenset[int], int]]:
-        ranked = sorted(range(len(self.cliques)), key=lambda one: (self.cells_of(self.cliques[one]), one))
-        return [(frozenset(self.cliques[one]), one) for one in ranked]
+    def _holding(self) -> list[list[tuple[frozenset[int], int]]]:
+        """Cliques that hold a column, smallest first, by column."""
+        holding: list[list[tuple[frozenset[int], int]]] = [[] for _ in self.sizes]
+        for one in sorted(range(len(self.cliques)), key=lambda one: (self.cells_of(self.cliques[one]), one)):
+            for column in self.cliques[one]:
+                holding[column].append((frozenset(self.cliques[one]), one))
+        return holding
 
     def home(self, columns: Subset) -> int | None:
-        """Return the smallest clique that holds all the columns, or None."""
-        wanted = frozenset(columns)
-        return next((one for clique, one in self._cheapest_first if wanted <= clique), None)
+        """Return the smallest clique that holds all the columns, at least one, or None."""
+        for clique, one in self._holding[columns[0]]:
+            if clique.issuperset(columns):
+                return one
+        return None
 
 
 def cliques_with(sizes: Sequence[int], subsets: Iterable[Subset]) -> list[Subset]:
