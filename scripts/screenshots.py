@@ -25,6 +25,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
 from conftest import browser, server  # noqa: E402
 from walking import CODEBOOK, Walker, small_table, walk_to_generate  # noqa: E402
 
+from synth.demonstration import demonstration_bytes  # noqa: E402
+
 
 class Photographer(Walker):
     """Walks like a person and keeps a picture of every screen."""
@@ -58,7 +60,7 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
         photographer.picture(name)
 
 
-def walk(photographer: Photographer, generator: str | None) -> None:
+def walk(photographer: Photographer, generator: str | None, folder: Path) -> None:
     """From Start to a sealed release."""
     page = photographer.page
     photographer.open()
@@ -76,7 +78,7 @@ def walk(photographer: Photographer, generator: str | None) -> None:
         if name == "generate" and generator is not None:
             page.locator(f".st-key-choose-{generator} button").click()
         photographer.picture(name)
-    rehearse(photographer)
+    rehearse(photographer, folder)
     photographer.visit("4 Generate", "Generate rows")
     spend(photographer)
     photographer.picture("run")
@@ -88,9 +90,10 @@ def walk(photographer: Photographer, generator: str | None) -> None:
     photographer.picture("admin")
 
 
-def rehearse(photographer: Photographer) -> None:
-    """Rehearse a small grid on simulated rows."""
-    page = photographer.page
+def rehearse(photographer: Photographer, folder: Path) -> None:
+    """Look at what simulated rows are asked for, and rehearse a small grid on another year of the demonstration."""
+    page, other = photographer.page, folder / "another-year.csv"
+    other.write_bytes(demonstration_bytes(seed=7).read())
     photographer.visit("Rehearse (optional)", "Rehearse")
     for button in ("Several budgets and generators", "Simulated rows"):
         page.get_by_role("radio", name=button).click()
@@ -99,7 +102,10 @@ def rehearse(photographer: Photographer) -> None:
     page.get_by_role("spinbutton", name="Seeds").press("Enter")
     photographer.settle()
     photographer.picture("rehearse-form")
-    photographer.press("Rehearse on simulated rows")
+    page.get_by_role("radio", name="A public table").click()
+    photographer.settle()
+    photographer.choose("This table is public")
+    photographer.upload(0, other)
     photographer.see("What the latest rehearsal came to", timeout=900_000)
     page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached", timeout=900_000)
     photographer.picture("rehearse")
@@ -182,7 +188,7 @@ def main() -> None:
         if arguments.adult is not None:
             walk_adult(photographer, arguments.adult, factory.mktemp("adult"))
         else:
-            walk(photographer, arguments.generator)
+            walk(photographer, arguments.generator, factory.mktemp("stand-in"))
         if arguments.adult is None and arguments.generator is None:
             modes_of_kahm(photographer, factory.mktemp("kahm"))
         photographer.close()

@@ -17,7 +17,7 @@ __all__ = ["ask_simulation"]
 
 _SHAPE, _SHARES, _FOLLOWS, _STRENGTH = "shape", "shares", "goes with", "strength"
 _KEPT, _TABLE = "simulation-kept", "simulation-table"
-_MOST_ROWS, _USUAL_STRENGTH = 20_000, 0.5
+_MOST_ROWS, _USUAL_STRENGTH, _MOST_IN_FULL = 20_000, 0.5, 40
 
 
 def ask_simulation(config: RunConfig) -> Simulation:
@@ -47,14 +47,15 @@ def ask_simulation(config: RunConfig) -> Simulation:
         _start(names),
         key=_TABLE,
         hide_index=True,
+        height="content" if len(names) <= _MOST_IN_FULL else "auto",
         disabled=["column"],
         column_config={
             _SHAPE: st.column_config.SelectboxColumn(options=list(SHAPES), required=True),
-            _FOLLOWS: st.column_config.SelectboxColumn(options=names),
+            _FOLLOWS: st.column_config.SelectboxColumn(options=["", *names]),
             _STRENGTH: st.column_config.NumberColumn(min_value=-1.0, max_value=1.0, step=0.1, format="%.1f"),
         },
     )
-    rows_of_table = frame.astype({_FOLLOWS: object}).where(frame.notna(), None).to_dict("records")
+    rows_of_table = frame.fillna({_SHARES: "", _FOLLOWS: "", _STRENGTH: _USUAL_STRENGTH}).to_dict("records")
     st.session_state[_KEPT] = rows_of_table
     columns = {str(row["column"]): _mapping(row) for row in rows_of_table}
     return parse_simulation({"columns": columns}, rows=int(rows))
@@ -65,20 +66,17 @@ def _start(names: list[str]) -> pd.DataFrame:
     start = st.session_state.get("simulation-start", [])
     if _TABLE not in st.session_state or [row["column"] for row in start] != names:
         typed = {row["column"]: row for row in st.session_state.get(_KEPT, [])}
-        fresh: dict[str, Any] = {_SHAPE: SHAPES[0], _SHARES: "", _FOLLOWS: None, _STRENGTH: _USUAL_STRENGTH}
+        fresh: dict[str, Any] = {_SHAPE: SHAPES[0], _SHARES: "", _FOLLOWS: "", _STRENGTH: _USUAL_STRENGTH}
         start = [{"column": name, **fresh, **typed.get(name, {})} for name in names]
         st.session_state["simulation-start"] = start
         st.session_state.pop(_TABLE, None)
-    frame = pd.DataFrame(start)
-    # A column of nothing but None would not be known as one of texts.
-    return frame.astype({_FOLLOWS: "string"})
+    return pd.DataFrame(start)
 
 
 def _mapping(row: dict[str, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {"shape": str(row[_SHAPE])}
-    if str(row[_SHARES] or "").strip():
+    if str(row[_SHARES]).strip():
         body["shares"] = split_list(str(row[_SHARES]))
-    if not pd.isna(row[_FOLLOWS]) and row[_FOLLOWS]:
-        strength = _USUAL_STRENGTH if pd.isna(row[_STRENGTH]) else float(row[_STRENGTH])
-        body |= {"follows": str(row[_FOLLOWS]), "strength": strength}
+    if row[_FOLLOWS]:
+        body |= {"follows": str(row[_FOLLOWS]), "strength": float(row[_STRENGTH])}
     return body
