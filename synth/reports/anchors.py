@@ -21,6 +21,10 @@ class Anchored:
 
     Attributes
     ----------
+    schema : Schema
+        The declared columns.
+    seed : int
+        Public; whoever compares the tables draws by it too.
     real : CodeTable
         The private rows, or a seeded sample of them.
     synthetic : CodeTable
@@ -31,6 +35,8 @@ class Anchored:
         A bootstrap: another draw of the same private rows.
     """
 
+    schema: Schema
+    seed: int
     real: CodeTable
     synthetic: CodeTable
     control: CodeTable
@@ -72,7 +78,7 @@ def anchored(
     made = _at_most(synthetic, maximum_rows, random)
     control = owner_control(private, schema, control_noise, n_rows=len(made[0]), seed=seed)
     drawn = random.integers(len(real[0]), size=len(made[0]))
-    return Anchored(real, made, control, [codes[drawn] for codes in real])
+    return Anchored(schema, seed, real, made, control, [codes[drawn] for codes in real])
 
 
 def _at_most(table: CodeTable, rows: int, random: np.random.Generator) -> CodeTable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 from uuid import uuid4
 
 from synth.reports.attack_scene import Attack
@@ -19,6 +20,7 @@ from synth.reports.attack_words import (
     too_few_words,
 )
 from synth.reports.attacks import ATTACKS
+from synth.reports.charts import Figure
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.membership import AttackResult, Sides, UnitRows, run_attacks
@@ -26,6 +28,8 @@ from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Schema
 
 __all__ = ["PublicAttacks", "nothing_attacked", "owner_attacks", "public_attacks"]
+
+Kind = TypeVar("Kind", OwnerOnlyEvidence, SafeEvidence)
 
 _DECLARE = (
     "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
@@ -76,33 +80,10 @@ def owner_attacks(
     if not sides.enough or not len(released[0]):
         return nothing_attacked(too_few_words(sides))
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
-    found = _warnings(results, schema)
-    found += [
-        OwnerOnlyEvidence(
-            id=f"attacks.{one.name}.{measure}",
-            title=title,
-            value=value,
-            unit=unit,
-            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
-        )
-        for one in results
-        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
-    ]
-    people = OwnerOnlyEvidence(
-        id="attacks.people",
-        title="People attacked",
-        value=sum(sides.sizes),
-        unit="units",
-        sentence=f"{people_words(sides, schema)} {OWNER_ONLY_SENTENCE}",
-    )
-    reached = OwnerOnlyEvidence(
-        id="attacks.reached",
-        title="What each attack reached",
-        value=None,
-        sentence=f"{ceiling_words(ceiling)} {OWNER_ONLY_SENTENCE}",
-        figures=figures_of(results, ceiling, "real"),
-    )
-    return (*found, people, reached)
+    numbers = _numbers(OwnerOnlyEvidence, results, ceiling, after=f" {OWNER_ONLY_SENTENCE}")
+    figures = figures_of(results, ceiling, "real")
+    whom = _whom(OwnerOnlyEvidence, sides, schema, ceiling, figures, after=f" {OWNER_ONLY_SENTENCE}")
+    return (*_warnings(results, schema), *numbers, *whom)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,32 +127,54 @@ def public_attacks(
         few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
         return PublicAttacks((few,))
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
-    found = [
-        SafeEvidence(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=sentence)
-        for one in results
-        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
-    ]
-    people = SafeEvidence(
-        id="attacks.people",
-        title="People attacked",
-        value=sum(sides.sizes),
-        unit="units",
-        sentence=f"Public rows that stand in. {people_words(sides, schema)}",
-    )
-    reached = SafeEvidence(
-        id="attacks.reached",
-        title="What each attack reached",
-        value=None,
-        sentence=f"Public rows that stand in. {ceiling_words(ceiling)}",
-        figures=figures_of(results, ceiling, "stand_in"),
-    )
+    figures = figures_of(results, ceiling, "stand_in")
+    whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Public rows that stand in. ")
     exceeded = tuple(one.title for one in results if one.is_exceeded)
-    return PublicAttacks((*found, people, reached), exceeded)
+    return PublicAttacks((*_numbers(SafeEvidence, results, ceiling), *whom), exceeded)
 
 
 def nothing_attacked(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
     """Return the evidence of a report without attacks: the reason, in one sentence."""
     return (OwnerOnlyEvidence(id="attacks.none", title="Attacks", value=None, sentence=reason),)
+
+
+def _numbers(
+    kind: type[Kind], results: Sequence[AttackResult], ceiling: ProvenCeiling, *, after: str = ""
+) -> list[Kind]:
+    """Return both measures of every attack."""
+    return [
+        kind(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=f"{sentence}{after}")
+        for one in results
+        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
+    ]
+
+
+def _whom(
+    kind: type[Kind],
+    sides: Sides,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    figures: tuple[Figure, ...],
+    *,
+    before: str = "",
+    after: str = "",
+) -> tuple[Kind, Kind]:
+    """Say how many were attacked, and draw what every attack reached under the ceiling."""
+    people = kind(
+        id="attacks.people",
+        title="People attacked",
+        value=sum(sides.sizes),
+        unit="units",
+        sentence=f"{before}{people_words(sides, schema)}{after}",
+    )
+    reached = kind(
+        id="attacks.reached",
+        title="What each attack reached",
+        value=None,
+        sentence=f"{before}{ceiling_words(ceiling)}{after}",
+        figures=figures,
+    )
+    return people, reached
 
 
 def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnlyEvidence]:

@@ -58,10 +58,8 @@ class GroupDistances:
 
 def owner_group_marginals(
     tables: Anchored,
-    schema: Schema,
     groups: Sequence[str],
     *,
-    seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare marginals inside each declared group, beside the control and chance.
@@ -70,12 +68,8 @@ def owner_group_marginals(
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
-    schema : Schema
-        The declared columns.
     groups : sequence of str
         The columns that tell groups apart: by value, numbers and dates by at most 32 public parts of their range.
-    seed : int
-        Public; draws sets of columns and replicates.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -84,6 +78,7 @@ def owner_group_marginals(
     tuple of OwnerOnlyEvidence
         ``groups.marginals.<column>`` for each column of ``groups`` beside which there is another column.
     """
+    schema, seed = tables.schema, tables.seed
     if len(schema.names) < 2:
         return ()
     found = []

@@ -38,10 +38,8 @@ _ANCHORS = ("synthetic", "independent", "floor")
 
 def owner_fidelity(
     tables: Anchored,
-    schema: Schema,
     *,
     limit: int = 1000,
-    seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare distributions, missing cells and associations of synthetic and private rows.
@@ -50,12 +48,8 @@ def owner_fidelity(
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
-    schema : Schema
-        The declared columns.
     limit : int
         Most pairs of columns; a seeded sample is taken where there are more.
-    seed : int
-        Public; draws that sample.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -68,9 +62,9 @@ def owner_fidelity(
         ``.associations_map``.
     """
     return (
-        *_scales(tables, schema),
-        *_apart(tables, schema),
-        *_associations(tables, schema, limit=limit, seed=seed, on_step=on_step),
+        *_scales(tables, tables.schema),
+        *_apart(tables, tables.schema),
+        *_associations(tables, tables.schema, limit=limit, seed=tables.seed, on_step=on_step),
     )
 
 

@@ -13,7 +13,6 @@ from synth.reports.anchors import Anchored
 from synth.reports.charts import HeatMap
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.marginals import AlphaWay, MarginalComparison, compare_marginals
-from synth.schema import Schema
 
 __all__ = ["owner_marginals"]
 
@@ -23,10 +22,8 @@ _UNIT = "total variation"
 
 def owner_marginals(
     tables: Anchored,
-    schema: Schema,
     *,
     limit: int = 1000,
-    seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Compare synthetic with private rows.
@@ -35,12 +32,8 @@ def owner_marginals(
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
-    schema : Schema
-        The declared columns.
     limit : int
         Most sets of columns for each alpha; a seeded sample is taken where there are more.
-    seed : int
-        Public; draws that sample.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -53,7 +46,12 @@ def owner_marginals(
     found: list[OwnerOnlyEvidence] = []
     for place, prefix in enumerate(("", "coarse_")):
         comparison = compare_marginals(
-            tables.tables, schema, coarse=bool(prefix), limit=limit, seed=seed, on_step=_half(on_step, place)
+            tables.tables,
+            tables.schema,
+            coarse=bool(prefix),
+            limit=limit,
+            seed=tables.seed,
+            on_step=_half(on_step, place),
         )
         found += _evidence(comparison, prefix)
     return tuple(found)

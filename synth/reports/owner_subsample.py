@@ -8,7 +8,6 @@ from synth.reports.anchors import Anchored
 from synth.reports.charts import Cell, Table
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.subsample import SubsampleScale, subsample_scale
-from synth.schema import Schema
 
 __all__ = ["owner_subsample"]
 
@@ -18,10 +17,8 @@ _TABLES = ("synthetic rows", "independent control", "bootstrap")
 
 def owner_subsample(
     tables: Anchored,
-    schema: Schema,
     *,
     limit: int = 300,
-    seed: int = 0,
     on_step: Callable[[int, int], None] | None = None,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Say which random sub-sample of the private rows is as near to them as the synthetic rows are.
@@ -30,12 +27,8 @@ def owner_subsample(
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
-    schema : Schema
-        The declared columns.
     limit : int
         Most sets of columns of each size; a seeded sample is taken where there are more.
-    seed : int
-        Public; draws sets and sub-samples.
     on_step : callable, optional
         Told (done, total); may raise to stop.
 
@@ -48,7 +41,7 @@ def owner_subsample(
     scales: dict[int, SubsampleScale] = {}
     others = (tables.synthetic, tables.control, tables.floor)
     for done, alpha in enumerate(_WAYS, start=1):
-        scale = subsample_scale(tables.real, others, schema, alpha=alpha, limit=limit, seed=seed)
+        scale = subsample_scale(tables.real, others, tables.schema, alpha=alpha, limit=limit, seed=tables.seed)
         if scale is not None:
             scales[alpha] = scale
         if on_step is not None:

@@ -39,17 +39,13 @@ _WORDS = {
 }
 
 
-def owner_scores(tables: Anchored, schema: Schema, *, seed: int = 0) -> tuple[OwnerOnlyEvidence, ...]:
+def owner_scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
     """Score synthetic rows against private ones with SDMetrics.
 
     Parameters
     ----------
     tables : Anchored
         Private and synthetic rows, with the control and the floor.
-    schema : Schema
-        The declared columns.
-    seed : int
-        Public; samples rows and columns where there are more than 10,000 or 20.
 
     Returns
     -------
@@ -57,6 +53,7 @@ def owner_scores(tables: Anchored, schema: Schema, *, seed: int = 0) -> tuple[Ow
         ``scores.quality`` and ``scores.diagnostic``, values in [0, 1], 1 the best; or ``scores.none`` where every
         column has more than 500 categories.
     """
+    schema, seed = tables.schema, tables.seed
     random = np.random.default_rng([seed, 5])
     short = [place for place, column in enumerate(schema.modelled) if column.size - column.levels <= _MOST_CATEGORIES]
     if not short:

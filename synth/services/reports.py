@@ -28,7 +28,6 @@ from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.reports.shadow_evidence import SHADOW_PREFIX
-from synth.schema import Schema
 from synth.services.attacks import attack_run, attack_with_shadows
 from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json
@@ -273,28 +272,28 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
 
 def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
     """Everything that compares the two tables with each other, beside the same control and floor."""
-    schema, seed = config.schema, config.seed
-    tables = anchored(_part(rows.view, "train"), rows.synthetic, schema, control_noise=one_way_noise(config), seed=seed)
+    train, noise = _part(rows.view, "train"), one_way_noise(config)
+    tables = anchored(train, rows.synthetic, config.schema, control_noise=noise, seed=config.seed)
     progress.phase("Comparing sets of columns")
-    marginals = owner_marginals(tables, schema, seed=seed, on_step=progress.step)
+    marginals = owner_marginals(tables, on_step=progress.step)
     progress.phase("Comparing distributions")
-    fidelity = owner_fidelity(tables, schema, seed=seed, on_step=progress.step)
+    fidelity = owner_fidelity(tables, on_step=progress.step)
     progress.phase("Comparing with sub-samples")
-    subsample = owner_subsample(tables, schema, seed=seed, on_step=progress.step)
+    subsample = owner_subsample(tables, on_step=progress.step)
     groups: tuple[OwnerOnlyEvidence, ...] = ()
     if config.groups:
         progress.phase("Comparing groups")
-        groups = owner_group_marginals(tables, schema, config.groups, seed=seed, on_step=progress.step)
+        groups = owner_group_marginals(tables, config.groups, on_step=progress.step)
     progress.phase("Scoring")
-    return (*marginals, *subsample, *fidelity, *groups, *_scores(tables, schema, seed))
+    return (*marginals, *subsample, *fidelity, *groups, *_scores(tables))
 
 
-def _scores(tables: Anchored, schema: Schema, seed: int) -> tuple[OwnerOnlyEvidence, ...]:
+def _scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
     # Imported late, as for the predictions.
     from synth.reports.quality_scores import no_scores, owner_scores
 
     try:
-        return owner_scores(tables, schema, seed=seed)
+        return owner_scores(tables)
     except Exception as error:
         # A library of others: what it cannot score must not cost the owner a report.
         incident = record_incident(error)

@@ -84,10 +84,10 @@ def wide() -> Reports:
     published = timed(lambda: published_evidence(codes, session.releases, config, rows=session.rows))
     tables = anchored(real, made, WIDE, control_noise=5.0, seed=0)
     owner = [
-        *timed(lambda: owner_marginals(tables, WIDE)),
-        *timed(lambda: owner_fidelity(tables, WIDE)),
-        *timed(lambda: owner_subsample(tables, WIDE)),
-        *timed(lambda: owner_group_marginals(tables, WIDE, config.groups)),
+        *timed(lambda: owner_marginals(tables)),
+        *timed(lambda: owner_fidelity(tables)),
+        *timed(lambda: owner_subsample(tables)),
+        *timed(lambda: owner_group_marginals(tables, config.groups)),
     ]
     page = timed(lambda: report_page(published, heading="Wide", promise=["epsilon"]))
     return report_document(published), owner_document(owner), page

@@ -43,7 +43,7 @@ def drawn(schema: Schema, rows: int, seed: int) -> list[np.ndarray]:
 
 def reported(real: list[np.ndarray], made: list[np.ndarray], schema: Schema) -> dict[str, OwnerOnlyEvidence]:
     tables = anchored(real, made, schema, control_noise=3.0, seed=0)
-    found = owner_fidelity(tables, schema)
+    found = owner_fidelity(tables)
     assert {type(entry) for entry in found} <= {OwnerOnlyEvidence}
     return {entry.id: entry for entry in found}
 
@@ -211,9 +211,7 @@ def test_wide_tables_are_sampled_and_shown_in_part() -> None:
     schema = Schema(tuple(NumberColumn(f"c{place}", 0, 3, 1) for place in range(120)))
     told: list[tuple[int, int]] = []
     tables = anchored(drawn(schema, 300, seed=1), drawn(schema, 300, seed=2), schema, control_noise=2.0, seed=0)
-    found = {
-        entry.id: entry for entry in owner_fidelity(tables, schema, limit=500, on_step=lambda *at: told.append(at))
-    }
+    found = {entry.id: entry for entry in owner_fidelity(tables, limit=500, on_step=lambda *at: told.append(at))}
     assert "500 of 7,140" in found["fidelity.associations"].sentence
     (square,) = found["fidelity.associations_map"].figures
     assert isinstance(square, HeatMap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_distances_are_those_of_a_plain_count(alpha: int) -> None:
 
 
 def entry_of(real: list[np.ndarray], made: list[np.ndarray], group: str = "town") -> OwnerOnlyEvidence:
-    (entry,) = owner_group_marginals(tables(real, made), SCHEMA, (group,))
+    (entry,) = owner_group_marginals(tables(real, made), (group,))
     assert type(entry) is OwnerOnlyEvidence
     assert "do not publish" in entry.sentence
     return entry
@@ -116,16 +117,16 @@ def test_ranges_of_numbers_are_groups_in_public_parts_and_two_columns_have_no_pa
     assert len(entry_of(real, made, "age").figures[0].categories) <= 33  # type: ignore[union-attr]
     schema = Schema(SCHEMA.columns[:1] + SCHEMA.columns[2:3])
     two = anchored(real[:3:2], made[:3:2], schema, control_noise=2.0, seed=0)
-    (entry,) = owner_group_marginals(two, schema, ("town",))
+    (entry,) = owner_group_marginals(two, ("town",))
     assert "single columns" in entry.sentence
     assert len(entry.figures[1].header) == 8  # type: ignore[union-attr]
-    assert owner_group_marginals(two, Schema(SCHEMA.columns[:1]), ("town",)) == ()
+    assert owner_group_marginals(replace(two, schema=Schema(SCHEMA.columns[:1])), ("town",)) == ()
 
 
 def test_steps_are_told_and_may_stop() -> None:
     steps: list[tuple[int, int]] = []
     both = tables(rows_of(200, 1), rows_of(200, 2))
-    owner_group_marginals(both, SCHEMA, ("town", "ill"), on_step=lambda done, of: steps.append((done, of)))
+    owner_group_marginals(both, ("town", "ill"), on_step=lambda done, of: steps.append((done, of)))
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 

@@ -35,7 +35,7 @@ SCHEMA = Schema(
 def owner(
     real: list[np.ndarray], made: list[np.ndarray], schema: Schema, *, control_noise: float, **options: Any
 ) -> tuple[OwnerOnlyEvidence, ...]:
-    return owner_marginals(anchored(real, made, schema, control_noise=control_noise, seed=0), schema, **options)
+    return owner_marginals(anchored(real, made, schema, control_noise=control_noise, seed=0), **options)
 
 
 def values(evidence: tuple[OwnerOnlyEvidence, ...]) -> dict[str, object]:
@@ -141,5 +141,5 @@ def test_large_tables_are_sampled() -> None:
     real, made = rows_of(SCHEMA, 5000, seed=1), rows_of(SCHEMA, 5000, seed=2)
     tables = anchored(real, made, SCHEMA, control_noise=2.0, seed=0, maximum_rows=1000)
     assert {len(table[0]) for table in tables.tables} == {1000}
-    found = owner_marginals(tables, SCHEMA)
+    found = owner_marginals(tables)
     assert values(found)["marginals.1.coarse_mean"] < 0.2  # type: ignore[operator]

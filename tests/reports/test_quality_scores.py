@@ -34,7 +34,7 @@ def drawn(schema: Schema, rows: int, seed: int) -> list[np.ndarray]:
 
 def scored(real: list[np.ndarray], made: list[np.ndarray], schema: Schema) -> dict[str, OwnerOnlyEvidence]:
     tables = anchored(real, made, schema, control_noise=1.0, seed=0)
-    found = owner_scores(tables, schema)
+    found = owner_scores(tables)
     assert {type(entry) for entry in found} == {OwnerOnlyEvidence}
     return {entry.id: entry for entry in found}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def test_a_sub_sample_finds_its_own_size(share: float) -> None:
 def test_a_copy_is_worth_all_rows_and_a_bootstrap_half_of_them() -> None:
     real = drawn(SCHEMA, 5000, seed=1)
     tables = anchored(real, real, SCHEMA, control_noise=5.0, seed=0)
-    found = {entry.id: entry for entry in owner_subsample(tables, SCHEMA)}
+    found = {entry.id: entry for entry in owner_subsample(tables)}
     assert {type(entry) for entry in found.values()} == {OwnerOnlyEvidence}
     for alpha in (1, 2, 3):
         assert found[f"fidelity.subsample.{alpha}"].value == pytest.approx(100)
@@ -71,15 +73,15 @@ def test_a_copy_is_worth_all_rows_and_a_bootstrap_half_of_them() -> None:
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
     tables = anchored(drawn(SCHEMA, 500, 1), drawn(SCHEMA, 400, 2), SCHEMA, control_noise=5.0, seed=0)
-    assert owner_subsample(tables, SCHEMA, seed=4) == owner_subsample(tables, SCHEMA, seed=4)
-    assert owner_subsample(tables, SCHEMA, seed=4) != owner_subsample(tables, SCHEMA, seed=5)
+    assert owner_subsample(replace(tables, seed=4)) == owner_subsample(replace(tables, seed=4))
+    assert owner_subsample(replace(tables, seed=4)) != owner_subsample(replace(tables, seed=5))
 
 
 def test_far_tables_are_worth_less_than_the_smallest_sub_sample() -> None:
     schema = Schema((CategoryColumn("a", ("x", "y")), CategoryColumn("b", ("x", "y"))))
     zeros = [np.zeros(2000, dtype=int)] * 2
     tables = anchored(zeros, [np.ones(100, dtype=int)] * 2, schema, control_noise=1.0, seed=0)
-    first, *_ = owner_subsample(tables, schema)
+    first, *_ = owner_subsample(tables)
     assert first.value == pytest.approx(0.1)
     assert "less than 0.1 %" in first.sentence
 
@@ -89,7 +91,7 @@ def test_far_tables_are_worth_less_than_the_smallest_sub_sample() -> None:
 def test_small_tables(rows: int, width: int) -> None:
     schema = Schema(tuple(NumberColumn(f"c{place}", 0, 9, 1, missing=True) for place in range(width)))
     tables = anchored(drawn(schema, rows, 1), drawn(schema, 30, 2), schema, control_noise=5.0, seed=0)
-    names = [entry.id for entry in owner_subsample(tables, schema)]
+    names = [entry.id for entry in owner_subsample(tables)]
     expected = [f"fidelity.subsample.{alpha}" for alpha in range(1, width + 1)] + ["fidelity.subsample.distances"]
     assert names == ([] if rows == 1 else expected)
 
@@ -98,8 +100,6 @@ def test_wide_tables_are_sampled_and_say_so() -> None:
     schema = Schema(tuple(NumberColumn(f"c{place}", 0, 3, 1) for place in range(100)))
     tables = anchored(drawn(schema, 400, 1), drawn(schema, 400, 2), schema, control_noise=5.0, seed=0)
     told: list[tuple[int, int]] = []
-    found = {
-        entry.id: entry for entry in owner_subsample(tables, schema, limit=50, on_step=lambda *at: told.append(at))
-    }
+    found = {entry.id: entry for entry in owner_subsample(tables, limit=50, on_step=lambda *at: told.append(at))}
     assert "50 of 4,950" in found["fidelity.subsample.2"].sentence
     assert told == [(1, 3), (2, 3), (3, 3)]
