@@ -145,7 +145,7 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "rows_per_second": SAMPLED / sampling,
         "rounds": len(session.selections),
         "kind": "mixture" if "model.weights" in model else "field",
-        "cells": sum(one.numel() for one in model.values()),
+        "cells": sum(one.size for one in model.values()),
         "bytes_before": held,
         "peak_bytes_of_fit": fitted,
         "peak_bytes": peak_memory_bytes(),
