@@ -8,7 +8,7 @@ and 120 columns of 50,000 rows, all simulated: each column depends on one of the
 
 Every line is a process of its own on one thread. The private pass is the time inside the session's answers, the fit is
 the rest of ``fit``, sampling is one million rows; on a CPU all are CPU seconds. Memory is the largest that the process
-held, and beside it what it held before the fit: Python, torch and the table as codes.
+held, and beside it what it held before the fit: Python, its libraries and the table as codes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-import torch
 from tables import load
 
 from synth.generators import GeneratorTask, make
@@ -105,6 +104,13 @@ class Timed:
             self.seconds += self._now() - begin
 
 
+def cuda_name() -> str:
+    """Return what the graphics card calls itself."""
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
 def measure(case: Case, device: str) -> dict[str, object]:
     """Run one case in this process."""
     now = time.process_time if device == "cpu" else time.perf_counter
@@ -118,6 +124,8 @@ def measure(case: Case, device: str) -> dict[str, object]:
     rows = len(codes)
     del codes
     if device == "cuda":
+        import torch  # here, as it would count as memory of a default run, which does without
+
         torch.zeros(1, device="cuda")
     private = PrivateTable.from_codes(schema, columns)
     held = peak_memory_bytes()
@@ -173,12 +181,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.case is not None:
-        torch.set_num_threads(1)
         asked.out.write_text(json.dumps(measure(Case(**asked.case), asked.device)), encoding="utf-8")
         return
     if "HERMITAGE_DATA" not in os.environ:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
-    where = torch.cuda.get_device_name() if asked.device == "cuda" else "one core"
+    where = cuda_name() if asked.device == "cuda" else "one core"
     print(f"dp-hp-adaptive on {where}; seconds of the private pass, of the fit, and of sampling {SAMPLED:,} rows;")
     print("million rows a second; MiB before the fit, at most until the fit was done, and at most with sampling")
     heads = ("case", "epsilon", "rows", "cols", "pass", "fit", "sample", "Mrows/s", "rounds", "model", "cells")
