@@ -12,7 +12,7 @@ import torch
 from faults import fault, tables_opened
 
 from synth.generators.kahm_questions import RecordQuestions
-from synth.privacy import bounds, row_moments, row_sums, sums
+from synth.privacy import bounds, row_moments, row_sums
 from synth.privacy.bounds import Bound
 
 __all__ = ["ASKED_FAULTS", "MOMENT_FAULTS"]
@@ -44,7 +44,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("rows clipped after they are added")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = sums.moment_sums
+    right = row_sums.moment_sums
 
     def clipped(moments: Any, weight: float, rows: Any, cells: Any, *, half_bits: int, device: str) -> np.ndarray:
         found = right(moments, weight, rows, cells, half_bits=half_bits, device=device)
@@ -52,7 +52,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
 
     patch.setattr(row_moments, "_clipped", _not_clipped)
-    patch.setattr(sums, "moment_sums", clipped)
+    patch.setattr(row_sums, "moment_sums", clipped)
 
 
 @fault("clip norm of rows from data")
