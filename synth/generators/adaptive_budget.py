@@ -44,6 +44,9 @@ WIDE = 32
 _CLEAR_CLASSES = 6.0
 """Parts of a cell of a few bins by class that its noise is aimed at in a wide table: one."""
 
+_FAINTEST = 2.0
+"""Noise of a cell of a few bins by class, in parts of the cell, that a wide table may have; another table one part."""
+
 _MOST_FOR_LABEL = 0.6
 """Most of the budget that the columns by class get in a wide table."""
 
@@ -112,10 +115,12 @@ def divided(
     variance = one_hot**2 / (session.budget.mu_squared * whole)
     rows = session.rows.value
     wide = columns >= WIDE
-    if wide and label_share > 0:
+    # Of the rows, what is in a cell of a few bins by class.
+    cell = max(rows, 1.0) / (_FEW_BINS * label_size)
+    faintest = (_FAINTEST * cell if wide else cell) ** 2
+    if wide and label_share > 0 and columns * variance / _MOST_FOR_LABEL <= faintest:
         # A share at which the noise of the tables by class is a small part of their cells.
-        wanted = columns * variance * (_CLEAR_CLASSES * _FEW_BINS * label_size / max(rows, 1.0)) ** 2
-        label_share = max(label_share, min(wanted, _MOST_FOR_LABEL))
+        label_share = max(label_share, min(columns * variance * (_CLEAR_CLASSES / cell) ** 2, _MOST_FOR_LABEL))
     for_label = min(label_share, 1.0 - for_columns) if label_size > 1 else 0.0
     left = 1.0 - for_columns - for_label
     most_rounds = _ROUNDS_PER_COLUMN * columns if most_rounds is None else most_rounds
@@ -123,9 +128,7 @@ def divided(
     if n_rounds >= _FEWEST_ROUNDS_PER_COLUMN * columns:
         return AdaptiveBudget(whole * for_columns, whole * for_label, whole * left, n_rounds)
     for_label = min(max(_LABEL_WITHOUT_ROUNDS, label_share if wide else 0.0), 1.0 - for_columns) if for_label else 0.0
-    # Many faint tables tell as much together as one of them that has the whole share.
-    together = 1 if wide else columns
-    if for_label and _FEW_BINS * label_size * math.sqrt(together * variance / for_label) > rows:
+    if for_label and columns * variance / for_label > faintest:
         for_label = 0.0
     return AdaptiveBudget(whole * (1.0 - for_label), whole * for_label, 0.0, 0.0)
 
