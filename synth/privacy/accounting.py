@@ -167,7 +167,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
 
     The allowances are ``SLACK_ALLOWANCE`` and ``COORDINATE_ALLOWANCE``; the result lies on the safe side:
     ``epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)`` never exceeds ``epsilon``.
-    The curve is that of ``gaussian_curve``, so that two libraries have to agree before a budget is spent as stated.
+    The curve is that of ``gaussian_curve``; the epsilon that is stated of what was spent comes from autodp.
 
     Raises
     ------

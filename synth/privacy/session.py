@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from synth.devices import resolved_device
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE
 from synth.privacy.answers import ROW_COUNT_QUERY, AnswerSource, RowCount
@@ -30,7 +31,7 @@ from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.row_questions import RowQuestions
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
-from synth.privacy.session_record import Record, assumptions_of, resolved_device
+from synth.privacy.session_record import Record, assumptions_of
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
 from synth.privacy.validation import check_fits, check_held_out, require_whole_rows
@@ -80,6 +81,8 @@ class PrivateSession(RowQuestions):
     ------
     PrivacyError
         If the budget's relation is not the schema's.
+    ConfigError
+        If there is no such device on this machine.
     """
 
     __slots__ = (
@@ -102,14 +105,11 @@ class PrivateSession(RowQuestions):
                 f"The budget hides '{budget.neighbours.value}', the schema's row_count asks for "
                 f"'{table.schema.neighbours.value}'; use the same for both."
             )
-        self._table = table
-        self._budget = budget
+        self._table, self._budget = table, budget
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
         self._device = resolved_device(device)
-        self._record = Record()
-        self._memory = CountMemory()
-        self._units = self._root_units = budget.units
-        self._spent_units = 0
+        self._record, self._memory = Record(), CountMemory()
+        self._units, self._root_units, self._spent_units = budget.units, budget.units, 0
 
     @property
     def schema(self) -> Schema:

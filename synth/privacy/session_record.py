@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from synth.devices import cuda_is_available
-from synth.errors import PrivacyError
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.schema import Neighbours, PrivacyUnit, Schema
 
-__all__ = ["Record", "assumptions_of", "resolved_device", "rows_assumptions"]
+__all__ = ["Record", "assumptions_of", "rows_assumptions"]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +52,3 @@ def rows_assumptions(schema: Schema, label: str | None) -> tuple[str, ...]:
 def _declared_cap(unit: PrivacyUnit) -> str:
     rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
     return f"No {unit.protects} has more than {rows}: declared by the owner, not enforced, as no id column is declared."
-
-
-def resolved_device(device: str) -> str:
-    """Return "cpu" or "cuda" for what a configuration names."""
-    if device not in {"auto", "cpu", "cuda"}:
-        raise PrivacyError(f"device must be auto, cpu or cuda, got {device}.")
-    if device == "auto":
-        return "cuda" if cuda_is_available() else "cpu"
-    return device

@@ -7,7 +7,7 @@ from typing import Any
 
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
-from synth.devices import cuda_is_available
+from synth.devices import resolved_device
 from synth.errors import JobError
 from synth.privacy.ledger import Ledger
 from synth.privacy.table import PrivateTable
@@ -47,7 +47,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     charge = _spend(application.ledger, run)
     train, holdout = _open(application, run, config)
     measured = fit_and_sample(config, train, timer, holdout=holdout)
-    store.runs.note_device(run_id, _device_of(config))
+    store.runs.note_device(run_id, resolved_device(config.device))
     store.runs.advance(run_id, RunState.MEASURED)
     folder = run_folder.make(application.settings, run_id)
     seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
@@ -59,19 +59,17 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
     run_folder.write_owner_json(
         folder / "owner" / "timings.json",
-        {"seconds": _seconds_by_part(seconds), "peak_memory_bytes": peak_memory_bytes(), "device": _device_of(config)},
+        {
+            "seconds": _seconds_by_part(seconds),
+            "peak_memory_bytes": peak_memory_bytes(),
+            "device": resolved_device(config.device),
+        },
     )
     run_folder.write_owner_json(
         folder / "owner" / "run.json",
         {"run_id": run_id, "table_id": run.table_id, "test_table_id": run.test_table_id, "state": "reported"},
     )
     store.runs.advance(run_id, RunState.REPORTED)
-
-
-def _device_of(config: RunConfig) -> str:
-    """Return what a run computes on."""
-    wants = config.device == "cuda" or (config.device == "auto" and cuda_is_available())
-    return "cuda" if wants else "cpu"
 
 
 _PARTS = {

@@ -133,6 +133,13 @@ def test_the_curve_that_sets_noise_holds_far_into_the_tails(log_mu: float, tail:
     assert abs(log_delta(mu, tail * mu) - true) <= _oracle_error(mu) + 1e-15 * abs(true)
 
 
+def test_the_curve_that_sets_noise_never_rounds_delta_to_nothing() -> None:
+    for mu, epsilon in ((1e-12, 0.0), (1e-9, 1e-9), (1e-18, 0.0), (1e-12, 1e-13)):
+        with mpmath.workdps(60):
+            true = float(mpmath.log(gaussian_delta_mp(mu, epsilon)))
+        assert log_delta(mu, epsilon) + 2 * _oracle_error(mu) >= true
+
+
 @pytest.mark.parametrize("row", REFERENCES["gaussian_noise"])
 def test_one_release_agrees_with_the_reference_values(row: dict[str, float]) -> None:
     assert epsilon_of(row["noise_multiplier"] ** -2, row["delta"]) == pytest.approx(row["epsilon"], rel=1e-9)

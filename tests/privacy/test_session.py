@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
 from scipy import stats
 
-from synth.errors import BudgetExceededError, PrivacyError, SchemaError
+from synth.errors import BudgetExceededError, ConfigError, PrivacyError, SchemaError
 from synth.privacy.accounting import SLACK_ALLOWANCE, epsilon_of_receipts, mu_of_exponential, require_honest, units_of
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import GaussianPlan, _variance
@@ -407,7 +407,7 @@ def test_two_relations_are_never_mixed() -> None:
     with pytest.raises(PrivacyError, match="use the same for both"):
         PrivateSession(table, PrivacyBudget(1.0, 1e-5, Neighbours.REPLACE))
     assert PrivateSession(table, budget_for(schema), device="auto").remaining_share == 1.0
-    with pytest.raises(PrivacyError, match="auto, cpu or cuda"):
+    with pytest.raises(ConfigError, match="auto, cpu or cuda"):
         PrivateSession(table, budget_for(schema), device="tpu")
 
 
