@@ -173,7 +173,9 @@ def _generators(_: argparse.Namespace) -> int:
 def _schema(parsed: argparse.Namespace) -> int:
     from synth.services.drafting import draft_configuration
 
-    say(draft_configuration(parsed.table).rstrip("\n"))
+    if parsed.look and parsed.account is None:
+        raise InputError("A look at the rows is recorded: name the people they are about with --account.")
+    say(draft_configuration(parsed.table, look_for=parsed.account if parsed.look else None).rstrip("\n"))
     return 0
 
 
@@ -251,7 +253,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("ledger", help="everything that was spent").set_defaults(command=_ledger)
     commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
 
-    schema = commands.add_parser("schema", help="draft a schema to edit: names and types only, no values")
+    schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
     schema.add_argument("table", metavar="TABLE")
+    schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
+    schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
     schema.set_defaults(command=_schema)
     return parser

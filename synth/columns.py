@@ -53,7 +53,8 @@ class DateStep(StrEnum):
 class NumberColumn:
     """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
 
-    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid.
+    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid. ``fallback`` is
+    what an empty or unreadable cell becomes where missing is not declared.
     """
 
     name: str
@@ -63,6 +64,7 @@ class NumberColumn:
     special: tuple[float, ...] = ()
     missing: bool = False
     weight: Weight = Weight.NORMAL
+    fallback: float | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
@@ -82,6 +84,8 @@ class NumberColumn:
             )
         if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
             raise SchemaError(f"'{self.name}': special values must be finite and different from each other.")
+        if self.fallback is not None and not (self.low <= self.fallback <= self.high or self.fallback in self.special):
+            raise SchemaError(f"'{self.name}': fallback must lie between low and high, or be a special value.")
 
     @property
     def levels(self) -> int:
@@ -99,6 +103,15 @@ class NumberColumn:
         return self.size - 1 if self.missing else None
 
     @property
+    def fallback_code(self) -> int | None:
+        """Code of an empty or unreadable cell: missing, else the declared fallback; None where neither is declared."""
+        if self.missing_code is not None or self.fallback is None:
+            return self.missing_code
+        if self.fallback in self.special:
+            return self.levels + self.special.index(self.fallback)
+        return min(round((self.fallback - self.low) / self.step), self.levels - 1)
+
+    @property
     def decimals(self) -> int:
         """Decimals to print: as many as low, step and the special values have."""
         return max(_decimals(value) for value in (self.low, self.step, *self.special))
@@ -108,7 +121,8 @@ class NumberColumn:
 class CategoryColumn:
     """One of a declared list of values; undeclared cells become "other" where that is declared.
 
-    ``aliases`` are other spellings of a declared value, as pairs (spelling, value).
+    ``aliases`` are other spellings of a declared value, as pairs (spelling, value). ``fallback`` is the declared value
+    that an empty, unreadable or undeclared cell becomes where neither missing nor "other" is declared.
     """
 
     name: str
@@ -117,6 +131,7 @@ class CategoryColumn:
     missing: bool = False
     weight: Weight = Weight.NORMAL
     aliases: tuple[tuple[str, str], ...] = ()
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -139,6 +154,8 @@ class CategoryColumn:
                 raise SchemaError(
                     f"'{self.name}': an alias must be an undeclared spelling of a declared value; check 'aliases'."
                 )
+        if self.fallback is not None and self.fallback not in self.values:
+            raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
 
     @property
     def levels(self) -> int:
@@ -161,6 +178,13 @@ class CategoryColumn:
         return len(self.values) if self.other else None
 
     @property
+    def fallback_code(self) -> int | None:
+        """Code of an empty or unreadable cell: missing, else other, else the declared fallback; None without any."""
+        if self.missing_code is not None or self.other_code is not None:
+            return self.missing_code if self.missing_code is not None else self.other_code
+        return None if self.fallback is None else self.values.index(self.fallback)
+
+    @property
     def other_label(self) -> str:
         """Text printed for an undeclared value; never equal to a declared one."""
         label = "other"
@@ -177,17 +201,23 @@ class CategoryColumn:
 
 @dataclass(frozen=True, slots=True)
 class YesNoColumn:
-    """A truth value; code 0 is no, code 1 is yes."""
+    """A truth value; code 0 is no, code 1 is yes.
+
+    ``fallback``, one of the two words, is what any other cell becomes where missing is not declared.
+    """
 
     name: str
     yes: str = "yes"
     no: str = "no"
     missing: bool = False
     weight: Weight = Weight.NORMAL
+    fallback: str | None = None
 
     def __post_init__(self) -> None:
         if self.yes == self.no or not self.yes or not self.no:
             raise SchemaError(f"'{self.name}': 'yes' and 'no' must be two different, non-empty texts.")
+        if self.fallback not in (None, self.yes, self.no):
+            raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
 
     @property
     def levels(self) -> int:
@@ -205,6 +235,13 @@ class YesNoColumn:
         return 2 if self.missing else None
 
     @property
+    def fallback_code(self) -> int | None:
+        """Code of an empty or unreadable cell: missing, else the declared fallback; None where neither is declared."""
+        if self.missing_code is not None or self.fallback is None:
+            return self.missing_code
+        return int(self.fallback == self.yes)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Text of every code but missing, in code order."""
         return (self.no, self.yes)
@@ -214,7 +251,8 @@ class YesNoColumn:
 class DateColumn:
     """A calendar date between low and high, kept at a step of a day, a month or a year.
 
-    ``pattern`` is how cells are written, in the notation of ``strptime``; None reads ISO dates.
+    ``pattern`` is how cells are written, in the notation of ``strptime``; None reads ISO dates. ``fallback`` is what an
+    empty or unreadable cell becomes where missing is not declared.
     """
 
     name: str
@@ -224,18 +262,31 @@ class DateColumn:
     missing: bool = False
     weight: Weight = Weight.NORMAL
     pattern: str | None = None
+    fallback: datetime.date | None = None
 
     def __post_init__(self) -> None:
         if self.high <= self.low:
             raise SchemaError(f"'{self.name}': high must be later than low, got {self.low} and {self.high}.")
+        if self.fallback is not None and not self.low <= self.fallback <= self.high:
+            raise SchemaError(f"'{self.name}': fallback must lie between {self.low} and {self.high}.")
 
     @property
     def levels(self) -> int:
         """Number of days, months or years from low to high, both included."""
+        return self._steps_to(self.high) + 1
+
+    @property
+    def fallback_code(self) -> int | None:
+        """Code of an empty or unreadable cell: missing, else the declared fallback; None where neither is declared."""
+        if self.missing_code is not None or self.fallback is None:
+            return self.missing_code
+        return self._steps_to(self.fallback)
+
+    def _steps_to(self, day: datetime.date) -> int:
         if self.step is DateStep.DAY:
-            return (self.high - self.low).days + 1
-        years = self.high.year - self.low.year
-        return years + 1 if self.step is DateStep.YEAR else 12 * years + self.high.month - self.low.month + 1
+            return (day - self.low).days
+        years = day.year - self.low.year
+        return years if self.step is DateStep.YEAR else 12 * years + day.month - self.low.month
 
     @property
     def size(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 
 MAXIMUM_ROWS = 50_000_000
 
+_CODECS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
+
 MOST_CHARGED_CLASSES = 10
 """Most classes of a label whose predictions can be charged: with more, counts by guess and label are noise."""
 
@@ -35,7 +38,9 @@ class TableFormat:
     """How the cells of a table file are written.
 
     ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
-    after them and before the header. ``names`` are the column names of a file without a header.
+    after them and before the header, or before the first row of a file without one. ``names`` are the column names of a
+    file without a header, which declares its separator too. ``newlines``: cells in quotation marks may hold line
+    breaks; whoever says so says that every quotation mark is closed.
     """
 
     separator: str = "auto"
@@ -47,6 +52,7 @@ class TableFormat:
     skip_rows: int = 0
     comment: str | None = None
     kind: Literal["auto", "csv", "tsv", "parquet"] = "auto"
+    newlines: bool = False
 
     def __post_init__(self) -> None:
         if self.separator != "auto" and len(self.separator) != 1:
@@ -57,6 +63,55 @@ class TableFormat:
             raise ConfigError("format: give 'names' only with 'header: false'.")
         if self.skip_rows < 0:
             raise ConfigError(f"format: skip_rows must not be negative, got {self.skip_rows}.")
+
+    @property
+    def codec(self) -> str:
+        """Python's name of the encoding; empty where it is unknown here."""
+        try:
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, ValueError):
+            return ""
+        return name if name in _CODECS else ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificate says has to be true of the file, because no reader could hold it."""
+        if not self.newlines or self.kind == "parquet":
+            return ()
+        return (
+            "Every quotation mark of the table is closed: its cells may hold line breaks (declared as newlines: true), "
+            "so an open quotation mark would draw the lines of other units into its own.",
+        )
+
+    def check(self) -> None:
+        """Refuse a format that leaves open what could only be guessed from rows; nothing is read for that.
+
+        It is no condition of the object itself, so that bundles made before it still open.
+
+        Raises
+        ------
+        ConfigError
+            If the encoding is unknown, the separator no plain character, or a table without a header leaves its
+            separator open or has comments, which could not be told from rows.
+        """
+        if not self.codec:
+            raise ConfigError(
+                f"format: the encoding '{self.encoding}' is not known here. Use utf-8, latin-1 or utf-16."
+            )
+        if self.separator != "auto" and (not self.separator.isascii() or self.separator in '"\r\n\0'):
+            raise ConfigError("format: the separator must be one plain character, for example a comma.")
+        if self.header or self.kind == "parquet":
+            return
+        if self.separator == "auto" and self.kind != "tsv":
+            raise ConfigError(
+                "format: a table without a header needs its separator; it could only be guessed from rows otherwise. "
+                'Write for example separator: ",".'
+            )
+        if self.comment:
+            raise ConfigError(
+                "format: 'comment' needs a header; without one a row could be taken for a comment. Say with "
+                "'skip_rows' how many lines stand before the first row."
+            )
 
 
 def default_delta(people_at_most: int) -> float:

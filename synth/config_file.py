@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 _KEYS = {
-    "table", "format", "test_format", "account", "unit", "row_count", "people_at_most", "budget", "holdout",
-    "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
+    "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
+    "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change",
 }  # fmt: skip
 
@@ -148,6 +148,7 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         "account": config.account,
         "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
         "row_count": config.schema.row_count,
+        "number_of_units": config.schema.number_of_units,
         "people_at_most": config.people_at_most,
         "budget": {"epsilon": config.epsilon, "delta": config.delta},
         "holdout": config.holdout,
@@ -194,6 +195,7 @@ def _schema(document: Mapping[str, Any]) -> Schema:
             id_column=None if identifier is None else str(identifier),
         ),
         row_count=_choice(document, "row_count", "public", ("public", "private")),
+        number_of_units=_whole(document, "number_of_units", "number_of_units", 0) or None,
         protection=_choice(document, "protection", "record", ("record", "cell")),
         cell_change=parse_number("cell_change", document.get("cell_change", 1.0)),
     )
@@ -221,6 +223,7 @@ def _format(document: Mapping[str, Any], key: str) -> TableFormat | None:
         skip_rows=_whole(section, "skip_rows", f"{key}: skip_rows", 0),
         comment=None if comment is None else str(comment),
         kind=_choice(section, "kind", "auto", ("auto", "csv", "tsv", "parquet")),
+        newlines=_truth(section, "newlines", key, False),
     )
 
 

@@ -127,9 +127,10 @@ def encode_column(
 
     Notes
     -----
-    Empty and malformed cells get the missing code if declared, else "other" (categories), else code 0. Numbers and
-    dates move to the nearest place of the grid, infinite ones to the nearest bound; undeclared categories become
-    "other" if declared, else missing if declared, else code 0.
+    Empty and malformed cells get the missing code if declared, else "other" (categories), else the declared fallback.
+    Numbers and dates move to the nearest place of the grid, infinite ones to the nearest bound; undeclared categories
+    become "other" if declared, else missing if declared, else the fallback. Where none of these is declared, which no
+    run is started with, the code is 0: encoding is total.
     """
     return encode_cells(column, cells, missing=missing, strip=strip).codes
 
@@ -261,10 +262,7 @@ def _lookup(
 
 def _fallback(column: ModelledColumn) -> int:
     """Code of an empty or malformed cell."""
-    if column.missing_code is not None:
-        return column.missing_code
-    other = column.other_code if isinstance(column, CategoryColumn) else None
-    return 0 if other is None else other
+    return column.fallback_code or 0
 
 
 def _stripped(texts: pa.Array, strip: bool) -> pa.Array:

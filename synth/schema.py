@@ -41,6 +41,7 @@ __all__ = [
     "Weight",
     "YesNoColumn",
     "domain_problem",
+    "undeclared_facts",
 ]
 
 LARGEST_PAIR = 2**24
@@ -99,7 +100,8 @@ class Schema:
     """The declared table: its columns in output order, the unit, and whether the number of units is public.
 
     With ``protection`` "cell" the promise hides one cell: a number or date that changes by at most ``cell_change`` of
-    its declared range, or any change of a category, a special value or whether a cell is missing.
+    its declared range, or any change of a category, a special value or whether a cell is missing. ``number_of_units``
+    is how many units the table has, declared where that number is public; it is never counted.
     """
 
     columns: tuple[Column, ...]
@@ -107,9 +109,14 @@ class Schema:
     row_count: RowCountRule = "public"
     protection: Protection = "record"
     cell_change: float = 1.0
+    number_of_units: int | None = None
 
     def __post_init__(self) -> None:
         self._check_protection()
+        if self.number_of_units is not None and self.row_count != "public":
+            raise SchemaError("number_of_units is for a public number; with row_count: private leave it out.")
+        if self.number_of_units is not None and self.number_of_units < 1:
+            raise SchemaError(f"number_of_units must be at least 1, got {self.number_of_units}.")
         names = [column.name for column in self.columns]
         for name in names:
             if not name.strip():
@@ -198,9 +205,38 @@ class Schema:
         return f"Protects ONE CELL{change}; class labels, class sizes and the number of rows are not protected"
 
     @property
+    def needs_number_of_units(self) -> bool:
+        """Whether the number of units has to be declared: it is public, and every row belongs to a unit that is known.
+
+        Where one cell is hidden the number of rows is public by definition and is let out with them.
+        """
+        told_apart = self.unit.id_column is not None or self.unit.rows_per_unit == 1
+        return self.neighbours is Neighbours.REPLACE and told_apart
+
+    @property
     def rows_are_public(self) -> bool:
         """Whether the number of rows may be used as it is: only with one row per unit and a public number of units."""
         return self.row_count == "public" and self.unit.rows_per_unit == 1
+
+
+def undeclared_facts(schema: Schema) -> str | None:
+    """Say what has to be declared before rows can be read, and how; None where nothing is left open.
+
+    It is no condition of a schema itself, so that bundles made before it still open.
+    """
+    if schema.needs_number_of_units and schema.number_of_units is None:
+        return (
+            f"The number of {schema.unit.protects}s is declared public, so it has to be said: write "
+            "'number_of_units: ' and the number, or 'row_count: private'. It is printed, and never counted."
+        )
+    open_columns = [column.name for column in schema.modelled if column.fallback_code is None]
+    if open_columns:
+        more = f" and {len(open_columns) - 5:,} more" if len(open_columns) > 5 else ""
+        return (
+            f"Say what an empty or unreadable cell becomes in {', '.join(map(repr, open_columns[:5]))}{more}: declare "
+            "'missing: true', or a value of the column as 'fallback'."
+        )
+    return None
 
 
 def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:

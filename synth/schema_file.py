@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from synth.errors import SchemaError
 from synth.schema import (
@@ -26,6 +26,8 @@ from synth.schema import (
 __all__ = ["column_to_mapping", "parse_column", "parse_date", "parse_number"]
 
 Fields = dict[str, Any]
+
+_Value = TypeVar("_Value")
 
 
 def parse_column(name: str, declared: object) -> Column:
@@ -83,6 +85,10 @@ def column_to_mapping(column: Column) -> dict[str, object]:
         return {"type": "identifier" if isinstance(column, IdentifierColumn) else "drop"}
     if column.missing:
         body["missing"] = True
+    if column.fallback is not None:
+        body["fallback"] = (
+            column.fallback.isoformat() if isinstance(column.fallback, datetime.date) else column.fallback
+        )
     if column.weight is not Weight.NORMAL:
         body["weight"] = str(column.weight)
     return body
@@ -124,6 +130,7 @@ def _number(name: str, fields: Fields) -> NumberColumn:
         high=parse_number(f"'{name}': high", fields.pop("high")),
         step=parse_number(f"'{name}': step", fields.pop("step", 1)),
         special=tuple(parse_number(f"'{name}': special", value) for value in special),
+        fallback=_fallback(fields, lambda value: parse_number(f"'{name}': fallback", value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
     )
@@ -142,6 +149,7 @@ def _category(name: str, fields: Fields) -> CategoryColumn:
         other=_flag(name, "other", fields),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
+        fallback=_fallback(fields, lambda value: _text(name, value)),
         aliases=tuple((_text(name, spelling), _text(name, value)) for spelling, value in aliases.items()),
     )
 
@@ -151,6 +159,7 @@ def _yes_no(name: str, fields: Fields) -> YesNoColumn:
         name,
         yes=_text(name, fields.pop("yes", "yes")),
         no=_text(name, fields.pop("no", "no")),
+        fallback=_fallback(fields, lambda value: _text(name, value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
     )
@@ -169,6 +178,7 @@ def _date(name: str, fields: Fields) -> DateColumn:
         low=parse_date(f"'{name}': low", fields.pop("low")),
         high=parse_date(f"'{name}': high", fields.pop("high")),
         step=DateStep(step),
+        fallback=_fallback(fields, lambda value: parse_date(f"'{name}': fallback", value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
         pattern=None if pattern is None else str(pattern),
@@ -204,6 +214,11 @@ def _text(name: str, value: object) -> str:
     if value is None or isinstance(value, Mapping | list | tuple):
         raise SchemaError(f"'{name}': every category must be a text or a number; put null in quotes if you mean it.")
     return str(value)
+
+
+def _fallback(fields: Fields, read: Callable[[object], _Value]) -> _Value | None:
+    value = fields.pop("fallback", None)
+    return None if value is None else read(value)
 
 
 def _flag(name: str, key: str, fields: Fields) -> bool:

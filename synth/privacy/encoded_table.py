@@ -21,10 +21,13 @@ class EncodedTable:
     """The rows of a private table as codes; it stays inside ``synth.privacy``.
 
     ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
-    column. ``counts`` tells the owner how many cells of a column did not arrive as declared.
+    column. ``counts`` tells the owner how many cells of a column did not arrive as declared, ``blank_lines`` and
+    ``unreadable_lines`` how many rows had no cells that could be told apart.
     """
 
     codes: Codes
     unit_hashes: npt.NDArray[np.uint8] | None
     n_rows: int
     counts: dict[str, CellCounts]
+    blank_lines: int = 0
+    unreadable_lines: int = 0

@@ -18,7 +18,6 @@ from synth.encoding import CellCounts
 from synth.errors import TableError
 from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.reader_asker import ask
-from synth.privacy.reader_columns import is_number_text
 from synth.privacy.reader_guess import ColumnKind, kind_by_name
 from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits, Request
 from synth.schema import ModelledColumn, Schema
@@ -32,15 +31,16 @@ _NO_KEY = bytes(16)
 class Header:
     """What a file says about its columns.
 
-    ``kinds_by_name`` are guessed from names alone; ``kinds`` also from cells and ``n_rows`` is exact, so both are for
-    the owner only. ``first_row_is_data`` warns that the names may be cells: wherever cells are numbers, so is the name.
+    ``kinds`` come from names and from the types of a Parquet file, and are None where neither tells; only a look at the
+    cells, which the owner asks for, fills them all. ``n_rows`` and ``blank_lines`` are exact, so for the owner only;
+    so is ``none_readable``, that no line of the text can be read as a row of this many cells.
     """
 
     names: tuple[str, ...]
-    kinds_by_name: tuple[ColumnKind | None, ...]
-    kinds: tuple[ColumnKind, ...]
+    kinds: tuple[ColumnKind | None, ...]
     n_rows: int
-    first_row_is_data: bool = False
+    blank_lines: int = 0
+    none_readable: bool = False
 
 
 def read_codes(
@@ -88,25 +88,43 @@ def read_codes(
     return collected.table(end)
 
 
-def inspect_header(stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None) -> Header:
-    """Read the names of a table's columns, guess their kinds, and count its rows.
+def inspect_header(
+    stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, look: bool = False
+) -> Header:
+    """Read the names of a table's columns, and count its rows.
+
+    Parameters
+    ----------
+    stream : binary file
+        The bytes of the table.
+    form : TableFormat, optional
+        How it is written.
+    limits : ReaderLimits, optional
+        What is refused, and how much of the machine may be used.
+    look : bool
+        Guess kinds from cells as well; whoever asks for it records that the owner looked at private rows.
 
     Raises
     ------
     TableError
-        If the file cannot be read to its end as a table.
+        If the file cannot be read to its end as a table, or its first line looks like a row.
     """
-    end = ask(stream, Request(format=form or TableFormat(), limits=limits or ReaderLimits()), None)
-    names = tuple(end["names"])
-    kinds = tuple(end["kinds"])
-    numbers = [name for name, kind in zip(names, kinds, strict=True) if kind == "number"]
+    end = ask(stream, Request(format=form or TableFormat(), limits=limits or ReaderLimits(), look=look), None)
+    names, rows = tuple(end["names"]), int(end["rows"])
+    blank, unreadable = end["lines"]
     return Header(
         names=names,
-        kinds_by_name=tuple(map(kind_by_name, names)),
-        kinds=kinds,
-        n_rows=int(end["rows"]),
-        first_row_is_data=bool(numbers) and all(map(is_number_text, numbers)),
+        kinds=tuple(_kind(name, kind) for name, kind in zip(names, end["kinds"], strict=True)),
+        n_rows=rows,
+        blank_lines=blank,
+        none_readable=rows > 0 and blank + unreadable == rows and len(names) > 1,
     )
+
+
+def _kind(name: str, of_cells: ColumnKind | None) -> ColumnKind | None:
+    """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
+    by_name = kind_by_name(name)
+    return by_name if by_name in {"identifier", "drop"} or of_cells is None else of_cells
 
 
 class _Collected:
@@ -148,7 +166,15 @@ class _Collected:
         hashes = None
         if self._hashes is not None:
             hashes = np.frombuffer(self._hashes, dtype=np.uint8).reshape(-1, HASH_BYTES)
-        return EncodedTable(codes=codes, unit_hashes=hashes, n_rows=int(end["rows"]), counts=counts)
+        blank, unreadable = end["lines"]
+        return EncodedTable(
+            codes=codes,
+            unit_hashes=hashes,
+            n_rows=int(end["rows"]),
+            counts=counts,
+            blank_lines=int(blank),
+            unreadable_lines=int(unreadable),
+        )
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ def ask(stream: BinaryIO, request: Request, on_batch: Callable[[bytes], None] | 
     TableError
         If the file cannot be read, takes too long or needs too much memory; in one sentence without a cell.
     """
-    size = _size_of_parquet(stream)
+    form = request.format
+    size = _size_of_parquet(stream) if form.header or form.kind == "parquet" else None
     process = _start()
     answers = _TimedPipe(process.stdout, request.limits.wall_seconds)
     questions = _pipe(process.stdin)
@@ -205,11 +206,12 @@ def _size_of_parquet(stream: BinaryIO) -> int | None:
     """Return the length of a Parquet file that can be read by ranges, else None; the stream stays at its start."""
     if not stream.seekable():
         return None
-    start = stream.tell()
+    if stream.tell() != 0:
+        return None
     is_parquet = stream.read(4) == b"PAR1"
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(start)
-    return size if is_parquet and start == 0 else None
+    size = stream.seek(0, os.SEEK_END) if is_parquet else None
+    stream.seek(0)
+    return size
 
 
 def _death(process: subprocess.Popen[bytes], limits: ReaderLimits) -> InputError:

@@ -8,24 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, RawIOBase
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet
 
 from synth.config import TableFormat
 from synth.errors import TableError
-from synth.privacy.reader_bytes import CHUNK, Counted, size_text, too_large, too_many_columns
-from synth.privacy.reader_columns import check_width, shown
+from synth.privacy.reader_bytes import CHUNK, Counted, too_large, too_many_columns
+from synth.privacy.reader_columns import shown
 from synth.privacy.reader_pipes import ReaderLimits
-from synth.privacy.reader_text import Preamble, TextFeed
+from synth.privacy.reader_text import TextTable
 
-__all__ = ["Batches", "open_batches", "too_many_rows"]
-
-BLOCK = 4 * 2**20
-"""Bytes of text parsed at a time; also the longest row."""
+__all__ = ["Batch", "Batches", "holds_parquet", "open_batches", "too_many_rows"]
 
 BATCH_ROWS = 65_536
 _DAMAGED = "The Parquet file is damaged or cut short. Save it again and send the whole file."
@@ -33,16 +28,26 @@ _UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """Some rows: a pyarrow array for each column that is wanted, and how many of its nulls are malformed cells."""
+
+    columns: list[pa.Array]
+    malformed: list[int]
+
+
 @dataclass(frozen=True, slots=True)
 class Batches:
     """An opened file: its column names, the types a Parquet file declares, and a way to read chosen columns.
 
-    ``read(places)`` yields lists of pyarrow arrays, one for each place in that order, all of the same length.
+    ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table where it is a
+    delimited text, and counts its lines.
     """
 
     names: tuple[str, ...]
     types: tuple[pa.DataType, ...] | None
-    read: Callable[[Sequence[int]], Iterator[list[pa.Array]]]
+    read: Callable[[Sequence[int]], Iterator[Batch]]
+    text: TextTable | None = None
 
 
 def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:
@@ -64,7 +69,7 @@ def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ra
     TableError
         If the file is not a table, in one sentence.
     """
-    is_parquet = source.peek(4) == b"PAR1"
+    is_parquet = holds_parquet(source, form)
     if form.kind == "parquet" and not is_parquet:
         raise TableError("This is not a Parquet file. Check the file, or the kind in the format.")
     if form.kind in {"csv", "tsv"} and is_parquet:
@@ -74,106 +79,67 @@ def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ra
     return _open_text(source, form, limits)
 
 
+def holds_parquet(source: Counted, form: TableFormat) -> bool:
+    """Whether a file is Parquet, by its first bytes; of a text without a header they may be a row's and say nothing."""
+    return (form.header or form.kind == "parquet") and source.peek(4) == b"PAR1"
+
+
 def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
-    feed = TextFeed(source, form, limits)
-    top = feed.preamble(form, expected=None if form.names is None else len(form.names))
-    if top.names is None:
-        check_width(top.fields, form)
-    names = top.names or form.names or ()
+    table = TextTable(source, form, limits)
 
-    def read(places: Sequence[int]) -> Iterator[list[pa.Array]]:
-        yield from _Rows(feed, top, names, limits).batches(places)
+    def read(places: Sequence[int]) -> Iterator[Batch]:
+        for columns, malformed in table.batches(places):
+            lines = int(malformed.sum())
+            yield _checked(columns, [lines] * len(columns), limits)
 
-    return Batches(names=names, types=None, read=read)
+    return Batches(names=table.names, types=None, read=read, text=table)
 
 
-class _Rows:
-    """The rows of a delimited text, every cell a text."""
-
-    def __init__(self, feed: TextFeed, top: Preamble, names: Sequence[str], limits: ReaderLimits) -> None:
-        self._feed = feed
-        self._top = top
-        self._names = names
-        self._limits = limits
-        self._rows = 0
-        self._ragged: tuple[int | None, int] | None = None
-
-    def batches(self, places: Sequence[int]) -> Iterator[list[pa.Array]]:
-        """Yield the columns at ``places`` batch by batch."""
-        try:
-            # An empty text is no error here: the top of the file was read already.
-            if not self._feed.peek():
-                return
-            reader = self._open(places)
-            for batch in reader:
-                if self._ragged is not None:
-                    raise self._ragged_error()
-                self._check_cells(batch, [self._names[place] for place in places])
-                self._rows += batch.num_rows
-                yield list(batch.columns)
-            if self._ragged is not None:
-                raise self._ragged_error()
-        except MemoryError:
-            raise
-        except _BROKEN:
-            raise self._own_error() from None
-
-    def _open(self, places: Sequence[int]) -> Any:
-        columns = [str(place) for place in range(len(self._names))]
-        wanted = [str(place) for place in places]
-        return pyarrow.csv.open_csv(
-            self._feed,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=columns),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._top.separator,
-                newlines_in_values=True,
-                # With one column an empty line is a row with an empty cell; dropping it would depend on a value.
-                ignore_empty_lines=len(self._names) > 1,
-                invalid_row_handler=self._note_ragged,
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                check_utf8=False,  # the feed has checked it
-                column_types=dict.fromkeys(wanted, pa.string()),
-                include_columns=wanted,
-                strings_can_be_null=False,
-            ),
-        )
-
-    def _note_ragged(self, row: Any) -> str:
-        if self._ragged is None:
-            self._ragged = (row.number, row.actual_columns)
-        return "skip"
-
-    def _ragged_error(self) -> TableError:
-        number, fields = self._ragged or (None, 0)
-        where = "A row" if number is None else f"Row {number + self._top.lines:,}"
-        against = "'names' lists" if self._top.names is None else "the header has"
-        return TableError(
-            f"{where} has {fields:,} fields; {against} {len(self._names):,}. Check its separators and quotation marks."
-        )
-
-    def _own_error(self) -> Exception:
-        if self._feed.failure is not None:
-            return self._feed.failure
-        if self._ragged is not None:
-            return self._ragged_error()
-        return TableError(
-            f"The table cannot be read after row {self._rows + self._top.lines:,}: a row is longer than "
-            f"{size_text(BLOCK)}, or a quotation mark is never closed."
-        )
-
-    def _check_cells(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
-        for name, cells in zip(names, batch.columns, strict=True):
-            _check_lengths(name, cells, self._limits)
+def _checked(columns: Sequence[pa.Array], malformed: Sequence[int], limits: ReaderLimits) -> Batch:
+    """Return a batch in which a cell that is too long, or no text in UTF-8, is null and counted as malformed."""
+    checked = [_without_odd_cells(cells, limits) for cells in columns]
+    return Batch(
+        [cells for cells, _ in checked], [more + odd for more, (_, odd) in zip(malformed, checked, strict=True)]
+    )
 
 
-def _check_lengths(name: str, cells: pa.Array, limits: ReaderLimits) -> None:
-    longest = pc.max(pc.binary_length(cells)).as_py()
-    if longest is not None and longest > limits.cell_bytes:
-        raise TableError(
-            f"A cell of '{shown(name)}' is longer than {size_text(limits.cell_bytes)}. Leave the column out with type: "
-            "drop, or shorten its texts."
-        )
+def _without_odd_cells(cells: pa.Array, limits: ReaderLimits) -> tuple[pa.Array, int]:
+    types = pa.types
+    if types.is_dictionary(cells.type):
+        values, _ = _without_odd_cells(cells.dictionary, limits)
+        if values is cells.dictionary:
+            return cells, 0
+        decoded = values.take(cells.indices)
+        return decoded, decoded.null_count - cells.null_count
+    is_text = types.is_string(cells.type) or types.is_large_string(cells.type)
+    if not is_text and not types.is_binary(cells.type) and not types.is_large_binary(cells.type):
+        return cells, 0
+    odd = pc.greater(pc.binary_length(cells), limits.cell_bytes)
+    if is_text and not _is_utf8(cells):
+        readable = [cell is None or _decodes(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
+        odd = pc.or_(odd, pa.array([not good for good in readable]))
+    count = pc.sum(odd).as_py() or 0
+    return (pc.if_else(pc.fill_null(odd, False), pa.scalar(None, cells.type), cells), count) if count else (cells, 0)
+
+
+def _is_utf8(cells: pa.Array) -> bool:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _bytes_like(kind: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+
+
+def _decodes(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _in_memory(source: Counted) -> BytesIO:
@@ -202,7 +168,7 @@ def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
     names = tuple(field.name for field in fields)
     types = tuple(field.type for field in fields)
 
-    def read(places: Sequence[int]) -> Iterator[list[pa.Array]]:
+    def read(places: Sequence[int]) -> Iterator[Batch]:
         for place in places:
             _check_type(names[place], types[place])
         yield from _parquet_batches(
@@ -214,7 +180,7 @@ def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
 
 def _parquet_batches(
     data: pa.NativeFile, names: Sequence[str], *, types: Sequence[pa.DataType], limits: ReaderLimits
-) -> Iterator[list[pa.Array]]:
+) -> Iterator[Batch]:
     texts = [name for name, kind in zip(names, types, strict=True) if pa.types.is_string(kind)]
     decoded = 0
     try:
@@ -225,12 +191,7 @@ def _parquet_batches(
             decoded += batch.nbytes
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
-            columns = [batch.column(name) for name in names]
-            for name, cells in zip(names, columns, strict=True):
-                values = cells.dictionary if pa.types.is_dictionary(cells.type) else cells
-                if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
-                    _check_lengths(name, values, limits)
-            yield columns
+            yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
     except MemoryError:
         raise
     except _UNSUPPORTED:

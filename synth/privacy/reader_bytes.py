@@ -87,8 +87,18 @@ class _Gunzip:
             ) from None
 
 
-def open_bytes(source: Readable, limits: ReaderLimits) -> Counted:
+def open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -> Counted:
     """Return the bytes of a file, decompressed where it is gzip.
+
+    Parameters
+    ----------
+    source : Readable
+        The file.
+    limits : ReaderLimits
+        What is refused.
+    first_is_row : bool
+        Whether the file may begin with a row, of a text without a header: nothing but gzip is recognised by its first
+        bytes then, as they may be a cell's.
 
     Raises
     ------
@@ -105,7 +115,7 @@ def open_bytes(source: Readable, limits: ReaderLimits) -> Counted:
         if not start:
             raise TableError("The file is empty. Send a table with a header and rows.")
     for magic, name in _OTHER_FILES.items():
-        if start.startswith(magic):
+        if start.startswith(magic) and not first_is_row:
             raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz) or Parquet.")
     return raw
 

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 
 from synth.codes import guarded
-from synth.config import TableFormat
 from synth.errors import TableError
 from synth.privacy.reader_pipes import Request
 from synth.schema import DropColumn
 
-__all__ = ["check_names", "check_width", "is_number_text", "is_plain", "places_of", "shown"]
+__all__ = ["check_names", "is_plain", "places_of", "shown"]
 
 LONGEST_NAME = 60
 """Characters of the longest name that is shown whole."""
@@ -93,13 +92,6 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
             "out), or set 'undeclared: drop'."
         )
     return {name: place for name, place in place_of.items() if name in declared}
-
-
-def check_width(fields: int, form: TableFormat) -> None:
-    """Refuse a table without a header whose first row has another number of fields than ``names`` lists."""
-    names = form.names or ()
-    if fields != len(names):
-        raise TableError(f"The first row has {fields:,} fields; 'names' lists {len(names):,}. Check the format.")
 
 
 def _and_more(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What kind of column each column of a file might be: from its name (public) or from its cells (owner only).
+"""What kind of column each column of a file might be: from its name or type (public), or from its cells (a look).
 
 A guess is a word. No value, bound or category of the table is part of it.
 """
@@ -6,6 +6,8 @@ A guess is a word. No value, bound or category of the table is part of it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,7 +18,7 @@ from synth.cells import NO_DAY, days_of_texts, is_date, is_number, numbers_of_te
 from synth.privacy.reader_batches import Batches
 from synth.privacy.reader_pipes import Request
 
-__all__ = ["ColumnKind", "guess_kinds", "kind_by_name"]
+__all__ = ["ColumnKind", "SeenColumns", "describe_columns", "kind_by_name"]
 
 ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop"]
 
@@ -52,42 +54,80 @@ def kind_by_name(name: str) -> ColumnKind | None:
     return None
 
 
-def guess_kinds(batches: Batches, request: Request) -> tuple[list[ColumnKind], int]:
-    """Guess each column's kind from its type or the first cells, and count the rows.
+@dataclass(frozen=True, slots=True)
+class SeenColumns:
+    """What a first reading of a table told.
+
+    Attributes
+    ----------
+    kinds : tuple of ColumnKind or None
+        From the types of a Parquet file and, where the owner asked to look, from cells; None where neither tells.
+    rows : int
+        How many rows there are; owner only.
+    first_is_row : bool
+        Whether the line that should hold the names looks like the rows below it.
+    """
+
+    kinds: tuple[ColumnKind | None, ...]
+    rows: int
+    first_is_row: bool
+
+
+def describe_columns(batches: Batches, request: Request) -> SeenColumns:
+    """Read a table to its end, count its rows, and see what its columns may be.
+
+    Cells decide one thing that the owner did not ask for: whether the first line of a text is a row, which is refused
+    and never shown.
 
     Raises
     ------
     TableError
         If the file cannot be read to its end, or a column is nested.
     """
-    kinds: list[ColumnKind] = []
+    missing = request.format.missing
+    top: list[pa.Array] | None = None
     rows = 0
-    for cells in batches.read(range(len(batches.names))):
-        if not kinds:
-            missing = request.format.missing
-            kinds = [
-                _kind(name, column.slice(0, LOOKED_AT), missing)
-                for name, column in zip(batches.names, cells, strict=True)
-            ]
-        rows += len(cells[0])
-    return kinds or ["category"] * len(batches.names), rows
+    for batch in batches.read(range(len(batches.names))):
+        top = top or [cells.slice(0, LOOKED_AT) for cells in batch.columns]
+        rows += len(batch.columns[0])
+    kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
+    if request.look:
+        kinds = [kind or _kind_of_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
+    is_text = batches.text is not None and request.format.header
+    return SeenColumns(tuple(kinds), rows, is_text and top is not None and _is_row(batches.names, top, missing))
 
 
-def _kind(name: str, cells: pa.Array, missing: tuple[str, ...]) -> ColumnKind:
+def _is_row(names: Sequence[str], columns: Sequence[pa.Array], missing: tuple[str, ...]) -> bool:
+    """Whether names look like cells: one occurs among its own column's cells, or all of numbers and dates are such."""
+    scales = like_scales = 0
+    for name, cells in zip(names, columns, strict=True):
+        texts = _present(cells, missing)
+        if name and name not in missing and pc.any(pc.equal(texts, name)).as_py():
+            return True
+        if _kind_of_texts(texts) in {"number", "date"}:
+            scales += 1
+            like_scales += _kind_of_texts(pa.array([name], pa.string())) in {"number", "date"}
+    return scales > 0 and scales == like_scales
+
+
+def _kind_of_type(kind: pa.DataType) -> ColumnKind | None:
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_boolean(value):
+        return "yes_no"
+    if is_date(value):
+        return "date"
+    return "number" if is_number(value) else None
+
+
+def _present(cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    if pa.types.is_boolean(cells.type):
-        return "yes_no"
-    if is_date(cells.type):
-        return "date"
-    by_name = kind_by_name(name)
-    if by_name in {"identifier", "drop"}:
-        return by_name
-    if is_number(cells.type):
-        return "number"
     texts = pc.utf8_trim_whitespace(texts_of(cells)).drop_null()
-    texts = texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array([*missing, ""], texts.type))))
-    return _kind_of_texts(texts)
+    return texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array([*missing, ""], texts.type))))
+
+
+def _kind_of_cells(cells: pa.Array, missing: tuple[str, ...]) -> ColumnKind:
+    return _kind_of_texts(_present(cells, missing))
 
 
 def _kind_of_texts(texts: pa.Array) -> ColumnKind:

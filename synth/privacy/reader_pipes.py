@@ -71,8 +71,9 @@ class ReaderLimits:
 class Request:
     """What the parsing process is asked to do.
 
-    ``columns`` is None for a look at the header alone. ``size`` is the length of the file where the asker serves
-    ranges of it; None where the bytes follow the request. ``key`` keys the hashes of unit ids.
+    ``columns`` is None where only columns are to be named; their kinds are guessed from cells with ``look`` alone.
+    ``size`` is the length of the file where the asker serves ranges of it; None where the bytes follow the request.
+    ``key`` keys the hashes of unit ids.
     """
 
     format: TableFormat
@@ -82,6 +83,7 @@ class Request:
     drop_undeclared: bool = False
     key: bytes = b""
     size: int | None = None
+    look: bool = False
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -95,6 +97,7 @@ class Request:
             "drop_undeclared": self.drop_undeclared,
             "key": self.key.hex(),
             "size": self.size,
+            "look": self.look,
         }
         return json.dumps(body).encode()
 
@@ -114,6 +117,7 @@ class Request:
             drop_undeclared=body["drop_undeclared"],
             key=bytes.fromhex(body["key"]),
             size=body["size"],
+            look=body["look"],
         )
 
 

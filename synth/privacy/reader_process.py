@@ -26,11 +26,17 @@ from synth.errors import InputError, TableError
 from synth.privacy.reader_batches import Batches, open_batches, too_many_rows
 from synth.privacy.reader_bytes import open_bytes, size_text, too_large
 from synth.privacy.reader_columns import check_names, places_of
-from synth.privacy.reader_guess import guess_kinds
+from synth.privacy.reader_guess import describe_columns
 from synth.privacy.reader_pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
 from synth.schema import ModelledColumn
 
 __all__ = ["main", "serve"]
+
+NO_HEADER = (
+    "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
+    "say so and list the names ('header: false', 'names', 'separator'). If the line does hold the names, say the same "
+    "with 'skip_rows: 1'."
+)
 
 
 def main() -> int:
@@ -92,7 +98,9 @@ def _answer(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
     if asked is not None and asked.size() > request.limits.input_bytes:
         raise too_large("The file", request.limits.input_bytes)
     bytes_in = questions if asked is None else asked
-    source = open_bytes(bytes_in, request.limits)
+    form = request.format
+    first_is_row = not form.header and form.kind != "parquet"
+    source = open_bytes(bytes_in, request.limits, first_is_row=first_is_row)
     batches = open_batches(source, request.format, request.limits, ranges=asked)
     if request.columns is None:
         _describe(request, batches, answers)
@@ -147,26 +155,33 @@ def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
     counts = dict.fromkeys((column.name for column in columns), CellCounts())
     rows = 0
     form = request.format
-    for cells in batches.read([place_of[name] for name in wanted]):
-        rows += len(cells[0])
+    for batch in batches.read([place_of[name] for name in wanted]):
+        here = len(batch.columns[0])
+        rows += here
         if rows > request.limits.rows:
             raise too_many_rows(request.limits)
         parts = []
-        for column, values in zip(columns, cells, strict=False):
-            encoded = encode_cells(column, values, missing=form.missing, strip=form.strip)
-            counts[column.name] += encoded.counts
+        for column, cells, malformed in zip(columns, batch.columns, batch.malformed, strict=False):
+            encoded = encode_cells(column, cells, missing=form.missing, strip=form.strip)
+            # A malformed cell arrives as null, and has the code of a missing one.
+            counts[column.name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
             parts.append(encoded.codes.data.cast("B"))
         if request.id_column is not None:
-            parts.append(_unit_hashes(cells[-1], request).data.cast("B"))
-        write_frame(answers, b"B", len(cells[0]).to_bytes(8, "little"), *parts)
-    _check_rows(rows, request)
-    body = {"rows": rows, "counts": {name: astuple(count) for name, count in counts.items()}}
+            parts.append(_unit_hashes(batch.columns[-1], request).data.cast("B"))
+        write_frame(answers, b"B", here.to_bytes(8, "little"), *parts)
+    if rows == 0:
+        raise TableError("The table has a header but no rows. Send the whole table.")
+    body = {
+        "rows": rows,
+        "counts": {name: astuple(count) for name, count in counts.items()},
+        "lines": _line_counts(batches),
+    }
     write_frame(answers, b"Z", dumps(body).encode())
 
 
-def _check_rows(rows: int, request: Request) -> None:
-    if rows == 0:
-        raise TableError("The table has a header but no rows. Send the whole table.")
+def _line_counts(batches: Batches) -> tuple[int, int]:
+    """Return how many lines were blank, and how many unreadable; a Parquet file has none."""
+    return (0, 0) if batches.text is None else (batches.text.blank, batches.text.unreadable)
 
 
 def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
@@ -190,6 +205,8 @@ def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
 
 def _describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
     check_names(batches.names)
-    seen, rows = guess_kinds(batches, request)
-    body = {"names": batches.names, "kinds": seen, "rows": rows}
+    seen = describe_columns(batches, request)
+    if seen.first_is_row:
+        raise TableError(NO_HEADER)
+    body = {"names": batches.names, "kinds": seen.kinds, "rows": seen.rows, "lines": _line_counts(batches)}
     write_frame(answers, b"Z", dumps(body).encode())

@@ -148,7 +148,7 @@ class PrivateSession(RowQuestions):
 
     @property
     def rows(self) -> RowCount:
-        """Number of rows: exact where it is public, else as ``count_rows`` measured it.
+        """Number of rows: as declared where it is public, else as ``count_rows`` measured it.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class PrivateSession(RowQuestions):
             If the number is private and has not been measured.
         """
         if self.schema.rows_are_public:
-            return RowCount(float(self._table._rows), 0.0, public=True)
+            return RowCount(float(self._table._public_rows or 0), 0.0, public=True)
         counted = self._record.counted if self._table.part == "train" else None
         if counted is None:
             raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")

@@ -13,21 +13,26 @@ Both are decided for each unit by a keyed hash of its id, never by what other un
 The hash is AES of (AES of the id's hash) XOR a number: a block-cipher MAC of two blocks, a pseudo-random function that
 hashes millions of rows in a second.
 
-Without an id column the place of a row in the table stands for its id. The key is drawn independently of the rows, so
-places give independent coins. Where a unit may have several such rows, the number of rows is not public, and each row
-has a coin of its own under either relation.
+Without an id column a row is a unit, and a keyed hash of its codes, with a number among the rows that have the same,
+stands for its id: where a row stands in the table, and what stands before it, decides nothing. Where one cell is hidden
+its place stands for it instead, because the rest of a row must stay on its side when the cell changes; the number and
+the order of the rows are public there. Where a unit may have several such rows, each has a coin of its own under either
+relation.
+
+A row without an id, where there is an id column, belongs to no unit. It is on no side.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-__all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes"]
+__all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes", "row_hashes", "with_id"]
 
 PIECE = 2**18
 """Rows hashed at a time; bounds the memory, changes nothing else."""
@@ -47,7 +52,7 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
     Parameters
     ----------
     unit_hashes : array of shape (n_rows, 16)
-        The keyed hash of each row's id, in the order of the table; rows without an id share one hash and so one unit.
+        The keyed hash of each row's id, in the order of the table.
     rows_per_unit : int
         The declared cap, at least 1.
     account_key : bytes
@@ -67,17 +72,18 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
     return kept
 
 
-def held_out_rows(unit_hashes: _Hashes, *, share: float, exact: bool, account_key: bytes) -> _Mask:
+def held_out_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
     """Choose the rows of the units that no generator may see.
 
     Parameters
     ----------
     unit_hashes : array of shape (n_rows, 16)
-        As in :func:`kept_rows`, or :func:`place_hashes` where a row is a unit.
+        As in :func:`kept_rows`, or :func:`row_hashes` or :func:`place_hashes` where a row is a unit.
     share : float
         Part of the units to hold out, in [0, 1).
-    exact : bool
-        Hold out exactly round(share * units) units, whose number must be public; else each by its own coin.
+    n_units : int, optional
+        The public number of units, as declared: exactly round(share * n_units) of those there are, or all where there
+        are fewer, are held out. Without it each is held out by its own coin.
     account_key : bytes
         The account's secret.
 
@@ -87,7 +93,7 @@ def held_out_rows(unit_hashes: _Hashes, *, share: float, exact: bool, account_ke
         All rows of a unit lie on one side.
     """
     numbers = _keyed_numbers(unit_hashes, None, _purpose_key(account_key, b"hold-out"))
-    if not exact:
+    if n_units is None:
         # A coin of 53 bits, compared exactly.
         coins: _Mask = (numbers[:, 0] >> np.uint64(11)) < np.uint64(round(share * 2**53))
         return coins
@@ -95,16 +101,61 @@ def held_out_rows(unit_hashes: _Hashes, *, share: float, exact: bool, account_ke
     high, low = numbers[:, 0], numbers[:, 1]
     order = np.lexsort((low, high))
     first = np.flatnonzero(_begins(numbers[order]))
-    n_held = round(share * len(first))
-    if n_held == len(first):
+    n_held = round(share * n_units)
+    if n_held >= len(first):
         return np.ones(len(numbers), dtype=bool)
     beyond = order[first[n_held]]
     held: _Mask = (high < high[beyond]) | ((high == high[beyond]) & (low < low[beyond]))
     return held
 
 
+def with_id(unit_hashes: _Hashes) -> _Mask:
+    """Say which rows have an id; the hash of a missing one is nothing but zeros."""
+    has: _Mask = (unit_hashes != 0).any(axis=1)
+    return has
+
+
+def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> _Hashes:
+    """Return stand-ins for unit hashes where every row is a unit: keyed hashes of what each row holds.
+
+    Parameters
+    ----------
+    columns : sequence of arrays of shape (n_rows,)
+        The codes of all columns, in the order of the schema.
+    account_key : bytes
+        The account's secret.
+
+    Returns
+    -------
+    array of shape (n_rows, 16)
+        Different for all rows: the k-th row with the same codes has a hash of its own for every k. Another row that
+        comes or goes leaves the hashes of all others as they were, up to the order of rows that are alike.
+    """
+    n_rows, width = len(columns[0]), sum(column.itemsize for column in columns)
+    blocks = Cipher(algorithms.AES(_purpose_key(account_key, b"rows")), modes.ECB()).encryptor()  # noqa: S305
+    hashes = np.empty((n_rows, 16), dtype=np.uint8)
+    padded = -(-width // 16) * 16
+    piece = max(1, 16 * PIECE // padded)
+    for start in range(0, n_rows, piece):
+        rows = slice(start, min(start + piece, n_rows))
+        whole = np.zeros((rows.stop - start, padded), dtype=np.uint8)
+        place = 0
+        for column in columns:
+            codes = np.ascontiguousarray(column[rows]).astype(column.dtype.newbyteorder("<"), copy=False)
+            whole[:, place : place + column.itemsize] = codes.view(np.uint8).reshape(-1, column.itemsize)
+            place += column.itemsize
+        # The MAC of a chain of blocks, which is sound because all rows of a table are equally long.
+        state = np.zeros((len(whole), 16), dtype=np.uint8)
+        for first in range(0, padded, 16):
+            state ^= whole[:, first : first + 16]
+            state = np.frombuffer(blocks.update(state.tobytes()), dtype=np.uint8).reshape(-1, 16).copy()
+        hashes[rows] = state
+    _, occurrence = _units_and_occurrences(hashes)
+    return _keyed_numbers(hashes, occurrence, _purpose_key(account_key, b"rows alike")).view(np.uint8)
+
+
 def place_hashes(n_rows: int) -> _Hashes:
-    """Return stand-ins for unit hashes where every row is a unit: its place in the table."""
+    """Return stand-ins for unit hashes where one cell is hidden: the place of each row in the table."""
     places = np.zeros((n_rows, 2), dtype=np.uint64)
     places[:, 0] = np.arange(n_rows, dtype=np.uint64)
     return places.view(np.uint8)

@@ -19,10 +19,10 @@ from synth.errors import PrivacyError, SchemaError
 from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits
 from synth.privacy.receipt import Part
-from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
 from synth.schema import Neighbours, Schema
 
-__all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of"]
+__all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of", "units_to_split"]
 
 
 class TableSource(Protocol):
@@ -40,12 +40,14 @@ class PrivateTable:
     ``part``, which side of the split it is; nothing else is.
     """
 
-    __slots__ = ("_columns", "_rows", "part", "schema")
+    __slots__ = ("_columns", "_public_rows", "_rows", "part", "schema")
 
     schema: Schema
     part: Part
     _columns: Codes
     _rows: int
+    _public_rows: int | None
+    """The number of rows of this side that may be printed: it follows from the declared number; None where private."""
 
     def __init__(self) -> None:
         raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
@@ -62,6 +64,7 @@ class PrivateTable:
         holdout: float = 0.0,
         part: Part = "train",
         undeclared: Literal["refuse", "drop"] = "refuse",
+        public: bool = False,
         limits: ReaderLimits | None = None,
     ) -> PrivateTable:
         """Open one side of a table: at most ``rows_per_unit`` rows of each unit, split by unit.
@@ -84,6 +87,8 @@ class PrivateTable:
             Which side.
         undeclared : {"refuse", "drop"}
             What to do with a column that is not declared.
+        public : bool
+            Whether the rows are public, those of a stand-in, so that they may be counted where no number is declared.
         limits : ReaderLimits, optional
             What is refused while reading.
 
@@ -91,11 +96,15 @@ class PrivateTable:
         ------
         TableError
             If the table cannot be read as declared, in one sentence without a cell.
+        PrivacyError
+            If the number of units is public and not declared.
         """
+        if not public:
+            _require_number_of_units(schema)
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
-        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
+        return cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
 
     @classmethod
     def open_parts(
@@ -111,12 +120,12 @@ class PrivateTable:
         limits: ReaderLimits | None = None,
     ) -> tuple[PrivateTable, PrivateTable]:
         """Open both sides of a table, training part first, reading it once; parameters as in :meth:`open`."""
+        _require_number_of_units(schema)
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
         train, held_out = (
-            cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
-            for part in get_args(Part)
+            cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in get_args(Part)
         )
         return train, held_out
 
@@ -159,14 +168,21 @@ class PrivateTable:
             raise SchemaError("Unit ids are needed, one for every row, exactly where the schema has an id column.")
         hashes = None if unit_ids is None else _hashes_of(unit_ids, hash_key(account_key))
         encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows, counts={})
-        return cls._of(schema, rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part), part)
+        return cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
 
     @classmethod
-    def _of(cls, schema: Schema, columns: Codes, part: Part) -> PrivateTable:
+    def _of(
+        cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
+    ) -> PrivateTable:
         table = object.__new__(cls)
         table.schema, table.part = schema, part
-        table._columns = columns
-        table._rows = len(columns[schema.names[0]])
+        table._columns = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+        table._rows = len(table._columns[schema.names[0]])
+        table._public_rows = None
+        if schema.rows_are_public:
+            n_units = units_to_split(encoded, schema) or encoded.n_rows
+            held = round(holdout * n_units)
+            table._public_rows = held if part == "holdout" else n_units - held
         return table
 
     def _codes(self, columns: Sequence[str]) -> Codes:
@@ -191,6 +207,14 @@ class PrivateTable:
 
     def __deepcopy__(self, memo: object) -> NoReturn:
         self.__reduce_ex__(None)
+
+
+def _require_number_of_units(schema: Schema) -> None:
+    if schema.needs_number_of_units and schema.number_of_units is None:
+        raise PrivacyError(
+            f"How many {schema.unit.protects}s there are is declared public, so the number has to be declared too: "
+            "write it as 'number_of_units'. It is printed and never counted."
+        )
 
 
 def read_table(
@@ -256,18 +280,39 @@ def chosen_rows(
     """
     if not 0 <= holdout < 1:
         raise PrivacyError(f"holdout must be at least 0 and below 1, got {holdout:g}.")
-    hashes, cap = encoded.unit_hashes, schema.unit.rows_per_unit
+    hashes = encoded.unit_hashes
     chosen = np.ones(encoded.n_rows, dtype=bool)
     if hashes is not None:
-        chosen = kept_rows(hashes, rows_per_unit=cap, account_key=account_key)
-    held = np.zeros(encoded.n_rows, dtype=bool)
-    if holdout > 0:
-        units = place_hashes(encoded.n_rows) if hashes is None else hashes
-        # An exact split needs a public number of units; without ids that is the number of rows, if each is a unit.
-        exact = schema.neighbours is not Neighbours.ADD_REMOVE and (hashes is not None or cap == 1)
-        held = held_out_rows(units, share=holdout, exact=exact, account_key=account_key)
-    chosen &= held if part == "holdout" else ~held
+        chosen = with_id(hashes)
+        # Of rows without an id nothing is read: they are no unit's, so no cap and no promise would reach them.
+        chosen[chosen] = kept_rows(hashes[chosen], rows_per_unit=schema.unit.rows_per_unit, account_key=account_key)
+    if holdout == 0:
+        return chosen if part == "train" else np.zeros_like(chosen)
+    if hashes is not None:
+        units = hashes[chosen]
+    elif schema.neighbours is Neighbours.CELL:
+        units = place_hashes(encoded.n_rows)
+    else:
+        units = row_hashes([encoded.codes[name] for name in schema.names], account_key=account_key)
+    held = held_out_rows(units, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key)
+    chosen[chosen] = held if part == "holdout" else ~held
     return chosen
+
+
+def units_to_split(encoded: EncodedTable, schema: Schema) -> int | None:
+    """Return the public number of units, which an exact split needs; None where units are split by coins.
+
+    It is the declared number, whatever the table holds. Codes that are ready made, in tests and of public tables, may
+    leave it undeclared and are counted; :meth:`PrivateTable.open` refuses that.
+    """
+    if schema.neighbours is Neighbours.CELL:
+        return encoded.n_rows
+    if not schema.needs_number_of_units:
+        return None
+    if schema.number_of_units is not None:
+        return schema.number_of_units
+    hashes = encoded.unit_hashes
+    return encoded.n_rows if hashes is None else len(np.unique(hashes[with_id(hashes)], axis=0))
 
 
 def _hashes_of(unit_ids: Sequence[Hashable], key: bytes) -> npt.NDArray[np.uint8]:

@@ -54,7 +54,7 @@ class Application:
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
         self.rehearsals = Rehearsals(settings, self.store, self.keys)
-        self._intake = Intake(self.store, self.vault)
+        self._intake = Intake(self.store, self.vault, self.ledger)
 
     @classmethod
     def from_environment(cls) -> Application:
@@ -98,6 +98,14 @@ class Application:
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
         return self._intake.table(table_id)
+
+    def look_at_rows(self, table_id: str) -> ReceivedTable:
+        """Guess kinds of columns from cells, at the owner's wish; see :meth:`synth.services.intake.Intake.look`."""
+        return self._intake.look(table_id)
+
+    def note_look(self, account: str, what: str) -> None:
+        """Record that the owner of an account looked at private rows outside a run."""
+        self.ledger.note_owner_view(self.store.accounts.open(account).id, run_id=None, who=SINGLE_USER, what=what)
 
     def tables(self) -> list[ReceivedTable]:
         """Return every table whose rows still exist, oldest first."""

@@ -8,6 +8,7 @@ a look at private rows like any other.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from synth.bundle.certificate import certificate_from_dict
@@ -158,7 +159,8 @@ def _remade(config: RunConfig, rows: UnitRows) -> Remade:
     codes = dict(zip(schema.names, rows.codes, strict=True))
     # The view has capped every unit's rows already, so that the cap keeps all of them again.
     units = None if schema.unit.id_column is None else rows.units.tolist()
-    table = PrivateTable.from_codes(schema, codes, unit_ids=units)
+    # Which rows are in is drawn for the attack, so the declared number is not theirs.
+    table = PrivateTable.from_codes(replace(schema, number_of_units=None), codes, unit_ids=units)
     measured = fit_and_sample(config, table, NullProgress(), predict=False)
     return Remade(list(measured.codes.T), measured.receipts)
 

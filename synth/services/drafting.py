@@ -1,11 +1,13 @@
-"""A first draft of a configuration, from the names and the parsed types of a table; never from its values."""
+"""A first draft of a configuration, from the names of a table's columns and the types of a Parquet file.
+
+Values are looked at only where the owner asks for it, and that is recorded with the account.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from synth.config import TableFormat
-from synth.errors import TableError
 from synth.services.files import open_table
 from synth.services.views import DraftColumn
 
@@ -18,15 +20,18 @@ _BLANKS = {
     "date": "{type: date, low: , high: , step: day}",
     "identifier": "{type: identifier}",
     "drop": "{type: drop}",
+    "": "{type: }  # number, category, yes_no, date, identifier or drop",
 }
 
 _HEAD = """\
-# A draft: kinds are guessed from names and types alone. Fill in what anyone could know without looking at the table;
-# whatever you write here will be published.
+# A draft: kinds of columns are guessed from {source}. Fill in what anyone could know without looking at the table;
+# whatever you write here will be published. Each column needs missing: true, or a fallback: what a cell that cannot be
+# read becomes.
 table: {name}
-account:                 # the people the ledger protects, for example city-survey-2026
+account: {account:<16}# the people the ledger protects, for example city-survey-2026
 unit: {{protects: person, rows_per_unit: 1, id_column: null}}
-row_count: public        # public or private
+row_count: public        # public, or private and no number_of_units
+number_of_units:         # how many people the table is about
 people_at_most: 100000
 budget: {{epsilon: 1.0}}
 rows:                    # how many rows to make
@@ -34,16 +39,34 @@ columns:
 """
 
 
-def draft_configuration(path: str) -> str:
-    """Return a configuration to edit, as YAML text with blanks where the owner has to say something."""
+def draft_configuration(path: str, *, look_for: str | None = None) -> str:
+    """Return a configuration to edit, as YAML text with blanks where the owner has to say something.
+
+    Parameters
+    ----------
+    path : str
+        The table.
+    look_for : str, optional
+        The account with which it is recorded that the owner looked at the rows; kinds are guessed from cells then.
+
+    Raises
+    ------
+    TableError
+        If the table cannot be read, or its first line looks like a row.
+    """
     from synth.privacy.reader import inspect_header
 
     with open_table(path, TableFormat()) as (name, stream):
-        header = inspect_header(stream, TableFormat())
-    columns = [DraftColumn(column, kind) for column, kind in zip(header.names, header.kinds, strict=True)]
-    if header.first_row_is_data:
-        raise TableError(f"The first row of '{name}' looks like data, not like names. Add a first row with the names.")
-    return _HEAD.format(name=_quoted(name)) + "".join(draft_columns(columns))
+        header = inspect_header(stream, TableFormat(), look=look_for is not None)
+    if look_for is not None:
+        from synth.services.application import Application
+
+        with Application.from_environment() as application:
+            application.note_look(look_for, "kinds of columns")
+    columns = [DraftColumn(column, kind or "") for column, kind in zip(header.names, header.kinds, strict=True)]
+    source = "names and types alone" if look_for is None else "names, types and cells, which is recorded as a look"
+    account = "" if look_for is None else _quoted(look_for)
+    return _HEAD.format(name=_quoted(name), source=source, account=account) + "".join(draft_columns(columns))
 
 
 def draft_columns(columns: Sequence[DraftColumn]) -> list[str]:

@@ -75,11 +75,24 @@ class _Joined(io.RawIOBase):
 
     def __init__(self, paths: list[Path], *, header: bool) -> None:
         super().__init__()
+        self._paths, self._header = paths, header
         self._blocks = _joined_blocks(paths, header=header)
         self._rest = b""
+        self._place = 0
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        """Say that there is a way back, to the beginning only."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if (offset, whence) == (0, io.SEEK_SET):
+            self._blocks, self._rest, self._place = _joined_blocks(self._paths, header=self._header), b"", 0
+        elif (offset, whence) != (0, io.SEEK_CUR):
+            raise io.UnsupportedOperation
+        return self._place
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         while not self._rest:
@@ -90,6 +103,7 @@ class _Joined(io.RawIOBase):
         taken = self._rest[: len(buffer)]
         buffer[: len(taken)] = taken
         self._rest = self._rest[len(taken) :]
+        self._place += len(taken)
         return len(taken)
 
 

@@ -10,8 +10,9 @@ from typing import BinaryIO, Literal
 
 from synth.config import RunConfig, TableFormat
 from synth.config_file import format_to_mapping, parse_format
-from synth.errors import SynthError, TableError
-from synth.privacy.reader import inspect_header
+from synth.errors import TableError
+from synth.privacy.ledger import Ledger
+from synth.privacy.reader import Header, inspect_header
 from synth.privacy.reader_columns import places_of
 from synth.privacy.reader_pipes import ReaderLimits, Request
 from synth.privacy.vault import Vault
@@ -21,12 +22,6 @@ from synth.store import Store, StoredTable, TableKind, TableState
 __all__ = ["SINGLE_USER", "Intake"]
 
 SINGLE_USER = "owner"
-
-
-NO_HEADER = (
-    "The first row looks like data, not like names. If the table has no header, delete it here and say so with "
-    "'header: false' and 'names'."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +37,9 @@ class Intake:
     Names of columns and numbers of rows stay in this process's memory: the database holds neither.
     """
 
-    def __init__(self, store: Store, vault: Vault) -> None:
+    def __init__(self, store: Store, vault: Vault, ledger: Ledger) -> None:
         self._store = store
+        self._ledger = ledger
         self._vault = vault
         self._headers: dict[str, _Seen] = {}
 
@@ -56,26 +52,38 @@ class Intake:
         table_format: TableFormat | None = None,
         kind: Literal["table", "test"] = "table",
     ) -> ReceivedTable:
-        """Take a table in: encrypt it while reading, then look at its header in a process with limits.
+        """Take a table in: read its header in a process with limits, then encrypt it while reading.
+
+        Parameters
+        ----------
+        stream : binary file
+            The file; it can seek, because it is read twice.
+        account : str
+            The people it is about; a name that is new opens an account.
+        name : str
+            Of the file, for display only.
+        table_format : TableFormat, optional
+            How it is written.
+        kind : {"table", "test"}
 
         Raises
         ------
         TableError
-            If it cannot be read as a table; nothing of it is kept then.
+            If it cannot be read as a table; nothing of it is kept then, and no account is opened.
         """
+        form = table_format or TableFormat()
+        form.check()
+        seen = _seen(inspect_header(stream, form))
+        if seen.n_rows == 0:
+            raise TableError("The table has a header but no rows. Send the whole table.")
+        stream.seek(0)
         owner = self._store.accounts.open(account)
         retention = timedelta(hours=self._store.settings.retention_hours)
         # A browser may send a whole path; a user name in it would be private.
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
         table_id = self._vault.put(stream, account=owner.id, name=shown, kind=TableKind(kind), retention=retention)
-        try:
-            form = table_format or TableFormat()
-            self._store.tables.note_form(table_id, json.dumps(format_to_mapping(form)))
-            if self._inspect(table_id, form).n_rows == 0:
-                raise TableError("The table has a header but no rows. Send the whole table.")
-        except SynthError:
-            self._vault.delete(table_id, who=SINGLE_USER)
-            raise
+        self._store.tables.note_form(table_id, json.dumps(format_to_mapping(form)))
+        self._headers[table_id] = seen
         return self._received(self._store.tables[table_id])
 
     def table(self, table_id: str) -> ReceivedTable:
@@ -101,14 +109,22 @@ class Intake:
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)
 
-    def _inspect(self, table_id: str, form: TableFormat) -> _Seen:
+    def look(self, table_id: str) -> ReceivedTable:
+        """Guess the kinds of columns from the cells of a table; that the owner looked is recorded.
+
+        Returns
+        -------
+        ReceivedTable
+            With a kind for every column.
+        """
+        table = self._store.tables[table_id]
+        self._ledger.note_owner_view(table.account_id, run_id=None, who=SINGLE_USER, what="kinds of columns")
+        self._inspect(table_id, _form_of(table), look=True)
+        return self._received(table)
+
+    def _inspect(self, table_id: str, form: TableFormat, *, look: bool = False) -> _Seen:
         with self._vault.open(table_id) as stream:
-            header = inspect_header(stream, form)
-        columns = tuple(
-            DraftColumn(name, by_name or by_type)
-            for name, by_name, by_type in zip(header.names, header.kinds_by_name, header.kinds, strict=True)
-        )
-        self._headers[table_id] = _Seen(columns, header.n_rows, NO_HEADER if header.first_row_is_data else None)
+            self._headers[table_id] = _seen(inspect_header(stream, form, look=look))
         return self._headers[table_id]
 
     def _received(self, table: StoredTable) -> ReceivedTable:
@@ -153,6 +169,23 @@ class Intake:
             drop_undeclared=config.undeclared == "drop",
         )
         places_of([column.name for column in seen.columns], request)
+
+
+def _seen(header: Header) -> _Seen:
+    columns = tuple(DraftColumn(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True))
+    warning = None
+    if header.none_readable:
+        warning = (
+            f"Not one line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
+            "quotation marks and the list of names; if it is a Parquet file, say that it has a header."
+        )
+    elif header.blank_lines:
+        many = header.blank_lines > 1
+        warning = (
+            f"{header.blank_lines:,} blank line{'s' if many else ''} of the file count{'' if many else 's'} as "
+            f"row{'s' if many else ''} without values. Take {'them' if many else 'it'} out if that is not meant."
+        )
+    return _Seen(columns, header.n_rows, warning)
 
 
 def _form_of(table: StoredTable) -> TableFormat:

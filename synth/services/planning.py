@@ -6,14 +6,14 @@ import json
 
 from synth.config import RunConfig
 from synth.config_file import config_to_mapping
-from synth.errors import PrivacyError
+from synth.errors import PrivacyError, SchemaError
 from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.rules import parse_rules
-from synth.schema import Neighbours
+from synth.schema import Neighbours, undeclared_facts
 from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
@@ -27,8 +27,14 @@ def check_config(config: RunConfig) -> None:
     Raises
     ------
     InputError
-        If the generator, an option, or a rule cannot be used.
+        If the generator, an option, or a rule cannot be used, or a fact that rows must not tell is left open.
     """
+    undeclared = undeclared_facts(config.schema)
+    if undeclared is not None:
+        raise SchemaError(undeclared)
+    config.format.check()
+    if config.test_format is not None:
+        config.test_format.check()
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
     make(config.generator, task, config.options)
     parse_rules(config.rules, config.schema)

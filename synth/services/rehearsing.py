@@ -306,7 +306,9 @@ def _digest(config: RunConfig, *, grid: bool) -> str:
 def _rehearsed(config: RunConfig, *, simulated: bool) -> RunConfig:
     """Return what is run: without paths, with somebody held out, and reading what was simulated as it is written."""
     form = SIMULATED_FORMAT if simulated else config.format
-    return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form)
+    # A stand-in has a number of people of its own, which is public and counted.
+    schema = replace(config.schema, number_of_units=None)
+    return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form, schema=schema)
 
 
 def _said_of(*, simulated: bool) -> str:
@@ -329,6 +331,7 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
         holdout=config.holdout,
         part="train",
         undeclared=config.undeclared,
+        public=True,
     )
 
 

@@ -209,7 +209,7 @@ def seal_release(
         options=config.options,
         rows=config.rows,
         seed=config.seed,
-        assumptions=sealing.notes,
+        assumptions=(*config.format.assumptions, *sealing.notes),
         domain_source=_domain_source(config),
         versions=current_versions(),
         ledger=sealing.ledger,

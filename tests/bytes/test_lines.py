@@ -1,0 +1,77 @@
+"""The contract of reading: the codes of line i are a function of line i and of what is declared."""
+
+from __future__ import annotations
+
+import random
+
+import pyarrow as pa
+import pytest
+from mutations import (
+    FORMATS,
+    LONGEST,
+    PARQUET_SCHEMA,
+    changed_lines,
+    codes_of,
+    hostile_line,
+    parquet_cells,
+    parquet_file,
+)
+
+from synth.config import TableFormat
+from synth.privacy import reader_text
+
+MUTATIONS = 2_000
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_no_mutation_of_one_line_changes_another(name: str) -> None:
+    found = changed_lines(FORMATS[name], MUTATIONS, seed=11)
+    assert not found, f"{len(found)} of {MUTATIONS} mutations changed another line: {found[:5]}"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_line_becomes_the_same_alone_and_among_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, random_ = FORMATS[name], random.Random(5)
+    lines = [hostile_line(random_, kind) for _ in range(300)]
+    together = codes_of(kind.file(lines), kind.form, kind.schema)
+    assert len(together) == len(lines)
+    for line, became in zip(lines, together, strict=True):
+        assert codes_of(kind.file([line]), kind.form, kind.schema) == [became]
+    # Wherever the file is cut into pieces, and whether or not its last line has an end.
+    for piece in (1, 7, 4_096):
+        monkeypatch.setattr(reader_text, "CHUNK", piece)
+        assert codes_of(kind.file(lines), kind.form, kind.schema) == together
+    end = "\n".encode(kind.encoding)
+    assert codes_of(kind.file([*lines[:-1], lines[-1].removesuffix(end)]), kind.form, kind.schema) == together
+
+
+PARQUET_KINDS = [
+    *((pa.timestamp(unit), True, 3) for unit in ("ms", "us", "ns")),
+    (pa.timestamp("us", "UTC"), False, 100),
+    (pa.timestamp("us", "Pacific/Auckland"), True, 1),
+]
+
+
+@pytest.mark.parametrize(("seen", "dictionary", "group"), PARQUET_KINDS, ids=str)
+def test_no_row_of_a_parquet_file_changes_another(seen: pa.DataType, dictionary: bool, group: int) -> None:
+    random_ = random.Random(3)
+    how = {"seen": seen, "dictionary": dictionary, "group": group}
+    rows = [parquet_cells(random_) for _ in range(8)]
+
+    def became(of: list[dict[str, object]]) -> list[tuple[int, ...]]:
+        found = codes_of(parquet_file(of, **how), TableFormat(), PARQUET_SCHEMA)
+        assert len(found) == len(of), "a row is a row"
+        return found
+
+    before = became(rows)
+    for _ in range(MUTATIONS // 5):
+        place = random_.randrange(len(rows) + 1)
+        other = parquet_cells(random_)
+        after = became([*rows[:place], other, *rows[place:]])
+        assert [*after[:place], *after[place + 1 :]] == before
+        assert became([other]) == [after[place]]
