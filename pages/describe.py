@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.components.columns import errors_of_rows, notes_of_rows
-from pages.components.description import column_editor, domain_meter, preset_form
+from pages.components.description import column_editor, domain_meter, kinds_by_looking, preset_form
 from pages.components.draft import config_of, missing_answers
 from pages.components.entrance import through_the_application
 from pages.components.guards import require
@@ -31,9 +31,13 @@ st.subheader("The people")
 unit_questions()
 
 st.subheader("The columns")
-note("Bounds and categories start empty and are never read from the rows. Fill them from public knowledge.")
+note(
+    "Bounds and categories start empty and are never read from the rows. Fill them from public knowledge. Roles are "
+    "guessed from names; where a name says nothing, choose one."
+)
 preset_form()
 column_editor()
+kinds_by_looking()
 for sentence in notes_of_rows(held["columns"]):
     st.info(plain(sentence))
 domain_meter()

@@ -1,7 +1,7 @@
 """The rows of the description table and the columns they declare; plain values, no Streamlit.
 
 A row of the table is a dict of texts and truth values: ``name, role, low, high, step, categories, missing, other,
-special, weight`` and ``extra`` for what the table does not show (aliases, the pattern of a date).
+fallback, special, weight`` and ``extra`` for what the table does not show (aliases, the pattern of a date).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.errors import SchemaError
+from synth.schema import ModelledColumn
 from synth.schema_file import parse_column
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "errors_of_rows",
     "guess_role",
     "join_list",
+    "look_again",
     "mapping_of_row",
     "new_row",
     "notes_of_rows",
@@ -82,14 +84,14 @@ PRESETS: dict[str, Row] = {
 
 
 def guess_role(name: str, kind: str) -> str:
-    """Guess a column's role from its name and the type its cells were parsed as; no value is looked at."""
+    """Guess a column's role from its name and the kind it is known to be; empty where neither tells."""
     words = _words(name)
     if _named_like_identifier(words):
         return "identifier (replaced)"
     if words & _TEXT_WORDS:
         return "text (dropped)"
-    guess = _KINDS.get(kind.lower(), "category")
-    return "date" if guess == "category" and words & _DATE_WORDS else guess
+    guess = _KINDS.get(kind.lower(), "category") if kind else ""
+    return "date" if guess in {"", "category"} and words & _DATE_WORDS else guess
 
 
 def new_row(name: str, kind: str) -> Row:
@@ -104,10 +106,18 @@ def new_row(name: str, kind: str) -> Row:
         "categories": "",
         "missing": False,
         "other": False,
+        "fallback": "",
         "special": "",
         "weight": "normal",
         "extra": {},
     }
+
+
+def look_again(row: Row, kind: str) -> Row:
+    """Return a row with the kind that a look at the cells told, where nothing was known or decided before."""
+    if row["role"]:
+        return row
+    return {**row, **{key: value for key, value in new_row(row["name"], kind).items() if key in {"role", "step"}}}
 
 
 def apply_preset(row: Row, preset: str) -> Row:
@@ -143,6 +153,7 @@ def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
         "categories": join_list(list(categories)) if categories else "",
         "missing": bool(body.get("missing", False)),
         "other": bool(body.get("other", False)),
+        "fallback": _plain(body.get("fallback")),
         "special": join_list([_plain(value) for value in body.get("special", ())]) if body.get("special") else "",
         "weight": str(body.get("weight", "normal")),
         "extra": {key: body[key] for key in ("aliases", "pattern") if key in body},
@@ -153,6 +164,8 @@ def mapping_of_row(row: Row) -> dict[str, Any]:
     """Return what a configuration would hold for this row; only the keys of its role."""
     role, extra = row["role"], row.get("extra") or {}
     common = {"missing": bool(row["missing"]), "weight": row["weight"] or "normal"}
+    if row["fallback"]:
+        common["fallback"] = _number(row["fallback"]) if role == "number" else row["fallback"]
     if role == "number":
         body: dict[str, Any] = {"type": "number", "low": _number(row["low"]), "high": _number(row["high"]), **common}
         if row["step"]:
@@ -204,9 +217,12 @@ def _error_of_row(row: Row) -> str | None:
         if low is not None and high is not None and not low < high:
             return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
     try:
-        parse_column(name, mapping_of_row(row))
+        column = parse_column(name, mapping_of_row(row))
     except SchemaError as error:
         return str(error)
+    if isinstance(column, ModelledColumn) and column.fallback_code is None:
+        ticks = "'Empty' or 'Other'" if role == "category" else "'Empty'"
+        return f"'{name}' needs a place for a cell that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
     return None
 
 

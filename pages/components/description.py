@@ -9,22 +9,30 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.components.columns import MAXIMUM_PAIR_CELLS, PRESETS, ROLES, Row, apply_preset, mapping_of_row
+from pages.components.columns import (
+    MAXIMUM_PAIR_CELLS,
+    PRESETS,
+    ROLES,
+    Row,
+    apply_preset,
+    look_again,
+    mapping_of_row,
+)
 from pages.components.notes import note
-from pages.components.session import draft, editor_key, renew_editor
+from pages.components.session import application, draft, editor_key, renew_editor
 from pages.components.words import plain
 from synth.errors import SynthError
 from synth.schema import ModelledColumn, domain_problem
 from synth.schema_file import parse_column
 
-__all__ = ["column_editor", "domain_meter", "preset_form"]
+__all__ = ["column_editor", "domain_meter", "kinds_by_looking", "preset_form"]
 
 _PLACES = 100
 """Places a number or a date counts for in the meter; a category counts in full, because nothing can group it."""
 
 _ROW_HEIGHT = 34
 
-_SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "special", "weight")
+_SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "fallback", "special", "weight")
 
 
 def preset_form() -> None:
@@ -69,8 +77,36 @@ def column_editor() -> None:
         "A yes/no column takes its two words there, yes first. "
         "Step: the precision of a number, or day, month, year. "
         "Special: numbers that mean something of their own, such as 0 or 999. "
+        "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
         "Weight changes where accuracy goes; it does not change the protection of anybody."
     )
+
+
+def kinds_by_looking() -> None:
+    """Offer to guess open roles from the rows, which is recorded, and to give open columns a place for odd cells."""
+    held = draft()
+    look, empty = st.columns(2)
+    unknown = [row["name"] for row in held["columns"] if not row["role"]]
+    if unknown and look.button(
+        "Look at my rows to guess the open roles",
+        key="look-at-rows",
+        help="Owner only, and recorded: the choice of roles is then not covered by epsilon. Bounds and categories "
+        "stay empty.",
+    ):
+        table = application().look_at_rows(held["table_id"])
+        kinds = {column.name: column.kind for column in table.columns}
+        held["columns"] = [look_again(row, kinds.get(row["name"], "")) for row in held["columns"]]
+        renew_editor()
+        st.rerun()
+    open_columns = [column.name for column in _declared(held["columns"]) if column.fallback_code is None]
+    if open_columns and empty.button(
+        f"Tick 'Empty' in {len(open_columns)} open column{'s' if len(open_columns) > 1 else ''}",
+        key="tick-empty",
+        help="A cell that cannot be read then becomes a missing one. Synthetic rows may have missing cells there.",
+    ):
+        held["columns"] = [{**row, "missing": True} if row["name"] in open_columns else row for row in held["columns"]]
+        renew_editor()
+        st.rerun()
 
 
 def domain_meter() -> None:
@@ -134,14 +170,17 @@ def _column_config() -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
     return {
-        "name": text("Name", width=88),
-        "role": choice("Role", options=list(ROLES), required=True, width=116),
-        "low": text("Lowest", width=80, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=84, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=62, help="Precision of a number, or day, month, year"),
-        "categories": text("Categories", width=124),
-        "missing": tick("Empty", width=72, help="Cells may be missing"),
-        "other": tick("Other", width=70, help="Undeclared values become 'other'"),
-        "special": text("Special", width=78, help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=74),
+        "name": text("Name", width=86),
+        "role": choice("Role", options=list(ROLES), required=False, width=104),
+        "low": text("Lowest", width=72, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=76, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=56, help="Precision of a number, or day, month, year"),
+        "categories": text("Categories", width=110),
+        "missing": tick("Empty", width=66, help="Cells may be missing; one that cannot be read is then missing too"),
+        "other": tick("Other", width=64, help="Undeclared values become 'other'; so does a cell that cannot be read"),
+        "fallback": text(
+            "Unreadable", width=92, help="What a cell that cannot be read becomes, without Empty or Other"
+        ),
+        "special": text("Special", width=72, help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=70),
     }

@@ -15,7 +15,7 @@ from synth.config import RunConfig, prediction_refusal
 from synth.config_file import config_to_mapping, parse_config
 from synth.errors import ConfigError
 
-__all__ = ["Draft", "config_of", "fill_from_config", "missing_answers", "new_draft", "take_table"]
+__all__ = ["Draft", "asks_for_number", "config_of", "fill_from_config", "missing_answers", "new_draft", "take_table"]
 
 Draft = dict[str, Any]
 
@@ -39,6 +39,7 @@ def new_draft() -> Draft:
         "rows_per_unit": None,
         "id_column": None,
         "row_count": None,
+        "number_of_units": None,
         "people_at_most": DEFAULT_PEOPLE_AT_MOST,
         "protection": "record",
         "cell_change": 1.0,
@@ -104,6 +105,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     )
     for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
         draft[key] = body[key]
+    draft["number_of_units"] = config.schema.number_of_units
     draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
     draft["prediction_share"] = config.prediction_share
     draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
@@ -122,7 +124,19 @@ def missing_answers(draft: Draft) -> list[str]:
         problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
     if draft["row_count"] not in {"public", "private"}:
         problems.append("Say whether the number of rows is public.")
+    if asks_for_number(draft) and not draft["number_of_units"]:
+        problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
     return problems
+
+
+def asks_for_number(draft: Draft) -> bool:
+    """Whether the public number of units has to be typed: it is public, and whose each row is can be told."""
+    told_apart = draft["id_column"] is not None or draft["rows_per_unit"] == 1
+    return draft["row_count"] == "public" and told_apart and draft["protection"] == "record"
+
+
+def _plural(unit: str | None) -> str:
+    return {None: "people", "person": "people"}.get(unit, f"{unit}s")
 
 
 def config_of(draft: Draft) -> RunConfig:
@@ -148,6 +162,8 @@ def config_of(draft: Draft) -> RunConfig:
         "device", "undeclared", "evaluation_share",
     ):  # fmt: skip
         body[key] = draft[key]
+    if draft["row_count"] == "public":
+        body["number_of_units"] = draft["number_of_units"]
     if draft["protection"] == "cell":
         body |= {"protection": "cell", "cell_change": draft["cell_change"]}
     if draft["generator"]:

@@ -32,7 +32,14 @@ NEW_PEOPLE = "No, new people"
 _MAXIMUM_CODEBOOK_MEGABYTES = 2
 _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
-_SEPARATORS = {"find out": "auto", "comma ,": ",", "semicolon ;": ";", "tab": "\t", "bar |": "|", "space": " "}
+_SEPARATORS = {
+    "as the header line says": "auto",
+    "comma ,": ",",
+    "semicolon ;": ";",
+    "tab": "\t",
+    "bar |": "|",
+    "space": " ",
+}
 
 
 def account_question() -> str | None:
@@ -72,7 +79,7 @@ def format_form() -> None:
     with st.expander("How the file is written (separator, header, signs for missing)"):
         left, right = st.columns(2)
         words = {sign: word for word, sign in _SEPARATORS.items()}
-        separator = _key("separator", words.get(held.get("separator", "auto"), "find out"))
+        separator = _key("separator", words.get(held.get("separator", "auto"), "as the header line says"))
         chosen = left.selectbox("Separator", list(_SEPARATORS), key=separator)
         encoding = right.text_input("Encoding", key=_key("encoding", held.get("encoding", "utf-8")))
         missing = left.text_input(
@@ -83,6 +90,12 @@ def format_form() -> None:
         )
         skipped = _key("comment", held.get("comment", ""))
         comment = right.text_input("Skip lines at the top that begin with", key=skipped)
+        newlines = right.checkbox(
+            "Cells may hold line breaks",
+            key=_key("newlines", held.get("newlines", False)),
+            help="Only inside quotation marks. You then say that every quotation mark of the file is closed, and the "
+            "certificate repeats it: an open one would draw other people's lines into its own.",
+        )
         header = st.checkbox("The first row holds the column names", key=_key("has-header", held.get("header", True)))
         given = _key("names", "\n".join(held.get("names", ())))
         names = "" if header else st.text_area("Column names, one a line", key=given)
@@ -90,7 +103,7 @@ def format_form() -> None:
     # What a codebook says and nobody is asked here stays as it is.
     form = {key: value for key, value in held.items() if key not in {"comment", "names"}}
     form |= {"separator": _SEPARATORS[chosen], "encoding": encoding.strip() or "utf-8"}
-    form |= {"missing": ["", *signs], "header": header}
+    form |= {"missing": ["", *signs], "header": header, "newlines": newlines}
     if comment:
         form["comment"] = comment
     if not header:

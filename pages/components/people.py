@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.draft import asks_for_number
 from pages.components.notes import note
 from pages.components.session import bind, draft, renew_editor
 from pages.components.words import plain
@@ -42,6 +43,15 @@ def unit_questions() -> None:
             format_func=_ROW_COUNT.__getitem__,
             **bind("row_count"),
         )
+        if asks_for_number(held):
+            st.number_input(
+                f"How many are there ({plain(unit)})?",
+                min_value=1,
+                step=1,
+                placeholder="a public number",
+                help="Printed and used as you type it. It is never counted in the table, nor compared with it.",
+                **bind("number_of_units"),
+            )
         st.number_input(
             f"Public upper bound on how many there are ({plain(unit)})",
             min_value=1,

@@ -86,6 +86,7 @@ def owner_only(run_id: str) -> None:
         of_section.setdefault(section_of(entry), []).append(entry)
     # Attacks, predictions and groups have tabs of their own.
     others = (ATTACKS_SECTION, PREDICTION_SECTION, GROUPS_SECTION)
+    cards(of_section.pop("reading", []), key="owner-reading")
     marginals, fidelity, *_ = (of_section.pop(name, []) for name in ("marginals", FIDELITY_SECTION, *others))
     subsamples(fidelity, key="owner-subsamples")
     parts = {"sets": "Sets of columns", "scales": "Distributions", "associations": "Associations"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,27 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.codes import Codes
+from synth.privacy.split import with_id
 
 if TYPE_CHECKING:
     from synth.encoding import CellCounts
 
-__all__ = ["EncodedTable"]
+__all__ = ["EncodedTable", "ReadingCounts"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingCounts:
+    """What became of the lines and cells of a table while it was read; exact, so for the owner only.
+
+    ``without_id`` rows have no id where there is an id column, and are on no side. ``cells`` says for each column how
+    many cells did not arrive as declared.
+    """
+
+    rows: int
+    blank_lines: int
+    unreadable_lines: int
+    without_id: int
+    cells: Mapping[str, CellCounts]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -31,3 +48,15 @@ class EncodedTable:
     counts: dict[str, CellCounts]
     blank_lines: int = 0
     unreadable_lines: int = 0
+
+    @property
+    def reading(self) -> ReadingCounts:
+        """What became of lines and cells; exact, so for the owner only."""
+        without_id = 0 if self.unit_hashes is None else int((~with_id(self.unit_hashes)).sum())
+        return ReadingCounts(
+            rows=self.n_rows,
+            blank_lines=self.blank_lines,
+            unreadable_lines=self.unreadable_lines,
+            without_id=without_id,
+            cells=dict(self.counts),
+        )

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from synth.codes import Codes, smallest_codes
 from synth.config import TableFormat
-from synth.encoding import CellCounts
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.encoded_table import EncodedTable
+from synth.privacy.encoded_table import EncodedTable, ReadingCounts
 from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.schema import Schema
@@ -48,11 +47,11 @@ class OwnerView:
     test table. Every answer is owner-only.
     """
 
-    __slots__ = ("_counts", "_parts", "_units", "schema")
+    __slots__ = ("_parts", "_reading", "_units", "schema")
 
     schema: Schema
     _parts: dict[str, Codes]
-    _counts: dict[str, CellCounts]
+    _reading: ReadingCounts | None
     _units: dict[str, npt.NDArray[np.int64]]
 
     def __init__(self) -> None:
@@ -125,7 +124,7 @@ class OwnerView:
             if encoded.unit_hashes is not None:
                 chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
                 view._units[part] = _numbered(encoded.unit_hashes[chosen])
-        view._counts = dict(encoded.counts)
+        view._reading = encoded.reading
         return view
 
     @classmethod
@@ -133,7 +132,7 @@ class OwnerView:
         view = object.__new__(cls)
         view.schema = schema
         view._parts = {}
-        view._counts = {}
+        view._reading = None
         view._units = {}
         return view
 
@@ -144,9 +143,9 @@ class OwnerView:
         return tuple(part for part in known if part in self._parts)
 
     @property
-    def cell_counts(self) -> dict[str, CellCounts]:
-        """How many cells of each modelled column were missing, malformed or outside what is declared, in all rows."""
-        return dict(self._counts)
+    def reading(self) -> ReadingCounts | None:
+        """What became of lines and cells of the whole table while it was read; None for codes in memory."""
+        return self._reading
 
     def rows(self, part: OwnerPart = "train") -> int:
         """Return the exact number of rows of a part."""

@@ -25,6 +25,7 @@ from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
 from synth.reports.group_marginals import owner_group_marginals
 from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
+from synth.reports.owner_reading import owner_reading
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.reports.shadow_evidence import SHADOW_PREFIX
@@ -285,7 +286,8 @@ def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[O
         progress.phase("Comparing groups")
         groups = owner_group_marginals(tables, config.groups, on_step=progress.step)
     progress.phase("Scoring")
-    return (*marginals, *subsample, *fidelity, *groups, *_scores(tables))
+    read = owner_reading(rows.view.reading, config.schema)
+    return (*read, *marginals, *subsample, *fidelity, *groups, *_scores(tables))
 
 
 def _scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
