@@ -125,10 +125,13 @@ def honest_cells(random_: random.Random, schema: Schema = SCHEMA) -> list[str]:
 
 
 PIECES = (
-    '"', '""', '"""', '","', '"\r', "\r", "\r\r", "\0", "\ufeff", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1e",
+    "ਅĀਅĀ",  # in UTF-16 of either end it holds the bytes of a line feed where no unit begins
+    '"', '""', '"""', '","', '"\r', "\r", "\r\r", "\0", "\ufeff", "\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c",
+    "\x1e",
     "#", "|", ";", ",", "\t", ",,,,,,", " ", "\\", '\\"', "'", "=1+1", "80kg", "91 kg", "70,5", "1e400", "-inf", "nan",
     "1066-10-14", "99999-01-01", "PAR1", "%PDF", "\x1f\x8b\x08", "PK\x03\x04", "ORC", "who,age,town,seen,well", "NULL",
-    "x" * 299, "x" * 301, "x" * (LONGEST - 3), "x" * (LONGEST + 1), "é" * 200, "\U0001f600", "NaN", "0", "-1", "yes", "Yes",
+    "x" * 299, "x" * 301, "x" * (LONGEST - 3), "x" * (LONGEST + 1), "é" * 200, "\U0001f600", "NaN", "0", "-1", "yes",
+    "Yes",
     "Ayr ", " Ayr", "SÃO PAULO", "999.0", "+5", "5.", ".5", "٣", "1_000", "0x10",
 )  # fmt: skip
 BAD_BYTES = (
@@ -149,6 +152,8 @@ def hostile_line(random_: random.Random, kind: Format) -> Line:
     if random_.random() < 0.04:
         return kind.raw("")
     cells = honest_cells(random_, kind.schema)
+    if random_.random() < 0.04:
+        return kind.raw("\ufeff" + kind.line(cells).decode(kind.encoding).removesuffix(kind.end))
     text = kind.line(cells).decode(kind.encoding).removesuffix(kind.end) if random_.random() < 0.7 else ""
     for _ in range(random_.randrange(1, 4)):
         place = random_.choice([0, len(text), random_.randrange(len(text) + 1)])
@@ -251,6 +256,8 @@ def mutations(kind: Format, lines: list[Line], number: int, seed: int) -> Iterat
 def _exchanged(kind: Format, one: Line, other: Line) -> tuple[Line, Line]:
     separator = kind.separator.encode(kind.encoding)
     (first, *rest), (second, *others) = one.split(separator, 1), other.split(separator, 1)
+    if not rest or not others:
+        return other, one
     return separator.join([second, *rest]), separator.join([first, *others])
 
 

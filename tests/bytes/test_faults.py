@@ -1,0 +1,213 @@
+"""Bugs planted between the bytes of a file and its codes: each must be found by one of the checks of this folder."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+import test_answers
+from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line
+
+from synth import encoding
+from synth.errors import TableError
+from synth.privacy import reader_text, table
+from synth.privacy.encoded_table import EncodedTable
+from synth.schema import Schema
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
+
+
+def lines_are_independent(*names: str, newlines: bool = False) -> Callable[[], None]:
+    """Return the checks of ``test_lines`` on formats, in short."""
+
+    def check() -> None:
+        for name in names:
+            kind = FORMATS[name]
+            if newlines:
+                kind = replace(kind, form=replace(kind.form, newlines=True))
+            assert not changed_lines(kind, 400, seed=11)
+            assert_alone_as_among_others(kind)
+
+    return check
+
+
+def assert_alone_as_among_others(kind: Format) -> None:
+    random_ = random.Random(5)
+    lines = [hostile_line(random_, kind) for _ in range(300)]
+    together = codes_of(kind.file(lines), kind.form, kind.schema)
+    assert together == [row for line in lines for row in codes_of(kind.file([line]), kind.form, kind.schema)]
+
+
+def long_lines_are_long_anywhere() -> None:
+    """Put lines of about the longest length behind lines of every length."""
+    kind = FORMATS["csv"]
+    for length in (LONGEST - 40, LONGEST, LONGEST + 80):
+        line = kind.line(["p1", "30", "x" * length, "", "yes"])
+        (alone,) = codes_of(kind.file([line]), kind.form, kind.schema)
+        for filler in range(0, LONGEST, 97):
+            found = codes_of(kind.file([kind.raw("y" * filler), line]), kind.form, kind.schema)
+            assert found[1] == alone
+
+
+def answers_hold(name: str, row_count: str, rows_per_unit: int, ids: bool) -> Callable[[], None]:
+    """Return the checks of ``test_answers`` in one world."""
+
+    def check() -> None:
+        test_answers.test_one_unit_moves_answers_by_at_most_their_receipts(name, row_count, rows_per_unit, ids)  # type: ignore[arg-type]
+        test_answers.test_rows_without_an_id_are_on_no_side()
+        test_answers.test_the_declared_number_splits_and_is_printed_whatever_the_table_holds(ids)
+
+    return check
+
+
+def fault(name: str, check: Callable[[], None]) -> Callable[[Plant], None]:
+    def keep(plant: Plant) -> None:
+        FAULTS[name] = (plant, check)
+
+    return keep
+
+
+@fault("a quotation mark goes on over lines", lines_are_independent("csv", newlines=True))
+def _(patch: pytest.MonkeyPatch) -> None:
+    """It is no bug where it is declared; that is the assumption, and this is what it means."""
+
+
+@fault("a carriage return ends a line", lines_are_independent("csv"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader_text._line_ends
+
+    def ends(data: bytes, codec: str) -> np.ndarray:
+        return right(data.replace(b"\r", b"\n"), codec)
+
+    patch.setattr(reader_text, "_line_ends", ends)
+    rows = reader_text._rows_of
+    patch.setattr(reader_text, "_rows_of", lambda block, *a, **k: rows(block.replace(b"\r", b"\n"), *a, **k))
+
+
+@fault("bytes end lines in UTF-16", lines_are_independent("utf-16, big end", "utf-16, little end"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    def ends(data: bytes, codec: str) -> np.ndarray:
+        mark = b"\n\0" if codec == "utf-16-le" else b"\0\n"
+        found = [place for place in range(len(data)) if data.startswith(mark, place)]
+        return np.array(found, dtype=np.int64) + 2
+
+    patch.setattr(reader_text, "_line_ends", ends)
+
+
+@fault("a ragged line refuses the table", lines_are_independent("csv"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader_text._rows_of
+
+    def rows(*arguments: object, **named: object) -> object:
+        found = right(*arguments, **named)  # type: ignore[arg-type]
+        if found.malformed.any():
+            raise TableError("Row 6 has 2 fields; the header has 5.")
+        return found
+
+    patch.setattr(reader_text, "_rows_of", rows)
+
+
+@fault("a malformed line is left out", lines_are_independent("tabs"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader_text.TextTable.batches
+
+    def batches(self: object, places: object) -> object:
+        for columns, malformed in right(self, places):  # type: ignore[arg-type]
+            yield [column.filter(pa.array(~malformed)) for column in columns], malformed[~malformed]
+
+    patch.setattr(reader_text.TextTable, "batches", batches)
+
+
+@fault("one bad byte spoils its block", lines_are_independent("cp1252", "csv"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    def decoded(self: reader_text._Blocks, data: bytes) -> bytes:
+        try:
+            return reader_text._utf8(data, self._encoding)
+        except UnicodeError:
+            return self._ill * data.count(b"\n")
+
+    patch.setattr(reader_text._Blocks, "_decoded", decoded)
+
+
+@fault("a byte-order mark is passed over at the start of a block", lines_are_independent("no header"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = pyarrow.csv.read_csv
+
+    def read(text: pa.BufferReader, **named: object) -> pa.Table:
+        whole = text.read()
+        first = whole.index(b"\n") + 1
+        found = right(pa.BufferReader(whole[first:]), **named)
+        return pa.concat_tables([found.slice(0, 1), found])
+
+    patch.setattr(reader_text, "_MARK", b"\xfe\xfe\xfe")
+    patch.setattr(reader_text.pyarrow.csv, "read_csv", read)
+
+
+@fault("what is too long depends on where a piece ends", long_lines_are_long_anywhere)
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader_text._Blocks, "_short_rows", lambda self, data, ends: self._decoded(data))
+    patch.setattr(reader_text, "CHUNK", LONGEST // 2)
+
+
+@fault("a malformed cell gets a code of its own", lines_are_independent("csv"))
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(encoding, "_fallback", lambda column: column.size)
+
+
+@fault("rows without an id share a unit", answers_hold("csv", "public", 1, True))
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(table, "with_id", lambda hashes: np.ones(len(hashes), dtype=bool))
+
+
+@fault("the number of units there are splits them", answers_hold("csv", "public", 1, False))
+def _(patch: pytest.MonkeyPatch) -> None:
+    def counted(encoded: EncodedTable, schema: Schema) -> int | None:
+        return encoded.n_rows if schema.needs_number_of_units else None
+
+    patch.setattr(table, "units_to_split", counted)
+
+
+@fault("a row's place in the table decides its side", answers_hold("csv", "private", 1, False))
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(table, "row_hashes", lambda columns, **_: table.place_hashes(len(columns[0])))
+
+
+@fault("a split of fixed size under add or remove", answers_hold("csv", "private", 1, False))
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(table, "units_to_split", lambda encoded, schema: encoded.n_rows)
+
+
+@fault("rows that are alike share a side", answers_hold("csv", "public", 1, False))
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = table.row_hashes
+
+    def hashes(columns: list[np.ndarray], **named: bytes) -> np.ndarray:
+        return right([np.zeros_like(columns[0])], **named)[np.zeros(len(columns[0]), dtype=int)]
+
+    patch.setattr(table, "row_hashes", hashes)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
+    monkeypatch.setattr("synth.privacy.reader.ask", test_answers._asked_here)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, check = FAULTS[name]
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, ValueError, TableError)):
+        check()
+
+
+def test_nothing_is_found_where_nothing_is_planted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader_text, "CHUNK", LONGEST // 2)
+    for check in {id(check): check for name, (_, check) in FAULTS.items() if "quotation" not in name}.values():
+        check()
