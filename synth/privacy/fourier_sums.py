@@ -1,17 +1,17 @@
-r"""Sums of Fourier features as whole numbers: the same for every order of rows, on every device.
+r"""Sums of Fourier features as whole numbers: the same for every order of rows, beside any rows, on every device.
 
-Angles are whole numbers of 1/4096 turn below 2^24, so a float32 matrix product gives them exactly in any order.
-Cosine and sine are polynomials evaluated with single multiplications and additions, which IEEE arithmetic defines to
-the last bit, and are then rounded to whole multiples of 2^-12. Up to 4096 of those add up exactly in float32; blocks
-are added in float64.
+Cosines and sines are looked up, never computed from a row: an angle is a whole number of 1/4096 turn, and a public
+table holds the cosine and the sine of each of the 4096 steps, rounded to whole multiples of 2^-12. What is done with a
+row is whole-number arithmetic alone. Its angles are sums of products below 2^24, which a float64 matrix product gives
+exactly in any order of additions; whole turns are taken off by a mask of bits; what is looked up is added in int64. So
+a row contributes the same whole numbers in any block, at any place, and no setting of the process for reduced precision
+(TF32, bfloat16, autocast) touches it, as none applies to float64.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -30,12 +30,15 @@ VALUE_BITS = 12
 COSINE = (186759.359375, -337420.4375, 264886.03125, -80817.53125, 4095.828857421875)
 SINE = (137362.25, -306803.03125, 333605.75, -169315.453125, 25735.826171875)
 
-BLOCK_FREQUENCIES = 5120
-BLOCK_VALUES = {"cpu": 2**19, "cuda": 2**25}
+BLOCK_FREQUENCIES = 1024
+BLOCK_VALUES = {"cpu": 2**18, "cuda": 2**24}
 """Angles worked on at a time: few enough for a core's caches, enough that the time goes into arithmetic."""
 
-EXACT_ROWS = 4096
-"""Rows whose values float32 adds up exactly: 2^12 rows of at most 2^12 steps."""
+SINE_BITS = 32
+"""A cosine and a sine are added up as one int64: the sine in so many low bits, the cosine above."""
+
+HELD_ROWS = 2**18
+"""Rows added up so: their sines stay below 2^30 in absolute value, their cosines below 2^62 where they stand."""
 
 
 def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: int | None = None) -> NDArray[np.int64]:
@@ -43,72 +46,69 @@ def add_rows(positions: Tensor, frequencies: NDArray[np.int32], *, block_rows: i
 
     Parameters
     ----------
-    positions : Tensor of shape (n_rows, n_columns), float32
+    positions : Tensor of shape (n_rows, n_columns), float64
         Whole numbers, on the device that is to do the work.
     frequencies : array of shape (n_frequencies, n_columns), int32
         Steps of 1/4096 turn per unit of position; every angle stays below 2^24 steps.
     block_rows : int, optional
-        Rows worked on at a time, at most 4096; the result does not depend on it.
+        Rows worked on at a time; the result does not depend on it.
 
     Returns
     -------
     array of shape (2, n_frequencies), int64
         Sums of cosines and of sines, in multiples of 2^-12.
     """
-    if block_rows is None:
-        values = BLOCK_VALUES[positions.device.type] // min(len(frequencies), BLOCK_FREQUENCIES)
-        block_rows = min(EXACT_ROWS, 1 << (values.bit_length() - 1))
-    # Turns instead of steps: scaling by 2^-12 changes no digit.
-    turns = torch.from_numpy(frequencies.T.astype(np.float32)).to(positions.device) / STEPS_PER_TURN
-    with _full_precision():
-        parts = [
-            _add_block(positions, part.contiguous(), block_rows)
-            for part in torch.split(turns, BLOCK_FREQUENCIES, dim=1)
-        ]
-    return np.concatenate(parts, axis=1)
-
-
-def _add_block(positions: Tensor, turns: Tensor, block_rows: int) -> NDArray[np.int64]:
     device = positions.device
-    ones = torch.ones(1, block_rows, device=device)
-    work = torch.empty(3, block_rows, turns.shape[1], device=device)
-    sums = np.zeros((2, turns.shape[1]), dtype=np.int64)
-    for some in torch.split(positions, EXACT_ROWS):
-        held = torch.zeros(2, 1, turns.shape[1], device=device)
-        cosines, sines = held
-        for rows in torch.split(some, block_rows):
-            angles, squares, values = work[:, : len(rows)]
-            torch.mm(rows, turns, out=angles)
-            _to_half_turns(angles, values)
-            torch.mul(angles, angles, out=squares)
-            cosines.addmm_(ones[:, : len(rows)], _polynomial(COSINE, squares, values).round_())
-            sines.addmm_(ones[:, : len(rows)], _polynomial(SINE, squares, values).mul_(angles).round_())
-        sums += held[:, 0].cpu().numpy().astype(np.int64)
+    if block_rows is None:
+        block_rows = max(1, BLOCK_VALUES[device.type] // min(len(frequencies), BLOCK_FREQUENCIES))
+    cosines, sines = step_values()
+    values = torch.from_numpy((cosines << SINE_BITS) + sines).to(device)
+    sums = np.zeros((2, len(frequencies)), dtype=np.int64)
+    for start in range(0, len(frequencies), BLOCK_FREQUENCIES):
+        some = slice(start, start + BLOCK_FREQUENCIES)
+        steps = torch.from_numpy(frequencies[some].T.astype(np.float64)).to(device)
+        for rows in torch.split(positions, HELD_ROWS):
+            sums[:, some] += _apart(_add_block(rows, steps, values, block_rows))
     return sums
 
 
-@contextlib.contextmanager
-def _full_precision() -> Iterator[None]:
-    """Keep matrix products in float32: reduced precision, allowed anywhere in the process, would round the angles."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.autocast("cuda", enabled=False), torch.autocast("cpu", enabled=False):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def _add_block(positions: Tensor, steps: Tensor, values: Tensor, block_rows: int) -> NDArray[np.int64]:
+    """Return the sums over at most ``HELD_ROWS`` rows of what the table holds for their angles."""
+    width, device = steps.shape[1], positions.device
+    block_rows = min(block_rows, len(positions)) or 1
+    angles = torch.empty(block_rows, width, dtype=torch.float64, device=device)
+    whole = torch.empty(block_rows * width, dtype=torch.int32, device=device)
+    found = torch.empty(block_rows * width, dtype=torch.int64, device=device)
+    sums = torch.zeros(width, dtype=torch.int64, device=device)
+    for rows in torch.split(positions, block_rows):
+        size = len(rows) * width
+        torch.mm(rows, steps, out=angles[: len(rows)])
+        # Of a negative number of steps too the mask leaves the step within a turn.
+        whole[:size].copy_(angles.view(-1)[:size]).bitwise_and_(STEPS_PER_TURN - 1)
+        torch.index_select(values, 0, whole[:size], out=found[:size])
+        sums += found[:size].view(len(rows), width).sum(dim=0)
+    return np.asarray(sums.cpu().numpy())
+
+
+def _apart(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Take sums of cosines and of sines apart again; shape (2, n)."""
+    half = 1 << (SINE_BITS - 1)
+    sines = ((sums + half) & (2 * half - 1)) - half
+    return np.stack([(sums - sines) >> SINE_BITS, sines])
 
 
 @functools.cache
 def step_values() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rounded cosine and sine of every angle, each of shape (4096,), in multiples of 2^-12."""
-    steps = torch.arange(STEPS_PER_TURN, dtype=torch.float32) / STEPS_PER_TURN
-    squares, values = torch.empty_like(steps), torch.empty_like(steps)
-    _to_half_turns(steps, values)
-    torch.mul(steps, steps, out=squares)
-    cosines = _polynomial(COSINE, squares, values).round().numpy().astype(np.int64)
-    sines = _polynomial(SINE, squares, values).mul_(steps).round().numpy().astype(np.int64)
-    return cosines, sines
+    """Return the rounded cosine and sine of every angle, each of shape (4096,), in multiples of 2^-12.
+
+    Public numbers. They are polynomials evaluated in float32, one IEEE operation at a time, so every machine has the
+    same; an angle of more than half a turn is taken as the negative one it equals.
+    """
+    turns = np.arange(STEPS_PER_TURN, dtype=np.float32) / np.float32(STEPS_PER_TURN)
+    turns -= np.rint(turns)
+    squares = turns * turns
+    cosines, sines = _polynomial(COSINE, squares), _polynomial(SINE, squares) * turns
+    return np.rint(cosines).astype(np.int64), np.rint(sines).astype(np.int64)
 
 
 @functools.cache
@@ -118,15 +118,9 @@ def longest_pair() -> float:
     return math.sqrt(float((cosines**2 + sines**2).max())) * 2.0**-VALUE_BITS
 
 
-def _to_half_turns(turns: Tensor, scratch: Tensor) -> None:
-    """Take off whole turns, leaving -1/2 ... 1/2; exact."""
-    torch.round(turns, out=scratch)
-    turns.sub_(scratch)
-
-
-def _polynomial(coefficients: tuple[float, ...], squares: Tensor, out: Tensor) -> Tensor:
-    """Evaluate by Horner's rule, one IEEE operation at a time, so that no device can fuse or reorder them."""
-    torch.mul(squares, coefficients[0], out=out)
+def _polynomial(coefficients: tuple[float, ...], squares: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Evaluate by Horner's rule."""
+    found = squares * np.float32(coefficients[0])
     for coefficient in coefficients[1:-1]:
-        out.add_(coefficient).mul_(squares)
-    return out.add_(coefficients[-1])
+        found = (found + np.float32(coefficient)) * squares
+    return np.asarray(found + np.float32(coefficients[-1]))

@@ -1,9 +1,18 @@
 r"""Exact sums of feature maps over rows, as whole numbers of a public grid step.
 
-Counts are whole numbers and tables are whole numbers of steps, so a sum of one table's features is histogram times
-table in int64. Products of tables, Fourier features and moments of rows are in ``products``, ``fourier_sums`` and
-``row_sums``. Nothing depends on
-the order of rows, on block sizes or on the device.
+What a row contributes to a sum is a vector of whole numbers that follows from that row and the map alone, to the last
+bit: other rows may be added, taken away, put in another order or cut into other blocks, on any device. Noise hides one
+row only because of that, as a last bit that its neighbours felt would be a change of theirs. It holds map by map:
+
+- constants, one-hots, forests: a row adds 1 to one cell; counts are integers;
+- one table: its entries are truncated to whole steps before a row is read, and a sum is histogram times table in int64;
+- products of tables: a row's factors are multiplied and rounded by elementwise IEEE float64 (``products``);
+- Fourier features: whole-number angles and a public table of cosines and sines (``fourier_sums``);
+- moments of rows: whole numbers up to the clip, which is elementwise IEEE float64, and after it (``row_sums``).
+
+Where matrix products do the adding, they add whole numbers whose partial sums float64 holds exactly, in any order.
+A unit of several rows contributes the sum of its rows' vectors; nothing is clipped, scaled or rounded after rows are
+added. The argument is in ``docs/proofs/sensitivity.md``; ``tests/privacy/test_contributions.py`` looks for exceptions.
 """
 
 from __future__ import annotations
@@ -24,8 +33,8 @@ __all__ = ["exact_sum"]
 MAXIMUM_HISTOGRAM = 2**24
 """Cells of one table of counts; larger ones are counted in parts."""
 
-FOURIER_ROWS = 2**16
-"""Rows whose positions are held as float32 at a time."""
+FOURIER_ROWS = 2**14
+"""Rows whose positions are held as float64 at a time."""
 
 
 def exact_sum(terms: Sequence[Term], rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
@@ -93,7 +102,7 @@ def _fourier_sums(fourier: Fourier, rows: Rows, cells: tuple[Axis, ...], device:
     from synth.privacy.fourier_sums import add_rows
 
     sums = np.zeros((math.prod(axis.size for axis in cells), fourier.dimension), dtype=np.int64)
-    tables = [positions.astype(np.float32) for positions in fourier.positions]
+    tables = [positions.astype(np.float64) for positions in fourier.positions]
     for cell, places in rows_by_cell(rows, cells):
         codes = [rows.column(name)[places] for name in fourier.columns]
         for start in range(0, len(codes[0]), FOURIER_ROWS):

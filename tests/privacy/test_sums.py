@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from fractions import Fraction
 
@@ -219,7 +220,7 @@ def test_too_many_rows_are_refused() -> None:
 
 def wide_fourier(n_columns: int, n_frequencies: int, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     rng = np.random.default_rng(seed)
-    positions = torch.from_numpy(rng.integers(0, 256, (4099, n_columns)).astype(np.float32))
+    positions = torch.from_numpy(rng.integers(0, 256, (4099, n_columns)).astype(np.float64))
     return positions, rng.integers(-2048, 2048, (n_frequencies, n_columns)).astype(np.int32)
 
 
@@ -230,7 +231,7 @@ def test_rounded_cosines_and_sines_are_near_the_true_ones() -> None:
         np.abs(cosines / 4096 - np.cos(angle)).max() <= 0.75 / 4096
     )  # half a step of rounding, a quarter of arithmetic
     assert np.abs(sines / 4096 - np.sin(angle)).max() <= 0.75 / 4096
-    assert np.abs(np.concatenate([cosines, sines])).max() <= 4096  # what 4096 rows in float32 need
+    assert np.abs(np.concatenate([cosines, sines])).max() <= 4096  # what adding up both as one int64 needs
     assert fourier_sums.longest_pair() <= 1 + 2.0**-12
 
 
@@ -254,11 +255,19 @@ def test_fourier_sums_do_not_depend_on_blocks(block_rows: int, monkeypatch: pyte
     )
 
 
-def test_many_equal_rows_do_not_wear_out_float32() -> None:
-    # Every cosine is exactly 1: 4096 steps a row, far beyond 2^24 in the end.
-    positions = torch.zeros(50_001, 2)
-    frequencies = np.array([[5, 7]], dtype=np.int32)
-    assert fourier_sums.add_rows(positions, frequencies).tolist() == [[50_001 * 4096], [0]]
+@pytest.mark.parametrize("step", range(0, 4096, 1024))
+def test_many_equal_rows_do_not_wear_out_what_they_are_added_up_in(step: int) -> None:
+    # Every cosine or every sine is 1 or -1: 4096 steps a row, and more rows than are held in one int64.
+    n_rows = fourier_sums.HELD_ROWS + 50_001
+    positions = torch.ones(n_rows, 1, dtype=torch.float64)
+    found = fourier_sums.add_rows(positions, np.array([[step]], dtype=np.int32))
+    turn = 2 * np.pi * step / 4096
+    assert found.tolist() == [[n_rows * 4096 * round(np.cos(turn))], [n_rows * 4096 * round(np.sin(turn))]]
+
+
+def test_the_table_of_cosines_and_sines_is_the_same_everywhere() -> None:
+    digest = hashlib.sha256(np.stack(fourier_sums.step_values()).astype("<i2").tobytes()).hexdigest()
+    assert digest == "89f6e2cad4b12da2bfd4a13eb19222545e60d279278cc915bc17c627cdf63808"
 
 
 def test_reduced_precision_elsewhere_in_the_process_changes_nothing() -> None:
