@@ -2,9 +2,12 @@ r"""Sums of products of several tables' features.
 
 The tables are cut into two sides. A side's features are the products of its tables' entries, rounded to whole
 multiples of :math:`2^{-h}`; the features of a row are the outer product of its two sides, whole multiples of
-:math:`2^{-2h}`. That is a function of one row, whichever way it is added up: from a table of joint counts where that
-is small, else by a matrix product :math:`L^T R` of blocks of rows, which float64 holds exactly while 2 h + log2(rows
-in a block) is at most 52.
+:math:`2^{-2h}`. That is a function of one row: what is done with its numbers before they are whole is one IEEE float64
+multiplication after another, number by number in the order of the tables, and one rounding to nearest; no sum, no
+division and no function is taken of them. Whole numbers are then added up in one of two ways, with the same result:
+from a table of joint counts where that is small (the features are those of every cell, made by the same lines), else by
+a matrix product :math:`L^T R` of blocks of rows, which float64 holds exactly, in any order, while 2 h + log2(rows in a
+block) is at most 52. Which way is taken may depend on the number of rows; what a row adds does not.
 """
 
 from __future__ import annotations
@@ -54,8 +57,9 @@ def _by_counts(
     )
     counts = joint_counts(rows, (*cells, *axes[0], *axes[1])).reshape(-1, len(left), len(right))
     # At most 2^26 rows times 2^18 steps: exact. The product with the left side would not be: it is taken in two parts.
+    # With n rows on the left, at most 2^24, low parts add up to at most 2^52, high ones to 2^(3 h - 26) n + 2^h n.
     partial = counts.astype(np.float64) @ right
-    low_bits = MANTISSA - half_bits - math.ceil(math.log2(len(left) + 1))
+    low_bits = MANTISSA - half_bits - math.ceil(math.log2(len(left)))
     high = np.floor(partial / 2.0**low_bits)
     low = partial - high * 2.0**low_bits
     sums = (left.T @ high).astype(np.int64) * 2**low_bits + (left.T @ low).astype(np.int64)

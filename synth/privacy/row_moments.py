@@ -8,9 +8,11 @@ column), P a public projection, c the clip norm and vech the upper triangle with
 that inner products of the second powers are squared inner products of the vectors.
 
 Every step is a function of one row and of the map's own numbers, computed so that neither the other rows nor the device
-change a bit: lookups, offsets and projections are whole numbers whose sums float64 holds exactly; the clip is made of
-single multiplications, additions, divisions and roots, which IEEE arithmetic defines; entries are truncated towards
-zero to whole steps, and the squared norm of the whole numbers is checked (``docs/proofs/sensitivity.md``).
+change a bit: lookups, offsets and projections are whole numbers whose sums float64 holds exactly, in any order in which
+a matrix product takes them; the clip is made of single multiplications, additions, divisions and roots, number by
+number and coordinate after coordinate, each rounded as IEEE float64 says wherever in an array it stands; entries are
+truncated towards zero to whole steps, and the squared norm of the whole numbers is checked
+(``docs/proofs/sensitivity.md``).
 """
 
 from __future__ import annotations
@@ -264,7 +266,10 @@ def _clipped(vectors: Tensor, bits: int) -> Tensor:
     for coordinate in vectors:  # one after another: a row's sum must not depend on how many rows stand beside it
         torch.mul(coordinate, coordinate, out=square)
         squares.add_(square)
-    lengths = squares.sqrt_().clamp_(min=1.0)
+    # By numpy, whose roots are rounded as IEEE arithmetic says. Those of torch on a processor come from a library that
+    # may err in the last bit, and not alike on every machine.
+    roots = torch.from_numpy(np.sqrt(squares.cpu().numpy()))
+    lengths = roots.to(vectors.device).clamp_(min=1.0)
     whole = vectors.mul_(MARGIN * 2.0**bits).div_(lengths).trunc_()
     # Whole numbers below 2^40 add up exactly in any order.
     too_long = (whole * whole).sum(dim=0) > 2.0 ** (2 * bits)

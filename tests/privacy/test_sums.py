@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
+from by_hand import contribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from questions import every_kind_of_map, small_codes, walked
+from questions import every_kind_of_map, small_codes
 
 from synth.errors import PrivacyError
 from synth.privacy import counting, fourier_sums, products, row_sums, sums
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
-from synth.privacy.features import FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
 from synth.privacy.sums import exact_sum
-from synth.privacy.terms import Term, terms_of
+from synth.privacy.terms import terms_of
 
 MAPS = every_kind_of_map()
 
@@ -32,84 +30,6 @@ def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int
     return exact_sum(terms_of(feature_map), rows_of(codes), half_bits=half_bits)
 
 
-def by_hand(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
-    """One block of one row's features in whole grid steps, written out number by number in rational arithmetic."""
-    step = 2 ** (2 * half_bits)
-    if term.fourier is not None:
-        cosines, sines = fourier_sums.step_values()
-        fourier = term.fourier
-        pairs = []
-        for frequency in fourier.frequencies.tolist():
-            angle = sum(
-                int(places[codes[name]]) * turn
-                for name, places, turn in zip(fourier.columns, fourier.positions, frequency, strict=True)
-            )
-            pairs.append((int(cosines[angle % 4096]), int(sines[angle % 4096])))
-        scale = math.floor(Fraction(term.weight) * Fraction(fourier.scale) * step / 4096)
-        numbers = [scale * cosine for cosine, _ in pairs] + [scale * sine for _, sine in pairs]
-    elif term.moments is not None:
-        numbers = powers_by_hand(term.moments, term.weight, codes, half_bits - 6)
-    elif len(term.tables) > 1:
-        sides = []
-        for side, weight in zip(term.sides, (term.weight, 1.0), strict=True):
-            features = [1.0]
-            for table in side:
-                row = table.table[codes[table.column] if table.bins is None else table.bins[codes[table.column]]]
-                features = [one * other for one in features for other in row.tolist()]
-            sides.append([round(feature * (weight * 2**half_bits)) for feature in features])
-        numbers = [left * right for left in sides[0] for right in sides[1]]
-    elif term.tables:
-        table = term.tables[0]
-        row = table.table[codes[table.column] if table.bins is None else table.bins[codes[table.column]]]
-        numbers = [math.trunc(entry * term.weight * step) for entry in row.tolist()]
-    else:
-        numbers = [math.floor(Fraction(term.weight) * step)]
-    # The one-hot factors put these numbers into one cell each; the leaves' order decides where that stands.
-    answer = []
-    axes = [leaf for leaf in term.leaves if not isinstance(leaf, OneHot | Forest)]
-    widths = [leaf.dimension for leaf in axes] or [1]
-    for place in np.ndindex(*[leaf.dimension for leaf in term.leaves]):
-        inside, at = True, []
-        for leaf, index in zip(term.leaves, place, strict=True):
-            if isinstance(leaf, OneHot):
-                cell = 0
-                for name, bins, size in zip(leaf.columns, leaf.bins, leaf.shape, strict=True):
-                    cell = cell * size + int(codes[name] if bins is None else bins[codes[name]])
-                inside = inside and cell == index
-            elif isinstance(leaf, Forest):
-                inside = inside and walked(leaf, codes) == index
-            else:
-                at.append(index)
-        answer.append(numbers[np.ravel_multi_index(at, widths) if at else 0] if inside else 0)
-    return answer
-
-
-def powers_by_hand(moments: RowMoments, weight: float, codes: dict[str, int], bits: int) -> list[int]:
-    """One row's powers in whole grid steps: whole numbers up to the clip, then one operation at a time."""
-    vector = []
-    for table in moments.tables:
-        code = codes[table.column] if table.bins is None else int(table.bins[codes[table.column]])
-        vector += [round(entry * 2**16) for entry in table.table[code].tolist()]
-    if moments.offsets is not None:
-        cell = 0 if moments.offset_of is None else codes[moments.offset_of.columns[0]]
-        vector = [one - round(other * 2**16) for one, other in zip(vector, moments.offsets[cell].tolist(), strict=True)]
-    scale = 2**16
-    if moments.projection is not None:
-        scale *= 2**18
-        columns = np.rint(moments.projection * 2**18).astype(int).T.tolist()
-        vector = [sum(one * other for one, other in zip(vector, column, strict=True)) for column in columns]
-    entries = [one * (1.0 / (moments.clip * scale)) for one in vector]
-    length = max(1.0, math.sqrt(functools.reduce(lambda total, entry: total + entry * entry, entries, 0.0)))
-    whole = [math.trunc(entry * ((1 - 2.0**-30) * 2.0**bits) / length) for entry in entries]
-    constant, linear, quadratic = (weight * own for own in moments.weights)
-    numbers = [4**bits * math.floor(constant * 4096)] if constant else []
-    numbers += [one * 2**bits * math.floor(linear * 4096) for one in whole] if linear else []
-    for place, one in enumerate(whole if quadratic else []):
-        numbers.append(one * one * math.floor(quadratic * 4096))
-        numbers += [one * other * math.floor(math.sqrt(2) * quadratic * 4096) for other in whole[place + 1 :]]
-    return numbers
-
-
 @pytest.mark.parametrize("half_bits", [12, 18])
 @pytest.mark.parametrize("kind", MAPS)
 def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,12 +37,8 @@ def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: p
     monkeypatch.setattr(products, "BLOCK_ENTRIES", 64)
     monkeypatch.setattr(row_sums, "BLOCK_ENTRIES", 64)
     codes = small_codes(45, seed=3)
-    expected = np.zeros(MAPS[kind].dimension, dtype=object)
-    for term in terms_of(MAPS[kind]):
-        for row in range(45):
-            expected[term.places] += by_hand(
-                term, {name: int(column[row]) for name, column in codes.items()}, half_bits
-            )
+    rows = [{name: int(column[row]) for name, column in codes.items()} for row in range(45)]
+    expected = sum(contribution(MAPS[kind], row, half_bits) for row in rows)
     np.testing.assert_array_equal(summed(MAPS[kind], codes, half_bits).astype(object), expected)
 
 
