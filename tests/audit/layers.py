@@ -182,25 +182,29 @@ def t1_sensitivity(
 
 
 def t1_exactness(name: str, world: World) -> None:
-    """Sums add up to the last digit and do not depend on the order of rows: only the rows' own vectors are in them."""
+    """A sum is what its rows add, to the last digit: alone, beside any rows, in any order, in blocks of any size."""
     ask = asker(name, world.schema)
-    rows = ordinary_rows(UNITS, 1)
     open_world = World(world.row_count, world.rows_per_unit, ids=False, holdout=0.0)
-    earlier, _, _, _ = record(ask, open_world, open_world.table(rows))
-    questions = [answered for answered in earlier.answered if isinstance(answered.answer, Release)]
-    order = np.random.default_rng(1).permutation(len(rows))
-    shuffled, first, second = [rows[place] for place in order], rows[:17], rows[17:]
-    for answered in questions:
-        whole, again, one, other = (
-            exact_numbers(answered, open_world, some) for some in (rows, shuffled, first, second)
-        )
-        np.testing.assert_array_equal(again, whole, err_msg="a sum depends on the order of rows")
-        np.testing.assert_array_equal(one + other, whole, err_msg="a sum is not the sum of its rows")
+    earlier, _, _, _ = record(ask, open_world, open_world.table(ordinary_rows(UNITS, 1)))
+    few = [*ordinary_rows(11, 1, seed=1), *far_rows(1)]
+    alone = [open_world.table([row]) for row in few]
+    drawn = [np.random.default_rng(size).integers(0, len(few), size) for size in (1, 7, 48, 4096)]
+    tables = [open_world.table([few[place] for place in chosen]) for chosen in drawn]
+    for answered in earlier.answered:
+        if not isinstance(answered.answer, Release):
+            continue
+        own = np.stack([exact_numbers(answered, open_world, table) for table in alone])
+        for chosen, table in zip(drawn, tables, strict=True):
+            np.testing.assert_array_equal(
+                exact_numbers(answered, open_world, table),
+                np.bincount(chosen, minlength=len(few)) @ own,
+                err_msg=f"'{answered.query}' of {len(chosen)} rows is not the sum of what its rows add",
+            )
 
 
-def exact_numbers(answered: Answered, world: World, rows: list[Row]) -> np.ndarray:
+def exact_numbers(answered: Answered, world: World, table: PrivateTable) -> np.ndarray:
     tapped = TappedNoise(None)
-    source = Recording(start(world, world.table(rows), tapped), tapped, Transcript())
+    source = Recording(start(world, table, tapped), tapped, Transcript())
     source.noisy_sum(answered.question, share=0.5, query="again", source="audit")
     return source.transcript.answered[0].whole
 

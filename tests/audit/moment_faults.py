@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ MOMENT_FAULTS = (
     "products of rows without the square root of 2",
     "signed rows bounded like counts",
     "products of rows counted twice",
+    "rows added up in float32",
+    "blocks of rows clipped",
+    "blocks of rows averaged",
 )
 
 
@@ -109,6 +113,30 @@ def _(patch: pytest.MonkeyPatch) -> None:
         "factors_under",
         lambda self, weight: np.where(right(self, weight) > weight * self.weights[2], 2.0, 1.0) * right(self, weight),
     )
+
+
+@fault("rows added up in float32")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        torch.Tensor, "addmm_", lambda held, one, other: held.add_((one.float() @ other.float()).to(held.dtype))
+    )
+
+
+def _blocks(patch: pytest.MonkeyPatch, wrong: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
+    right = row_sums.rows_of_vectors
+    patch.setattr(
+        row_sums, "rows_of_vectors", lambda *a, bits, **named: wrong(right(*a, bits=bits, **named), bits).trunc_()
+    )
+
+
+@fault("blocks of rows clipped")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _blocks(patch, lambda rows, bits: rows * (2.0**bits / rows.sum(dim=1).norm().clamp(min=2.0**bits)))
+
+
+@fault("blocks of rows averaged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    _blocks(patch, lambda rows, bits: (rows / rows.shape[1]).trunc_() * rows.shape[1])
 
 
 def _private_rows(questions: RecordQuestions, table: Any) -> np.ndarray:
