@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+
+import numpy as np
 
 from synth.errors import ConfigError
 
-__all__ = ["cuda_is_available", "resolved_device"]
+__all__ = ["computes_exactly", "cuda_is_available", "resolved_device"]
 
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 """Libraries of graphics drivers, one of which every device that torch calls "cuda" needs."""
@@ -21,13 +24,41 @@ def cuda_is_available() -> bool:
     return bool(torch.cuda.is_available())
 
 
+@functools.cache
+def computes_exactly(device: str) -> bool:
+    """Whether float64 on a device is what sums over private rows take it for; tried once in a process.
+
+    Products of whole numbers must come out exact where they need 52 bits, whatever the number of rows, and single
+    operations rounded as IEEE arithmetic says. Settings outside the program can have float64 emulated with fewer bits.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+    """
+    import torch
+
+    random = np.random.default_rng(0)
+    for n_rows, width in ((1, 128), (7, 128), (4096, 64), (2**16, 16)):
+        most = 2 ** ((52 - (n_rows - 1).bit_length()) // 2)
+        left, right = random.integers(most // 2, most, (2, n_rows, width))
+        on_device = (torch.from_numpy(side.astype(np.float64)).to(device) for side in (left, right))
+        product = (next(on_device).T @ next(on_device)).cpu().numpy()
+        if not np.array_equal(product, left.T @ right):
+            return False
+    one, other = random.normal(size=(2, 4099)) + 2.0
+    first, second = (torch.from_numpy(side).to(device) for side in (one, other))
+    single = ((first * second, one * other), (first + second, one + other), (first / second, one / other))
+    return all(np.array_equal(found.cpu().numpy(), expected) for found, expected in single)
+
+
 def resolved_device(device: str) -> str:
-    """Return the device to compute on, "cpu" or "cuda"; "auto" takes CUDA where there is one.
+    """Return the device to compute on, "cpu" or "cuda"; "auto" takes CUDA where there is one that computes exactly.
 
     Raises
     ------
     ConfigError
-        If there is no such device, or "cuda" is asked for where there is none.
+        If there is no such device, or "cuda" is asked for where there is none or it does not compute exactly.
     """
     if device not in {"auto", "cpu", "cuda"}:
         raise ConfigError(f"device must be auto, cpu or cuda, got {device}.")
@@ -36,7 +67,13 @@ def resolved_device(device: str) -> str:
     available = cuda_is_available()
     if device == "cuda" and not available:
         raise ConfigError("device is cuda, but no CUDA device was found. Use auto or cpu.")
-    return "cuda" if available else "cpu"
+    exact = available and computes_exactly("cuda")
+    if device == "cuda" and not exact:
+        raise ConfigError(
+            "device is cuda, but this one does not compute exactly in float64, which sums over private rows need. "
+            "Unset what has float64 emulated (such as CUBLAS_EMULATE_DOUBLE_PRECISION), or use auto or cpu."
+        )
+    return "cuda" if exact else "cpu"
 
 
 def _loads(library: str) -> bool:

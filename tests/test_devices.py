@@ -1,0 +1,69 @@
+"""A device computes sums over private rows only where its float64 is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+from synth import devices
+from synth.errors import ConfigError
+
+
+@pytest.fixture(autouse=True)
+def tried_anew() -> Iterator[None]:
+    tried = devices.computes_exactly
+    tried.cache_clear()
+    yield
+    tried.cache_clear()
+
+
+def fewer_bits(found: torch.Tensor, bits: int) -> torch.Tensor:
+    mantissa, exponent = torch.frexp(found)
+    return torch.ldexp((mantissa * 2.0**bits).round(), exponent - bits)
+
+
+INEXACT: dict[str, tuple[str, Callable[..., torch.Tensor]]] = {
+    "products in float32": ("__matmul__", lambda one, other: torch.mm(one.float(), other.float()).double()),
+    "products with a bit too few": ("__matmul__", lambda one, other: fewer_bits(torch.mm(one, other), 50)),
+    "quotients by reciprocals": ("__truediv__", lambda one, other: torch.mul(one, other.reciprocal())),
+}
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))],
+)
+def test_devices_compute_exactly(device: str) -> None:
+    assert devices.computes_exactly(device)
+
+
+@pytest.mark.parametrize("planted", INEXACT)
+def test_a_device_that_does_not_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, wrong = INEXACT[planted]
+    monkeypatch.setattr(torch.Tensor, name, wrong)
+    assert not devices.computes_exactly("cpu")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_inexact_device_is_refused_or_left_alone(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The one thing that is made up: a CUDA device, or a faulty one, where the machine has none.
+    monkeypatch.setattr(devices, "cuda_is_available", lambda: True)
+    monkeypatch.setattr(devices, "computes_exactly", lambda device: exact)
+    assert devices.resolved_device("auto") == ("cuda" if exact else "cpu")
+    assert devices.resolved_device("cpu") == "cpu"
+    if exact:
+        assert devices.resolved_device("cuda") == "cuda"
+    else:
+        with pytest.raises(ConfigError, match="does not compute exactly"):
+            devices.resolved_device("cuda")
+
+
+def test_a_device_that_is_missing_or_unknown_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "cuda_is_available", lambda: False)
+    assert devices.resolved_device("auto") == "cpu"
+    with pytest.raises(ConfigError, match="no CUDA device was found"):
+        devices.resolved_device("cuda")
+    with pytest.raises(ConfigError, match="auto, cpu or cuda"):
+        devices.resolved_device("tpu")
