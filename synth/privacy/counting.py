@@ -196,7 +196,7 @@ def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int], *, many: bool) ->
     n_cells = math.prod(sizes)
     index = bins[0]
     if len(bins) > 1:
-        kind = np.int16 if n_cells <= 2**15 else np.int32
+        kind = np.int16 if n_cells < 2**15 else np.int32
         index = np.multiply(bins[0], sizes[1], dtype=kind)
         index += bins[1]
         for more, size in zip(bins[2:], sizes[2:], strict=True):

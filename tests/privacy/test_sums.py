@@ -121,6 +121,14 @@ def test_read_only_codes_of_any_width_are_counted() -> None:
         assert joint_counts(rows_of({"x": column}), (Axis("x", None, 4),)).tolist() == [1, 0, 0, 2]
 
 
+@pytest.mark.parametrize("size", [2**8, 2**8 + 1, 2**15 - 1, 2**15, 2**15 + 1, 2**16 + 1])
+def test_tables_at_the_edge_of_a_number_type_are_counted(size: int) -> None:
+    codes = {"long": np.array([size - 1, 0, size - 1]), "short": np.array([0, 1, 1])}
+    axes = Axis("long", None, size), Axis("short", np.zeros(2, np.int32), 1)
+    for both in (axes, axes[::-1]):
+        assert np.flatnonzero(joint_counts(rows_of(codes), both)).tolist() == [0, size - 1]
+
+
 def test_codes_that_were_never_declared_are_refused() -> None:
     with pytest.raises(PrivacyError, match="encoded again"):
         joint_counts(rows_of({"x": np.array([5], np.uint8)}), (Axis("x", None, 4),))
