@@ -56,7 +56,7 @@ Leaf = Lookup | OneHot | Forest | Fourier | Constant | RowMoments
 class Stack:
     """Maps one after another, each times a weight; the squared weights add up to at most 1.
 
-    Weights are truncated towards zero to multiples of 2^-24.
+    Weights are truncated towards zero to multiples of 2^-24. What a row adds to one part does not depend on the others.
     """
 
     parts: tuple[FeatureMap, ...]
@@ -96,7 +96,11 @@ class Stack:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product:
-    """The outer product of maps, first factor slowest: every feature of one times every feature of the others."""
+    """The outer product of maps, first factor slowest: every feature of one times every feature of the others.
+
+    Several tables in it are multiplied row by row and number by number in IEEE float64, in the order of the factors,
+    and rounded to whole steps before rows are added (``products``): a function of that row's codes alone.
+    """
 
     factors: tuple[FeatureMap, ...]
 

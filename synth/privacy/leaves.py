@@ -66,6 +66,10 @@ class Lookup:
     ------
     PrivacyError
         If the table holds a number that is not finite, or a bin has no row in it.
+
+    Notes
+    -----
+    What a row adds is an entry of this table, in whole steps: a function of that row's code alone.
     """
 
     column: str
@@ -114,6 +118,10 @@ class OneHot:
     ------
     PrivacyError
         If a column is named twice, or its number of codes is not known.
+
+    Notes
+    -----
+    A row adds 1 to the cell of its own codes; cells are found and counted in integers.
     """
 
     columns: tuple[str, ...]
@@ -180,7 +188,8 @@ class Fourier:
     Notes
     -----
     The session adds cosines and sines that are rounded to about 2^-12; ``evaluate`` is exact to float64. The
-    sensitivity is that of the rounded ones.
+    sensitivity is that of the rounded ones. They stand in a public table; a row's angles are whole numbers, so what it
+    adds follows from its codes in integers alone.
     """
 
     columns: tuple[str, ...]
@@ -233,7 +242,7 @@ class Fourier:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """The number 1 for every row: its sum is the number of rows."""
+    """The number 1 for every row, whatever it holds: its sum is the number of rows."""
 
     @property
     def dimension(self) -> int:

@@ -1,7 +1,8 @@
 """Noisy rows: every row's numbers made noisy by themselves, and let out in an order that says nothing.
 
-Nothing is added up here, so the noise of a row has to hide that row alone. It is the one answer that has as many
-numbers as the private table; what may be asked so, and at what cost, is worked out in ``row_plans``.
+Nothing is added up here, so the noise of a row has to hide that row alone, and a row's numbers are looked up by its own
+codes in whole-number tables: other rows touch none of their bits. It is the one answer that has as many numbers as the
+private table; what may be asked so, and at what cost, is worked out in ``row_plans``.
 """
 
 from __future__ import annotations

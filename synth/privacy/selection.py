@@ -1,7 +1,9 @@
 r"""Candidates of a private selection and their whole-number scores.
 
 A candidate's score is weight * |histogram - table|_1 - penalty: how badly a public table describes the rows, less what
-it costs to do something about it. One row moves one count by 1, so it moves a score by at most the weight.
+it costs to do something about it. One row moves one count by 1, so it moves a score by at most the weight. Counts are
+integers, and tables, weights and penalties are rounded to whole steps before rows are read: what a row moves does not
+depend on the order of rows or on how they are counted.
 """
 
 from __future__ import annotations

@@ -74,10 +74,9 @@ class Case:
 
 
 def near_whole_entries(bits: int, wanted: range) -> list[tuple[int, int]]:
-    """Whole vectors (v0, v1), long ones, whose first entry after the clip is almost exactly a whole step k.
+    """Whole vectors (v0, v1) whose first entry after the clip is a whole step k but for a relative 10^-15 at most.
 
-    v0 C / sqrt(v0^2 + v1^2) = k where v1 / v0 = sqrt(C^2 / k^2 - 1): its best fractions are as near as a fraction of
-    whole numbers below 2^30 can be, about 2^-56.
+    v0 C / sqrt(v0^2 + v1^2) = k where v1 / v0 = sqrt(C^2 / k^2 - 1), so its best fractions are tried.
     """
     margin = int(row_moments.MARGIN * 2**30) << bits
     found = []
@@ -89,10 +88,12 @@ def near_whole_entries(bits: int, wanted: range) -> list[tuple[int, int]]:
             quotient, rest = divmod(above, below)
             last, now = now, (quotient * now[0] + last[0], quotient * now[1] + last[1])
             above, below = below, rest
+            v1, v0 = now
             if max(now) >= 2**30:
                 break
-            if max(now) >= 2**27:
-                found.append((now[1], now[0]))
+            # Twice the relative distance, as squares are compared; in whole numbers.
+            if 10**15 * abs((margin * v0) ** 2 - whole**2 * (v0**2 + v1**2)) <= 2 * whole**2 * (v0**2 + v1**2):
+                found.append((v0, v1))
     return found
 
 
