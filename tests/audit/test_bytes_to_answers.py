@@ -1,0 +1,110 @@
+"""Neighbours that differ in one line of a file: exact answers differ by what that line adds, wherever it stands.
+
+From bytes to whole numbers, by the way a run takes: the file is read in its own process, encoded, capped and split, and
+a session is asked the questions of every kind. What is done with the answers afterwards is public.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import gzip
+import io
+from collections.abc import Sequence
+
+import layers
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from askers import HAND_MADE, asker
+from transcripts import Answered, record
+from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
+
+from synth.config import TableFormat
+from synth.privacy.receipt import Release
+from synth.privacy.table import PrivateTable
+
+ROWS = World("private")
+PEOPLE = World("private", rows_per_unit=3, ids=True)
+HELD_OUT = World("private", rows_per_unit=3, ids=True, holdout=0.4)
+
+ODD = {"person": "", "age": "80kg", "region": "", "income": "1e400", "job": "=1+1", "visited": "1066-13-45"}
+"""Cells that are nothing that was declared."""
+
+
+@functools.cache
+def questions() -> tuple[Answered, ...]:
+    """Every kind of question, as the hand-made asker puts them."""
+    asked, *_ = record(asker(HAND_MADE, ROWS.schema), ROWS, ROWS.table(ordinary_rows(40, 1)))
+    return tuple(answered for answered in asked.answered if isinstance(answered.answer, Release))
+
+
+def as_csv(world: World, rows: Sequence[Row], end: str = "\n") -> bytes:
+    names = [column.name for column in world.schema.columns]
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator=end)
+    writer.writerow(names)
+    writer.writerows([row[name] or "" for name in names] for row in rows)
+    return target.getvalue().encode()
+
+
+def answers(world: World, data: bytes, form: TableFormat | None = None) -> list[np.ndarray]:
+    """The exact answer to every question, in grid steps."""
+    table = PrivateTable.open(
+        lambda: io.BytesIO(data),
+        "table",
+        world.schema,
+        form or TableFormat(),
+        account_key=ACCOUNT_KEY,
+        holdout=world.holdout,
+    )
+    return [layers.exact_numbers(answered, world, table) for answered in questions()]
+
+
+def assert_adds(before: list[np.ndarray], after: list[np.ndarray], own: list[np.ndarray]) -> None:
+    for answered, first, second, alone in zip(questions(), before, after, own, strict=True):
+        np.testing.assert_array_equal(second - first, alone, err_msg=answered.query)
+
+
+@pytest.mark.parametrize("cells", ["far", "odd"])
+def test_one_more_line_adds_the_same_wherever_it_stands(cells: str) -> None:
+    rows, (far,) = ordinary_rows(40, 1), far_rows(1)
+    line = {**far, "person": "somebody new"} if cells == "far" else {**far, **ODD, LABEL: ""}
+    own = answers(ROWS, as_csv(ROWS, [line]))
+    assert any(one.any() for one in own)
+    before = answers(ROWS, as_csv(ROWS, rows))
+    for place in (0, 17, len(rows)):
+        assert_adds(before, answers(ROWS, as_csv(ROWS, [*rows[:place], line, *rows[place:]])), own)
+
+
+def test_the_order_of_lines_and_how_a_file_is_cut_change_nothing() -> None:
+    rows = ordinary_rows(300, 1)
+    before = answers(ROWS, as_csv(ROWS, rows))
+    nothing = [np.zeros_like(one) for one in before]
+    shuffled = [rows[place] for place in np.random.default_rng(1).permutation(len(rows))]
+    assert_adds(before, answers(ROWS, as_csv(ROWS, shuffled)), nothing)
+    assert_adds(before, answers(ROWS, gzip.compress(as_csv(ROWS, rows, end="\r\n"))), nothing)
+    names = [column.name for column in ROWS.schema.columns]
+    columns = pa.table({name: [row[name] for row in rows] for name in names})
+    for group in (1, 7, 4096):
+        target = io.BytesIO()
+        pq.write_table(columns, target, row_group_size=group)
+        assert_adds(before, answers(ROWS, target.getvalue(), TableFormat(kind="parquet")), nothing)
+
+
+@pytest.mark.parametrize(
+    ("world", "person", "asked"),
+    [(PEOPLE, "somebody new", True), (HELD_OUT, "somebody new", True), (HELD_OUT, "a fourth", False)],
+    ids=["nobody held out", "some held out", "held out"],
+)
+def test_one_more_unit_adds_the_same_wherever_its_lines_stand(world: World, person: str, asked: bool) -> None:
+    """More lines than may be kept: which ones are follows from the unit's own, and so does its side of the split."""
+    others = ordinary_rows(15, 3)
+    lines = [{**row, "person": person} for row in [*far_rows(2), *ordinary_rows(3, 1, seed=7)]]
+    own = answers(world, as_csv(world, lines))
+    assert any(one.any() for one in own) == asked
+    before = answers(world, as_csv(world, others))
+    assert_adds(before, answers(world, as_csv(world, [*lines, *others])), own)
+    mixed = [*others[:4], *lines[:2], *others[4:20], *lines[2:4], *others[20:], lines[4]]
+    assert_adds(before, answers(world, as_csv(world, mixed)), own)
