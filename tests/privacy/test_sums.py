@@ -194,19 +194,6 @@ def test_the_table_of_cosines_and_sines_is_the_same_everywhere() -> None:
     assert digest == "89f6e2cad4b12da2bfd4a13eb19222545e60d279278cc915bc17c627cdf63808"
 
 
-def test_reduced_precision_elsewhere_in_the_process_changes_nothing() -> None:
-    positions, frequencies = wide_fourier(15, 40)
-    expected = fourier_sums.add_rows(positions, frequencies)
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            np.testing.assert_array_equal(fourier_sums.add_rows(positions, frequencies), expected)
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 9), st.integers(0, 40), st.randoms(use_true_random=False))
 def test_fourier_by_label_is_fourier_of_each_class(
