@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.errors import SchemaError
-from synth.schema import ModelledColumn
 from synth.schema_file import parse_column
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "errors_of_rows",
     "guess_role",
     "join_list",
+    "lacks_fallback",
     "look_again",
     "mapping_of_row",
     "new_row",
@@ -118,6 +118,13 @@ def look_again(row: Row, kind: str) -> Row:
     if row["role"]:
         return row
     return {**row, **{key: value for key, value in new_row(row["name"], kind).items() if key in {"role", "step"}}}
+
+
+def lacks_fallback(row: Row) -> bool:
+    """Whether nobody has said yet what a cell of the column becomes that cannot be read."""
+    if row["role"] not in {"number", "category", "yes/no", "date"}:
+        return False
+    return not (row["missing"] or row["fallback"] or (row["other"] and row["role"] == "category"))
 
 
 def apply_preset(row: Row, preset: str) -> Row:
@@ -217,10 +224,10 @@ def _error_of_row(row: Row) -> str | None:
         if low is not None and high is not None and not low < high:
             return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
     try:
-        column = parse_column(name, mapping_of_row(row))
+        parse_column(name, mapping_of_row(row))
     except SchemaError as error:
         return str(error)
-    if isinstance(column, ModelledColumn) and column.fallback_code is None:
+    if lacks_fallback(row):
         ticks = "'Empty' or 'Other'" if role == "category" else "'Empty'"
         return f"'{name}' needs a place for a cell that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
     return None

@@ -15,6 +15,7 @@ from pages.components.columns import (
     ROLES,
     Row,
     apply_preset,
+    lacks_fallback,
     look_again,
     mapping_of_row,
 )
@@ -90,15 +91,17 @@ def kinds_by_looking() -> None:
     if unknown and look.button(
         "Look at my rows to guess the open roles",
         key="look-at-rows",
-        help="Owner only, and recorded: the choice of roles is then not covered by epsilon. Bounds and categories "
-        "stay empty.",
+        help="Kinds are guessed from the cells; bounds and categories stay empty. Certificates will say that you chose "
+        "after looking.",
     ):
         table = application().look_at_rows(held["table_id"])
         kinds = {column.name: column.kind for column in table.columns}
         held["columns"] = [look_again(row, kinds.get(row["name"], "")) for row in held["columns"]]
         renew_editor()
         st.rerun()
-    open_columns = [column.name for column in _declared(held["columns"]) if column.fallback_code is None]
+    if unknown:
+        note("○ owner only: a look is recorded, and what is chosen by it is not covered by epsilon.", look)
+    open_columns = [row["name"] for row in held["columns"] if lacks_fallback(row)]
     if open_columns and empty.button(
         f"Tick 'Empty' in {len(open_columns)} open column{'s' if len(open_columns) > 1 else ''}",
         key="tick-empty",
@@ -170,17 +173,17 @@ def _column_config() -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
     return {
-        "name": text("Name", width=86),
-        "role": choice("Role", options=list(ROLES), required=False, width=104),
-        "low": text("Lowest", width=72, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=76, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=56, help="Precision of a number, or day, month, year"),
-        "categories": text("Categories", width=110),
+        "name": text("Name", width=80),
+        "role": choice("Role", options=list(ROLES), required=False, width=100),
+        "low": text("Lowest", width=70, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=74, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=54, help="Precision of a number, or day, month, year"),
+        "categories": text("Categories", width=104),
         "missing": tick("Empty", width=66, help="Cells may be missing; one that cannot be read is then missing too"),
         "other": tick("Other", width=64, help="Undeclared values become 'other'; so does a cell that cannot be read"),
         "fallback": text(
             "Unreadable", width=92, help="What a cell that cannot be read becomes, without Empty or Other"
         ),
-        "special": text("Special", width=72, help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=70),
+        "special": text("Special", width=70, help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=68),
     }

@@ -97,13 +97,19 @@ def format_form() -> None:
             "certificate repeats it: an open one would draw other people's lines into its own.",
         )
         header = st.checkbox("The first row holds the column names", key=_key("has-header", held.get("header", True)))
+        passed = right.number_input(
+            "Lines passed over before the header, or before the first row",
+            min_value=0,
+            step=1,
+            key=_key("skip-rows", int(held.get("skip_rows", 0))),
+        )
         given = _key("names", "\n".join(held.get("names", ())))
         names = "" if header else st.text_area("Column names, one a line", key=given)
     signs = [sign.strip() for sign in missing.split(",") if sign.strip()]
     # What a codebook says and nobody is asked here stays as it is.
     form = {key: value for key, value in held.items() if key not in {"comment", "names"}}
     form |= {"separator": _SEPARATORS[chosen], "encoding": encoding.strip() or "utf-8"}
-    form |= {"missing": ["", *signs], "header": header, "newlines": newlines}
+    form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
     if comment:
         form["comment"] = comment
     if not header:
@@ -111,7 +117,7 @@ def format_form() -> None:
     draft()["format"] = form
 
 
-def _key(name: str, value: str | bool) -> str:
+def _key(name: str, value: str | bool | int) -> str:
     """Return the key of a widget that starts from a value; a browser keeps what it showed before unless it is set."""
     if _FORM + name not in st.session_state:
         st.session_state[_FORM + name] = value

@@ -34,8 +34,8 @@ __all__ = ["main", "serve"]
 
 NO_HEADER = (
     "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
-    "say so and list the names ('header: false', 'names', 'separator'). If the line does hold the names, say the same "
-    "with 'skip_rows: 1'."
+    "say so where you say how the file is written, with its separator and the list of names. If the line does hold the "
+    "names, say the same and that one line is passed over."
 )
 
 
