@@ -43,6 +43,11 @@ def open_table(pattern: str, table_format: TableFormat) -> Iterator[tuple[str, B
         return
     if any(path.name.lower().endswith((".parquet", ".pq")) for path in paths):
         raise TableError("Several Parquet files cannot be read as one table. Put them into one file first.")
+    if table_format.skip_rows or table_format.comment or table_format.codec.startswith("utf-16"):
+        raise TableError(
+            "Several files with lines to pass over at their top, or in UTF-16, cannot be read as one table. Put them "
+            "into one file first."
+        )
     joined = cast(BinaryIO, io.BufferedReader(_Joined(paths, header=table_format.header)))
     with joined:
         yield paths[0].name.removesuffix(".gz"), joined

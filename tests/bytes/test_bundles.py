@@ -19,8 +19,8 @@ import pytest
 from mutations import FORMATS, SCHEMA, honest_cells
 
 import synth
-from synth.config import RunConfig
-from synth.schema import PrivacyUnit, RowCountRule
+from synth.config import RunConfig, TableFormat
+from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
 from synth.services.local import run_locally
 
 ODD = {
@@ -65,6 +65,26 @@ def facts_of(archive: zipfile.ZipFile) -> dict[str, Any]:
         "model": {name: (entry.get("shape"), entry.get("dtype")) for name, entry in header.items()},
         "rows": archive.read("synthetic.csv").count(b"\n"),
     }
+
+
+def test_line_breaks_in_cells_are_an_assumption_of_the_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = b"age,town\n" + b'30,"Ay\nr"\n31,Ayr\n' * 40
+    schema = Schema(
+        (NumberColumn("age", 0, 120, 1, missing=True), CategoryColumn("town", ("Ayr", "Ay\nr"), other=True)),
+        row_count="private",
+    )
+    config = RunConfig(
+        schema=schema, account="people", epsilon=1.0, delta=1e-6, people_at_most=1_000, rows=9, generator="independent"
+    )
+    assumed = {}
+    for newlines in (False, True):
+        config = replace(config, format=TableFormat(newlines=newlines))
+        facts = run(tmp_path / str(newlines), data, config, monkeypatch)
+        assumed[newlines] = facts["certificate.json"]["assumptions"]
+        assert (b"Every quotation mark of the table is closed" in facts["README.txt"]) == newlines
+    assert [sentence for sentence in assumed[True] if sentence not in assumed[False]] == list(config.format.assumptions)
 
 
 @pytest.mark.parametrize(
