@@ -111,6 +111,20 @@ def test_only_the_boundary_draws_privacy_noise_or_opens_tables(path: Path) -> No
     assert "os.urandom" not in source or path.name == "keys.py"
 
 
+def test_only_lf_ends_a_line_of_a_table() -> None:
+    # str.splitlines knows ten other ends of a line; whatever reads tables cuts them by hand.
+    for path in [*sorted((ROOT / "synth" / "privacy").glob("*.py")), ROOT / "synth" / "services" / "files.py"]:
+        assert "splitlines" not in path.read_text(encoding="utf-8"), path
+
+
+def test_only_stand_ins_are_counted() -> None:
+    # PrivateTable.open(public=True) may count rows where no number is declared: of public rows alone.
+    for path in [*SOURCES, *SCREENS]:
+        for name, call in calls(path):
+            if name.startswith("PrivateTable.open") and any(keyword.arg == "public" for keyword in call.keywords):
+                assert path == ROOT / "synth" / "services" / "rehearsing.py", path
+
+
 def test_nothing_that_can_release_uses_the_published_fabrication() -> None:
     # It reads original rows where the paper does, and is not private: only benchmarks and attacks may import it.
     for path in [*SOURCES, *SCREENS]:

@@ -14,6 +14,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.services import run_folder
 from synth.services.application import Application
+from synth.services.planning import check_config
 from synth.services.release import PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
 from synth.store import Charge, ChargeState, Run, RunState
@@ -44,10 +45,13 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     timer.phase("Reading")
     # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
     application.stops.check(config)
+    # So does all that can fail for declared reasons, the device included.
+    check_config(config)
+    device = resolved_device(config.device)
     charge = _spend(application.ledger, run)
     train, holdout = _open(application, run, config)
     measured = fit_and_sample(config, train, timer, holdout=holdout)
-    store.runs.note_device(run_id, resolved_device(config.device))
+    store.runs.note_device(run_id, device)
     store.runs.advance(run_id, RunState.MEASURED)
     folder = run_folder.make(application.settings, run_id)
     seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
@@ -62,7 +66,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
         {
             "seconds": _seconds_by_part(seconds),
             "peak_memory_bytes": peak_memory_bytes(),
-            "device": resolved_device(config.device),
+            "device": device,
         },
     )
     run_folder.write_owner_json(

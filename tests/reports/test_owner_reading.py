@@ -1,0 +1,44 @@
+"""The owner sees what became of lines and cells that are not as declared."""
+
+from __future__ import annotations
+
+import io
+
+from synth.config import TableFormat
+from synth.privacy.owner_view import OwnerView
+from synth.reports.charts import Table
+from synth.reports.evidence import OwnerOnlyEvidence
+from synth.reports.owner_reading import owner_reading
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+
+SCHEMA = Schema(
+    (
+        IdentifierColumn("who"),
+        NumberColumn("weight", 0, 200, 1, fallback=70),
+        CategoryColumn("town", ("Ayr",), other=True),
+        YesNoColumn("well", missing=True),
+    ),
+    PrivacyUnit("person", 2, "who"),
+    "private",
+)
+LINES = b'who,weight,town,well\na,80kg,Ayr,yes\nb,91 kg,Leith,\n,70,Ayr,perhaps\nc,500,Ayr,no\n\nd,5\ne,5,"Ayr,no\n'
+
+
+def test_every_odd_cell_is_counted_and_its_fate_named() -> None:
+    view = OwnerView.open(lambda: io.BytesIO(LINES), "", SCHEMA, TableFormat(), account_key=b"k")
+    (entry,) = owner_reading(view.reading, SCHEMA)
+    assert isinstance(entry, OwnerOnlyEvidence)
+    assert entry.value == (2 + 3 + 1) + (3 + 1) + (3 + 1)
+    assert "7 rows were read, 1 of them blank lines and 2 unreadable ones" in entry.sentence
+    assert "4 rows have no 'who'; nothing of them is used." in entry.sentence
+    (table,) = entry.figures
+    assert isinstance(table, Table)
+    assert table.rows == (
+        ("weight", 0, 5, 1, "70"),
+        ("town", 0, 3, 1, "other"),
+        ("well", 1, 3, 1, "missing"),
+    )
+
+
+def test_codes_in_memory_were_not_read() -> None:
+    assert owner_reading(OwnerView.from_codes(SCHEMA, {}).reading, SCHEMA) == ()
