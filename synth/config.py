@@ -118,8 +118,19 @@ def default_delta(people_at_most: int) -> float:
     """Return min(1e-6, 1 / (10 people)), rounded down to a power of ten.
 
     The number of people is the declared one, never the count of a private table.
+
+    Raises
+    ------
+    ConfigError
+        If it is below 1.
     """
+    _require_people(people_at_most)
     return float(10.0 ** min(-6, math.floor(-math.log10(10 * people_at_most) + 1e-12)))
+
+
+def _require_people(people_at_most: int) -> None:
+    if people_at_most < 1:
+        raise ConfigError(f"people_at_most must be at least 1, got {people_at_most:,}.")
 
 
 def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str | None:
@@ -182,8 +193,7 @@ class RunConfig:
             raise ConfigError(f"budget: epsilon must be positive and finite, got {self.epsilon:g}.")
         if not 0 < self.delta < 1:
             raise ConfigError(f"budget: delta must be between 0 and 1, got {self.delta:g}.")
-        if self.people_at_most < 1:
-            raise ConfigError(f"people_at_most must be at least 1, got {self.people_at_most}.")
+        _require_people(self.people_at_most)
         if not 1 <= self.rows <= MAXIMUM_ROWS:
             raise ConfigError(f"rows must be between 1 and {MAXIMUM_ROWS:,}, got {self.rows:,}.")
         if not 0 <= self.holdout < 1:

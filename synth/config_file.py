@@ -103,15 +103,19 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         Folder to which the paths of tables are relative.
     """
     _refuse_unknown(document, _KEYS, "")
-    people = _whole(document, "people_at_most", "people_at_most", 100_000)
     budget = _section(document, "budget", {"epsilon", "delta"})
-    if "epsilon" not in budget:
-        raise ConfigError("budget: epsilon is missing. Write for example budget: {epsilon: 1.0}.")
+    _need(budget, "epsilon", "budget: epsilon", "Write for example budget: {epsilon: 1.0}.")
     generator = _section(document, "generator", {"name", "options"})
-    if "rows" not in document:
-        raise ConfigError("rows is missing: how many rows to make. It is a public number.")
-    if "account" not in document:
-        raise ConfigError("account is missing: name the people the ledger protects, for example city-survey-2026.")
+    _need(document, "rows", "rows", "Write how many rows to make, a public number.")
+    _need(document, "account", "account", "Name the people the ledger protects, for example city-survey-2026.")
+    _need(
+        document,
+        "people_at_most",
+        "people_at_most",
+        "Write a public upper bound on how many people (or other protected units) the table can hold: delta follows "
+        "from it, and the forecast says by it how poor the rows will be.",
+    )
+    people = _whole(document, "people_at_most", "people_at_most", 0)
     delta = budget.get("delta")
     return RunConfig(
         schema=_schema(document),
@@ -185,13 +189,22 @@ def _schema(document: Mapping[str, Any]) -> Schema:
     columns = document.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise ConfigError("columns is missing: declare every column of the table.")
+    # What the promise is about is never assumed: a default here would stand for a fact that only the owner knows.
     unit = _section(document, "unit", {"protects", "rows_per_unit", "id_column"})
+    _need(unit, "protects", "unit: protects", "Name whom the promise protects, for example person.")
+    _need(unit, "rows_per_unit", "unit: rows_per_unit", "Write how many rows one of them can have at most.")
+    _need(
+        document,
+        "row_count",
+        "row_count",
+        "Write public if the number of rows may be printed, or private if it is to be measured with noise.",
+    )
     identifier = unit.get("id_column")
     return Schema(
         columns=tuple(parse_column(str(name), declared) for name, declared in columns.items()),
         unit=PrivacyUnit(
-            protects=str(unit.get("protects", "person")),
-            rows_per_unit=_whole(unit, "rows_per_unit", "unit: rows_per_unit", 1),
+            protects=str(unit["protects"]),
+            rows_per_unit=_whole(unit, "rows_per_unit", "unit: rows_per_unit", 0),
             id_column=None if identifier is None else str(identifier),
         ),
         row_count=_choice(document, "row_count", "public", ("public", "private")),
@@ -246,6 +259,12 @@ def _section(document: Mapping[str, Any], key: str, known: set[str]) -> Mapping[
         raise ConfigError(f"{key} must be a mapping with the keys {', '.join(sorted(known))}.")
     _refuse_unknown(section, known, f"{key}: ")
     return section
+
+
+def _need(section: Mapping[str, Any], key: str, where: str, what: str) -> None:
+    """Refuse a key that is absent or left blank, saying what belongs there."""
+    if section.get(key) is None:
+        raise ConfigError(f"{where} is missing. {what}")
 
 
 def _refuse_unknown(section: Mapping[str, Any], known: set[str], where: str) -> None:

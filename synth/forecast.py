@@ -103,7 +103,8 @@ def forecast(config: RunConfig) -> Forecast:
         If the generator or an option is unknown.
     """
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
-    session = PlannedSession(config.schema, budget, rows=float(config.people_at_most))
+    rows = _measured_rows(config)
+    session = PlannedSession(config.schema, budget, rows=rows)
     parts = budget_parts(config)
     shares = {part.name: part.share for part in parts}
     row_count_std = 0.0
@@ -132,15 +133,33 @@ def forecast(config: RunConfig) -> Forecast:
         epsilon=config.epsilon,
         delta=config.delta,
         people=config.people_at_most,
+        rows=rows,
+        rows_sentence=_rows_sentence(config, rows),
         promise=promise_of(config.epsilon, config.delta, pure=config.schema.protection == "cell"),
-        columns=_columns(config, tables),
-        pairs=_pairs(config, budget, tables),
+        columns=_columns(config, tables, rows),
+        pairs=_pairs(config, budget, tables, rows),
         row_count_std=row_count_std,
         parts=parts,
         row_noise=row_noise,
         row_epsilon=row_epsilon,
         prediction=prediction,
     )
+
+
+def _measured_rows(config: RunConfig) -> float:
+    """Return how many rows are measured where each of the most units there can be brings one."""
+    return config.people_at_most * (1 - config.holdout)
+
+
+def _rows_sentence(config: RunConfig, rows: float) -> str:
+    """Say which rows shares of rows refer to, and how other numbers of units or rows change them."""
+    unit = config.schema.unit
+    several = unit.rows_per_unit > 1
+    which = f"the declared upper bound of {config.people_at_most:,} (unit: {unit.protects})"
+    which += ", one row each" if several else ""
+    which += f", less the {config.holdout:.0%} held out" if config.holdout else ""
+    more = f"; with up to {unit.rows_per_unit} rows each, smaller by up to that factor" if several else ""
+    return f"Shares of rows refer to {rows:,.0f} rows: {which}. With fewer units they are larger in proportion{more}."
 
 
 def _prediction(config: RunConfig, session: PlannedSession, share: float) -> PredictionForecast:
@@ -247,7 +266,7 @@ def one_way_noise(config: RunConfig) -> float:
     return max(table.noise_std for table in measured_tables(session.releases))
 
 
-def _columns(config: RunConfig, tables: Sequence[MeasuredTable]) -> tuple[CellForecast, ...]:
+def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) -> tuple[CellForecast, ...]:
     found: dict[str, CellForecast] = {}
     for table in tables:
         basis: Basis = "evaluation" if table.query == EVALUATION_QUERY else "generator"
@@ -255,11 +274,13 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable]) -> tuple[CellFo
             # Adding up the cells of the other columns adds their variances.
             noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
             if name not in found or noise < found[name].noise_std:
-                found[name] = _cell((name,), table.counts.shape[axis], noise, config.people_at_most, basis)
+                found[name] = _cell((name,), table.counts.shape[axis], noise, rows, basis)
     return tuple(found[name] for name in config.schema.names if name in found)
 
 
-def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable]) -> tuple[CellForecast, ...]:
+def _pairs(
+    config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float
+) -> tuple[CellForecast, ...]:
     names = config.schema.names
     if len(names) < 2 or config.schema.protection == "cell":
         return ()
@@ -270,10 +291,10 @@ def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTa
     for pair in itertools.combinations(names, 2):
         table = measured.get(frozenset(pair))
         if table is not None:
-            found.append(_cell(pair, table.counts.size, table.noise_std, config.people_at_most, "generator"))
+            found.append(_cell(pair, table.counts.size, table.noise_std, rows, "generator"))
         else:
             cells = bins[pair[0]] * bins[pair[1]]
-            found.append(_cell(pair, cells, noise, config.people_at_most, "if measured"))
+            found.append(_cell(pair, cells, noise, rows, "if measured"))
     return tuple(found)
 
 
@@ -287,9 +308,9 @@ def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
     return session.noisy_sum(question, share=share, query="pair", source="forecast").noise_std
 
 
-def _cell(columns: tuple[str, ...], cells: int, noise_std: float, people: int, basis: Basis) -> CellForecast:
-    distance = cells * noise_std * math.sqrt(2 / math.pi) / (2 * people)
-    return CellForecast(columns, cells, noise_std, distance, basis)
+def _cell(columns: tuple[str, ...], cells: int, noise_std: float, rows: float, basis: Basis) -> CellForecast:
+    moved = cells * noise_std * math.sqrt(2 / math.pi) / (2 * rows)
+    return CellForecast(columns, cells, noise_std, moved, basis)
 
 
 def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:

@@ -20,6 +20,7 @@ Synth = Callable[..., subprocess.CompletedProcess[str]]
 CONFIG = """
 table: people.csv
 account: town
+unit: {protects: person, rows_per_unit: 1}
 row_count: public
 people_at_most: 1000
 budget: {epsilon: 2.0, delta: 1.0e-5}
@@ -252,6 +253,10 @@ def test_a_schema_is_drafted_without_values(synth: Synth, config: Path, tmp_path
     drafted = synth("schema", tmp_path / "people.csv")
     assert drafted.returncode == 0, drafted.stderr
     assert "  age: {type: number, low: , high: , step: 1}" in drafted.stdout
+    blanks = [line.partition("#")[0].rstrip() for line in drafted.stdout.splitlines()]
+    # Facts that only the owner knows stay blank, so that a draft cannot run before they are filled in.
+    for blank in ("account:", "  protects:", "  rows_per_unit:", "row_count:", "people_at_most:", "rows:"):
+        assert blank in blanks
     assert "CANARY" not in drafted.stdout
     assert "secret" not in drafted.stdout
 

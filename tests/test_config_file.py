@@ -42,7 +42,14 @@ columns:
   name:    {type: identifier}
   notes:   {type: drop}
 """
-SMALL = "account: x\nrows: 5\nbudget: {epsilon: 1}\n"
+FACTS = {"people_at_most": "100", "unit": "{protects: person, rows_per_unit: 1}", "row_count": "public"}
+SMALL = {"account": "x", "rows": "5", "budget": "{epsilon: 1}"} | FACTS
+
+
+def lines(declared: dict[str, str], *, but: str = "") -> str:
+    """Write keys as a configuration, but for those that another text gives itself."""
+    given = {line.partition(":")[0] for line in but.splitlines()} - {"account"}
+    return "".join(f"{key}: {value}\n" for key, value in declared.items() if key not in given)
 
 
 def parse(text: str):
@@ -95,12 +102,18 @@ def test_examples_are_read() -> None:
         ("columns: {a: {type: drop}}", "No column is left to model"),
         ("columns: {}", "columns is missing"),
         ("colour: red", "unknown key 'colour'"),
-        ("account: y", "The key 'account' is given twice (line 4)"),
+        ("account: y", "The key 'account' is given twice (line 7)"),
         ("columns: {a: {type: drop}, a: {type: drop}}", "The key 'a' is given twice"),
         ("[", "not valid YAML near line"),
         ("unit: {who: me}\ncolumns: {a: {type: drop}}", "unit: unknown key 'who'"),
-        ("unit: {id_column: b}\ncolumns: {a: {type: yes_no}}", "id_column 'b' is not a declared column"),
-        ("unit: {id_column: a}\ncolumns: {a: {type: yes_no}}", "must be declared 'type: identifier'"),
+        (
+            "unit: {protects: one, rows_per_unit: 1, id_column: b}\ncolumns: {a: {type: yes_no}}",
+            "id_column 'b' is not a declared column",
+        ),
+        (
+            "unit: {protects: one, rows_per_unit: 1, id_column: a}\ncolumns: {a: {type: yes_no}}",
+            "must be declared 'type: identifier'",
+        ),
         ("seed: -1\ncolumns: {a: {type: yes_no}}", "seed must be a whole number"),
         ("seed: 1.5\ncolumns: {a: {type: yes_no}}", "seed must be a whole number"),
         ("label: b\ncolumns: {a: {type: yes_no}}", "There is no column called 'b'"),
@@ -112,26 +125,41 @@ def test_examples_are_read() -> None:
 )
 def test_what_cannot_be_used_is_refused_in_one_sentence(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        parse(SMALL + text)
+        parse(lines(SMALL, but=text) + text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("key", "value", "message"),
     [
-        ("rows: 5\nbudget: {epsilon: 1}", "account is missing"),
-        ("account: x\nbudget: {epsilon: 1}", "rows is missing"),
-        ("account: x\nrows: 5", "budget: epsilon is missing"),
-        ("account: x\nrows: 5\nbudget: {epsilon: -1}", "epsilon must be positive and finite, got -1"),
-        ("account: x\nrows: 5\nbudget: {epsilon: .inf}", "epsilon must be"),
-        ("account: x\nrows: 5\nbudget: {epsilon: 1, delta: 2}", "delta must be between 0 and 1, got 2"),
-        ("account: x\nrows: 0\nbudget: {epsilon: 1}", "rows must be between 1 and"),
+        ("account", None, "account is missing"),
+        ("account", "", "account is missing"),
+        ("rows", None, "rows is missing"),
+        ("rows", "", "rows is missing"),
+        ("rows", "0", "rows must be between 1 and"),
+        ("budget", None, "budget: epsilon is missing"),
+        ("budget", "{epsilon: }", "budget: epsilon is missing"),
+        ("budget", "{epsilon: -1}", "epsilon must be positive and finite, got -1"),
+        ("budget", "{epsilon: .inf}", "epsilon must be"),
+        ("budget", "{epsilon: 1, delta: 2}", "delta must be between 0 and 1, got 2"),
+        ("people_at_most", None, "people_at_most is missing. Write a public upper bound"),
+        ("people_at_most", "", "people_at_most is missing"),
+        ("people_at_most", "0", "people_at_most must be at least 1, got 0"),
+        ("people_at_most", "many", "people_at_most must be a number"),
+        ("unit", None, "unit: protects is missing. Name whom the promise protects"),
+        ("unit", "{rows_per_unit: 1}", "unit: protects is missing"),
+        ("unit", "{protects: person}", "unit: rows_per_unit is missing"),
+        ("row_count", None, "row_count is missing. Write public if"),
+        ("row_count", "", "row_count is missing"),
     ],
 )
-def test_the_budget_and_the_rows_are_needed(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse(text + "\ncolumns: {a: {type: yes_no}}")
+def test_no_default_stands_for_a_fact_that_only_the_owner_knows(key: str, value: str | None, message: str) -> None:
+    given = {name: text for name, text in SMALL.items() if name != key} | ({} if value is None else {key: value})
+    with pytest.raises(InputError, match=message) as refusal:
+        parse(lines(given) + "columns: {a: {type: yes_no}}")
+    assert "\n" not in str(refusal.value)
+    parse(lines(SMALL) + "columns: {a: {type: yes_no}}")
 
 
 @pytest.mark.parametrize(

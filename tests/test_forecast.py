@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measur
 from synth.reports.planned import PlannedSession
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight
+from synth.services.planning import forecast_lines
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),
@@ -134,13 +136,13 @@ def test_the_smallest_epsilon_inverts_the_forecast(generator: str, of: str, want
 def test_numbers_of_the_published_table() -> None:
     # Ten one-way tables of ten cells, add or remove one person, epsilon 1, delta 1e-6.
     columns = tuple(CategoryColumn(f"c{place}", tuple(map(str, range(10)))) for place in range(10))
-    config = config_of(columns, row_count="private", people_at_most=1000)
+    config = config_of(columns, row_count="private", people_at_most=1000, holdout=0.0)
     found = forecast(config)
     without_count = math.sqrt(1 - 0.02)
     assert found.columns[0].noise_std * without_count == pytest.approx(13.4, abs=0.05)
-    assert found.columns[0].distance * without_count == pytest.approx(0.053, abs=0.0006)
+    assert found.columns[0].moved * without_count == pytest.approx(0.053, abs=0.0006)
     assert found.pairs[0].noise_std == pytest.approx(28.3, abs=0.05)
-    assert found.pairs[0].distance == pytest.approx(1.13, abs=0.005)
+    assert found.pairs[0].moved == pytest.approx(1.13, abs=0.005)
     assert not found.pairs[0].usable
     assert found.columns[0].usable
     assert len(found.pairs) == 45
@@ -258,3 +260,50 @@ def test_predictions_are_a_part_of_the_plan_and_cost_what_the_session_charges(
 def test_shares_that_leave_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match="prediction_share leave nothing"):
         budget_parts(config_of(generator="dp-merf", label="class", evaluation_share=0.5, prediction_share=0.5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "sentence"),
+    [
+        (
+            {"holdout": 0.0},
+            10_000,
+            "Shares of rows refer to 10,000 rows: the declared upper bound of 10,000 (unit: person). With fewer units "
+            "they are larger in proportion.",
+        ),
+        (
+            {"rows_per_unit": 6, "row_count": "private"},
+            8_000,
+            "Shares of rows refer to 8,000 rows: the declared upper bound of 10,000 (unit: person), one row each, less "
+            "the 20% held out. With fewer units they are larger in proportion; with up to 6 rows each, smaller by up "
+            "to that factor.",
+        ),
+    ],
+    ids=["one row each", "several rows and a hold-out"],
+)
+def test_shares_say_which_rows_they_refer_to(changes: dict, rows: int, sentence: str) -> None:
+    found = forecast(config_of(**changes))
+    assert found.rows_sentence == sentence
+    assert found.rows == pytest.approx(rows)
+    cell = found.columns[0]
+    half_of_all_errors = cell.cells * cell.noise_std * math.sqrt(2 / math.pi) / 2
+    assert cell.moved * rows == pytest.approx(half_of_all_errors)
+
+
+def test_shares_grow_in_proportion_where_there_are_fewer_units() -> None:
+    many, few = (forecast(config_of(people_at_most=people)) for people in (10_000, 1_000))
+    assert few.columns[0].moved == pytest.approx(10 * many.columns[0].moved)
+
+
+def test_the_share_that_is_printed_never_exceeds_all_rows() -> None:
+    # The sum of the errors of all counts is no distance: of 45 pairs at this budget it is 113 % of the rows.
+    config = config_of(people_at_most=30, epsilon=0.3)
+    found = forecast(config)
+    assert max(cell.moved for cell in found.pairs) > 1
+    lines = forecast_lines(config)
+    assert not any("total variation" in line or "distance" in line for line in lines)
+    shares = [float(share) for line in lines for share in re.findall(r"([0-9.]+)%", line)]
+    assert all(0 <= share <= 100 for share in shares)
+    assert sum("no usable signal" in line for line in lines) == sum(
+        not cell.usable for cell in (*found.columns, *found.pairs)
+    )

@@ -30,6 +30,8 @@ SCHEMA = parse_config(
     read_mapping(
         """
 account: town
+row_count: private
+people_at_most: 1000
 budget: {epsilon: 1.0}
 rows: 100
 format: {header: false, separator: ";", names: [person, age, income, region, visited, smoker, remark]}

@@ -20,7 +20,6 @@ __all__ = ["Draft", "asks_for_number", "config_of", "fill_from_config", "missing
 Draft = dict[str, Any]
 
 DEFAULT_ROWS = 10_000
-DEFAULT_PEOPLE_AT_MOST = 100_000
 
 
 def new_draft() -> Draft:
@@ -40,7 +39,7 @@ def new_draft() -> Draft:
         "id_column": None,
         "row_count": None,
         "number_of_units": None,
-        "people_at_most": DEFAULT_PEOPLE_AT_MOST,
+        "people_at_most": None,
         "protection": "record",
         "cell_change": 1.0,
         "label": None,
@@ -126,6 +125,8 @@ def missing_answers(draft: Draft) -> list[str]:
         problems.append("Say whether the number of rows is public.")
     if asks_for_number(draft) and not draft["number_of_units"]:
         problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
+    if not draft["people_at_most"]:
+        problems.append("Say how many protected units there are at most: a public upper bound.")
     return problems
 
 

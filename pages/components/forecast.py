@@ -53,10 +53,7 @@ def forecast_panel(forecast: Forecast) -> None:
         _columns(forecast.columns)
     with pairs:
         _pairs(forecast.pairs)
-    note(
-        "Noise only. Does not include what the generator's model misses. Shares of rows refer to the declared upper "
-        f"bound of {forecast.people:,}."
-    )
+    note(plain(f"Noise only. Does not include what the generator's model misses. {forecast.rows_sentence}"))
 
 
 def smallest_epsilon_form(config: RunConfig) -> None:
@@ -88,11 +85,11 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
     shown = cells[:MAXIMUM_POINTS]
     made = go.Figure(
         go.Bar(
-            x=[min(100.0, 100 * cell.distance) for cell in shown],
+            x=[min(100.0, 100 * cell.moved) for cell in shown],
             y=[html.escape(cell.columns[0]) for cell in shown],
             orientation="h",
             marker_color=accent(),
-            text=[f"±{count(cell.range95)} rows, {_moved(cell)}" for cell in shown],
+            text=[f"±{count(cell.range95)} rows, {cell.moved_words}" for cell in shown],
             textposition="outside",
             cliponaxis=False,
         )
@@ -109,10 +106,10 @@ def _pairs(cells: tuple[CellForecast, ...]) -> None:
         return
     names = tuple(dict.fromkeys(name for cell in cells for name in cell.columns))
     if len(names) <= MAXIMUM_HEAT_MAP_SIDE:
-        moved = {frozenset(cell.columns): min(1.0, cell.distance) for cell in cells}
+        moved = {frozenset(cell.columns): min(1.0, cell.moved) for cell in cells}
         values = tuple(tuple(moved.get(frozenset((one, other))) for other in names) for one in names)
         draw(HeatMap("Share of rows that noise moves, by pair", "share", names, values), key="forecast-pairs")
-    worst = sorted(cells, key=lambda cell: -cell.distance)[:10]
+    worst = sorted(cells, key=lambda cell: -cell.moved)[:10]
     st.markdown("**The ten pairs that noise hurts most**")
     show_table(_table(worst), alt="The ten pairs that noise hurts most", key="forecast-worst", formats=_FORMATS)
 
@@ -123,11 +120,7 @@ def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame
             "table": [" \N{MULTIPLICATION SIGN} ".join(cell.columns) for cell in cells],
             "counts": [cell.cells for cell in cells],
             "± rows (95 %)": [cell.range95 for cell in cells],
-            "rows that noise moves": [_moved(cell) for cell in cells],
+            "rows that noise moves": [cell.moved_words for cell in cells],
             "how": [_BASES[cell.basis] for cell in cells],
         }
     )
-
-
-def _moved(cell: CellForecast) -> str:
-    return f"{100 * cell.distance:.1f} %" if cell.usable else "no usable signal"

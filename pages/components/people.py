@@ -53,10 +53,12 @@ def unit_questions() -> None:
                 **bind("number_of_units"),
             )
         st.number_input(
-            f"Public upper bound on how many there are ({plain(unit)})",
+            f"How many are there at most ({plain(unit)})?",
             min_value=1,
-            step=1000,
-            help="Sets the default delta and the forecast. 100,000 is a public default, not read from the table.",
+            step=1,
+            placeholder="a public upper bound",
+            help="Sets the default delta, and the forecast says by it how poor the rows will be: a bound far above the "
+            "truth promises better rows than you get. Published with the release, and never read from the table.",
             **bind("people_at_most"),
         )
     if held["protects"] and held["rows_per_unit"]:

@@ -60,8 +60,9 @@ class CellForecast:
         Counts in the table.
     noise_std : float
         Standard error of one count, in rows.
-    distance : float
-        Total variation that noise alone makes, for the declared number of people; 1 or more is no usable signal.
+    moved : float
+        Rows that noise moves to another value, in parts of :attr:`Forecast.rows`: half the expected sum of the errors
+        of all counts. It is no distance between tables and may exceed 1, where noise leaves no usable signal.
     basis : Basis
         Who measures it.
     """
@@ -69,7 +70,7 @@ class CellForecast:
     columns: tuple[str, ...]
     cells: int
     noise_std: float
-    distance: float
+    moved: float
     basis: Basis
 
     @property
@@ -80,7 +81,12 @@ class CellForecast:
     @property
     def usable(self) -> bool:
         """Whether noise leaves any signal in the table as a whole."""
-        return self.distance < 1
+        return self.moved < 1
+
+    @property
+    def moved_words(self) -> str:
+        """``moved`` as it is printed; never more than all rows."""
+        return f"{self.moved:.1%}" if self.usable else "no usable signal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,7 @@ class PredictionForecast:
     Attributes
     ----------
     rows : float
-        Held-out rows, for the declared number of people.
+        Held-out rows: one for each unit there may be at most, times the share held out.
     bins : int
         Bins of prediction: guessed classes times bins of confidence.
     noise_std : float
@@ -157,9 +163,10 @@ class PredictionForecast:
 class Forecast:
     """What a run will give, from declared facts alone.
 
-    ``people`` is the declared number of people that distances refer to; ``row_count_std`` is the standard error of the
-    number of rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where
-    the budget goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
+    ``people`` is the declared upper bound on the number of units; ``rows`` is the number of rows that shares of rows
+    refer to, and ``rows_sentence`` says which rows these are. ``row_count_std`` is the standard error of the number of
+    rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where the budget
+    goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
     ``row_epsilon``, where one cell is hidden, what the same setting is worth for a whole row with the same label.
     ``prediction`` is what predictions on the hold-out will be off by, where they are paid for.
     """
@@ -167,6 +174,8 @@ class Forecast:
     epsilon: float
     delta: float
     people: int
+    rows: float
+    rows_sentence: str
     promise: Promise
     columns: tuple[CellForecast, ...]
     pairs: tuple[CellForecast, ...]

@@ -29,10 +29,13 @@ _HEAD = """\
 # read becomes.
 table: {name}
 account: {account:<16}# the people the ledger protects, for example city-survey-2026
-unit: {{protects: person, rows_per_unit: 1, id_column: null}}
-row_count: public        # public, or private and no number_of_units
-number_of_units:         # how many people the table is about
-people_at_most: 100000
+unit:
+  protects:              # person, household, organisation, ...
+  rows_per_unit:         # how many rows one of them can have at most
+  id_column: null        # the column that says whose row it is; needed where one can have several
+row_count:               # public (printed) or private (measured with noise)
+number_of_units:         # how many there are, where that is public
+people_at_most:          # else a public upper bound on how many there are: for delta and the forecast
 budget: {{epsilon: 1.0}}
 rows:                    # how many rows to make
 columns:

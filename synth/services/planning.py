@@ -118,8 +118,9 @@ def prediction_lines(found: Forecast) -> list[str]:
     if told is None:
         return []
     lines = [
-        f"Predictions on about {told.rows:,.0f} held-out rows (for {found.people:,} people): standard error of the "
-        f"accuracy {told.accuracy_std:.2g}, from {told.bins} counts with a standard error of {told.noise_std:.3g} rows."
+        f"Predictions on {told.rows:,.0f} held-out rows (of one row for each of {found.people:,} units): standard "
+        f"error of the accuracy {told.accuracy_std:.2g}, from {told.bins} counts with a standard error of "
+        f"{told.noise_std:.3g} rows."
     ]
     if told.hidden:
         lines.append("  Noise will hide the accuracy: hold out more rows, or give the predictions a larger share.")
@@ -155,13 +156,12 @@ def _forecast_table(found: Forecast) -> list[str]:
     ]
     if found.columns or found.pairs:
         lines.append(
-            "Expected error of a count (95 %, noise alone), in rows; distance is total variation for "
-            f"{found.people:,} people:"
+            "Expected error of a count in rows (95 %, noise alone), and the share of rows that noise moves to another "
+            "value:"
         )
     for cell in (*found.columns, *found.pairs):
-        usable = "" if cell.usable else "  no usable signal"
         name = " x ".join(cell.columns)
-        lines.append(
-            f"  {name:40} {cell.cells:9,} cells  +-{cell.range95:9.1f}  {cell.distance:8.4f}  {cell.basis}{usable}"
-        )
+        lines.append(f"  {name:40} {cell.cells:9,} counts  +-{cell.range95:9.1f}  {cell.moved_words:>16}  {cell.basis}")
+    if found.columns or found.pairs:
+        lines.append(found.rows_sentence)
     return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from driving import LABELLED, described, errors, go, texts
+from driving import CODEBOOK, LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.components.promise import attack_figure
@@ -116,6 +116,22 @@ def test_the_parts_add_up_to_the_whole() -> None:
     assert sum(shares[:-1]) == pytest.approx(100.0, abs=1e-6)
 
 
+def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_fewer() -> None:
+    expected = (
+        "Shares of rows refer to {rows} rows: the declared upper bound of {people} (unit: person), less the 20% held "
+        "out. With fewer units they are larger in proportion."
+    )
+    moved = {}
+    for people in (10_000, 100):
+        app = described(CODEBOOK.replace("people_at_most: 10000", f"people_at_most: {people}"))
+        assert expected.format(rows=f"{0.8 * people:,.0f}", people=f"{people:,}") in texts(app)
+        (frame,) = [table.value for table in app.dataframe if "rows that noise moves" in table.value.columns][:1]
+        moved[people] = dict(zip(frame["table"], frame["rows that noise moves"], strict=True))
+    # A bound that nobody declared would have hidden that a hundred people leave nothing to see.
+    assert moved[100]["age"] == "no usable signal"
+    assert float(moved[10_000]["age"].rstrip("%")) < 5
+
+
 def test_the_smallest_epsilon_for_an_error() -> None:
     app = described()
     app.number_input(key="wanted-error").set_value(60.0).run()
@@ -149,7 +165,7 @@ def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
     app.number_input(key="field:prediction_share").set_value(0.1).run()
     assert not errors(app)
     words = texts(app)
-    assert "held-out rows (for 10,000 people): standard error of the accuracy" in words
+    assert "2,000 held-out rows (of one row for each of 10,000 units): standard error of the accuracy" in words
     assert "by region: a group of" in words
     (parts,) = [frame.value for frame in app.dataframe if "question" in frame.value.columns]
     share = parts.set_index("part")["share of the budget"]

@@ -26,6 +26,7 @@ def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
 def answer(app: AppTest) -> AppTest:
     app.radio(key="field:protects-choice").set_value("person").run()
     app.number_input(key="field:rows_per_unit").set_value(1).run()
+    app.number_input(key="field:people_at_most").set_value(500).run()
     return app.radio(key="field:row_count").set_value("public").run()
 
 
@@ -34,6 +35,7 @@ def test_nothing_is_preselected() -> None:
     assert app.radio(key="field:protects-choice").value is None
     assert app.number_input(key="field:rows_per_unit").value is None
     assert app.radio(key="field:row_count").value is None
+    assert app.number_input(key="field:people_at_most").value is None
     rows = app.session_state["draft"]["columns"]
     assert all(not row["low"] and not row["high"] and not row["categories"] for row in rows)
     assert (
@@ -49,6 +51,7 @@ def test_going_on_too_early_names_everything_that_is_missing() -> None:
     assert "- Say whom you are protecting." in found
     assert "- Say how many rows one person can have at most." in found
     assert "- Say whether the number of rows is public." in found
+    assert "- Say how many protected units there are at most: a public upper bound." in found
     assert "- 'age' needs a lowest and a highest value." in found
     assert not app.session_state["draft"]["described"]
 

@@ -38,11 +38,13 @@ def filled() -> dict[str, object]:
 
 def test_nothing_about_people_is_preselected() -> None:
     draft = new_draft()
-    assert (draft["protects"], draft["rows_per_unit"], draft["row_count"]) == (None, None, None)
+    asked = ("protects", "rows_per_unit", "row_count", "people_at_most")
+    assert [draft[key] for key in asked] == [None] * 4
     assert missing_answers(draft) == [
         "Say whom you are protecting.",
         "Say how many rows one person can have at most.",
         "Say whether the number of rows is public.",
+        "Say how many protected units there are at most: a public upper bound.",
     ]
 
 

@@ -21,6 +21,9 @@ from synth.store import RunState
 
 CONFIG = """
 account: town
+unit: {protects: person, rows_per_unit: 1}
+row_count: public
+people_at_most: 1000
 budget: {epsilon: 1.0, delta: 1.0e-5}
 holdout: 0
 generator: {name: independent}

@@ -19,6 +19,9 @@ from synth.services.comparing import compared_runs
 
 CONFIG = """
 account: town
+unit: {protects: person, rows_per_unit: 1}
+row_count: public
+people_at_most: 1000
 budget: {epsilon: 1.0, delta: 1.0e-5}
 protection: cell
 holdout: 0
@@ -164,14 +167,16 @@ def test_what_is_written_about_cells_is_read_again(config: RunConfig) -> None:
     ("line", "message"),
     [
         ("protection: row", "protection must be record or cell"),
-        ("protection: cell\nrow_count: private", "row_count: public"),
-        ("protection: cell\nunit: {rows_per_unit: 3}", "rows_per_unit: 1"),
+        ("row_count: private", "row_count: public"),
+        ("unit: {protects: person, rows_per_unit: 3}", "rows_per_unit: 1"),
         ("protection: cell\ncell_change: 2", "at most 1"),
         ("protection: record\ncell_change: 0.5", "only for 'protection: cell'"),
     ],
 )
 def test_what_cannot_be_protected_is_refused_in_one_sentence(line: str, message: str) -> None:
-    text = CONFIG.replace("protection: cell", line)
+    changed = {entry.partition(":")[0] for entry in line.splitlines()}
+    kept = [entry for entry in CONFIG.splitlines() if entry.partition(":")[0] not in changed]
+    text = "\n".join([line, *kept])
     with pytest.raises(InputError, match=message) as refusal:
         parse_config(read_mapping(text))
     assert "\n" not in str(refusal.value)
