@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.components.entrance import through_the_application
 from pages.components.generators import generator_cards, options_form, output_form
-from pages.components.guards import require
+from pages.components.guards import guard, require
 from pages.components.kahm import kahm_panel
 from pages.components.runs import confirm_and_start, follow_run, list_runs
 from pages.components.session import application, draft
@@ -31,7 +31,9 @@ else:
     options_form()
     output_form()
     if releases:
-        confirm_and_start()
+        # Its refusal does not hide the runs below.
+        with guard():
+            confirm_and_start()
 
 if held["account"]:
     st.subheader("Runs")

@@ -166,6 +166,8 @@ def _generators(_: argparse.Namespace) -> int:
         say(f"{card.name}: {card.title}. {card.summary}")
         say(f"    Best for: {card.best_for}")
         say(f"    Loses where: {card.loses_where}")
+        if card.needs.words:
+            say(f"    Needs: {card.needs.words}.")
         say(f"    Source: {card.reference}")
     return 0
 

@@ -128,6 +128,7 @@ def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config:
         (("  note: {type: drop}\n", ""), "'note' that is not declared"),
         (("people.csv", "nowhere.csv"), "There is no table 'nowhere.csv'"),
         (("independent", "magic"), "There is no generator called 'magic'"),
+        (("independent", "independent-by-class"), "'independent-by-class' needs a label of at least two values"),
         (("left >= joined", "left >= town"), "has no order"),
         (("epsilon: 2.0", "epsilon: -2.0"), "epsilon must be positive"),
         (("rows: 300", "rows: many"), "rows must be a number"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.components.draft import config_of
 from pages.components.notes import note
 from pages.components.session import bind, draft
 from pages.components.words import plain
@@ -25,11 +26,13 @@ def generator_cards() -> None:
     if held["generator"] not in names:
         held["generator"] = _DEFAULT if _DEFAULT in names else names[0]
         held["options"] = {}
+    config = config_of(held)
     for start in range(0, len(offered), _CARDS_IN_A_ROW):
         places = st.columns(_CARDS_IN_A_ROW)
         for card, place in zip(offered[start : start + _CARDS_IN_A_ROW], places, strict=False):
             with place.container(border=True, height="stretch"):
-                _card(card, chosen=card.name == held["generator"])
+                ready = card.needs.are_met(config.schema, config.label)
+                _card(card, chosen=card.name == held["generator"], ready=ready)
 
 
 def options_form() -> None:
@@ -68,17 +71,21 @@ def output_form() -> None:
     )
 
 
-def _card(card: Card, *, chosen: bool) -> None:
+def _card(card: Card, *, chosen: bool, ready: bool) -> None:
     st.markdown(f"**{card.title}**")
     note(f"`{card.name}`")
     st.markdown(card.summary)
     st.markdown(f"**Best for:** {card.best_for}")
     st.markdown(f"**Loses where:** {card.loses_where}")
     note(card.reference)
+    if card.needs.words and ready:
+        note(f"Needs {card.needs.words}.")
+    elif not ready:
+        st.warning(f"Needs {card.needs.words}. Declare it on 2 Describe first.")
     if chosen:
         st.badge("chosen", color="gray")
     else:
-        st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,))
+        st.button("Choose", key=f"choose-{card.name}", on_click=_choose, args=(card.name,), disabled=not ready)
 
 
 def _option(field: OptionField) -> None:

@@ -8,13 +8,14 @@ from typing import cast
 
 from synth.errors import ConfigError
 from synth.generators.options import OptionField, build_options, option_fields
-from synth.generators.protocol import Card, Generator, GeneratorTask, State
+from synth.generators.protocol import Card, Generator, GeneratorTask, Needs, State
 
 __all__ = [
     "GENERATORS",
     "Card",
     "Generator",
     "GeneratorTask",
+    "Needs",
     "OptionField",
     "State",
     "cards",
@@ -82,9 +83,15 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
     Raises
     ------
     ConfigError
-        If the generator or an option is unknown, of the wrong kind or out of range.
+        If the generator or an option is unknown, of the wrong kind or out of range, or the table declares less than
+        the generator needs.
     """
     kind = _find(name)
+    if not kind.needs.are_met(task.schema, task.label):
+        raise ConfigError(
+            f"generator '{name}' needs {kind.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or "
+            "choose another generator (4 Generate)."
+        )
     made = kind(task, build_options(kind.Options, options, generator=name))
     if task.schema.protection == "cell" and not lets_rows_out(made):
         raise ConfigError(
@@ -115,6 +122,7 @@ def describe(name: str) -> Card:
         best_for=kind.best_for,
         loses_where=kind.loses_where,
         reference=kind.reference,
+        needs=kind.needs,
     )
 
 

@@ -19,7 +19,7 @@ from synth.generators.neural import ClassBatch
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.options import check_between
 from synth.generators.places import column_weights
-from synth.generators.protocol import GeneratorTask
+from synth.generators.protocol import GeneratorTask, Needs
 from synth.generators.sampling import project_to_simplex
 from synth.kernels.hermite import hermite_features, rho_of_length_scale
 from synth.privacy.features import Constant, FeatureMap, Lookup, Product, Stack
@@ -129,6 +129,7 @@ class DpHp(NeuralGenerator):
     reference: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML."
     Options: ClassVar[type[DpHpOptions]] = DpHpOptions
     measures_one_ways: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: DpHpOptions) -> None:
         super().__init__(task, options)

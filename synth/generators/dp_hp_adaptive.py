@@ -22,7 +22,7 @@ from synth.generators.joint_models import FEW_COLUMNS, Fitter, fitter_of, kind_f
 from synth.generators.label_tables import measure_by_label
 from synth.generators.one_ways import OneWays, measure_one_ways
 from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, State
+from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.wide_trees import MANY_COLUMNS, WideTree, bins_of_tree, rounds_of_tree
 from synth.models.answers import JointModel, Measured, misfit
@@ -99,6 +99,7 @@ class DpHpAdaptive:
     reference: ClassVar[str] = "Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019."
     Options: ClassVar[type[AdaptiveOptions]] = AdaptiveOptions
     measures_one_ways: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
         self._task, self._options = task, options

@@ -19,6 +19,7 @@ from synth.generators.neural import ClassBatch
 from synth.generators.neural_generator import NeuralGenerator
 from synth.generators.options import check_between
 from synth.generators.places import column_weights
+from synth.generators.protocol import Needs
 from synth.generators.sampling import project_to_simplex
 from synth.kernels.fourier import gaussian_frequencies
 from synth.privacy.features import Constant, FeatureMap, Fourier, OneHot, Stack, angle_steps
@@ -93,7 +94,8 @@ class DpMerf(NeuralGenerator):
     name: ClassVar[str] = "dp-merf"
     title: ClassVar[str] = "DP-MERF (random Fourier features)"
     summary: ClassVar[str] = (
-        "One noisy average of random Fourier features and category counts, by class, trains a neural network."
+        "One noisy average of random Fourier features and category counts, by class of the label if there "
+        "is one, trains a neural network."
     )
     best_for: ClassVar[str] = "Numbers and categories with a label to predict; one release, so a small budget goes far."
     loses_where: ClassVar[str] = (
@@ -103,6 +105,7 @@ class DpMerf(NeuralGenerator):
     reference: ClassVar[str] = "Harder, Adamczewski and Park 2021, AISTATS."
     Options: ClassVar[type[DpMerfOptions]] = DpMerfOptions
     measures_one_ways: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs()
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""

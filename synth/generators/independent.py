@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.generators.options import check_between
 from synth.generators.places import LABEL_BINS, Places, column_weights, places_of
-from synth.generators.protocol import GeneratorTask, State
+from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.features import OneHot, Stack
 from synth.privacy.session import AnswerSource
@@ -39,7 +39,6 @@ class IndependentByClass:
     The answer is the label's table and one table (column by label) for every other column, stacked; the columns share
     the squared norm of the question as their declared weights say. Each table is projected onto the tables that are
     possible (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row.
-    Without a label it is the plain :class:`Independent`.
     """
 
     name: ClassVar[str] = "independent-by-class"
@@ -54,11 +53,13 @@ class IndependentByClass:
     reference: ClassVar[str] = "Noised contingency tables (Dwork 2006); the naive Bayes assumption."
     Options: ClassVar[type[IndependentOptions]] = IndependentOptions
     measures_one_ways: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(label=True, columns=2)
     _conditional: ClassVar[bool] = True
 
     def __init__(self, task: GeneratorTask, options: IndependentOptions) -> None:
         self._columns = task.schema.modelled
         self._label: int | None = None
+        # Bundles made before a label was asked for hold tables without one; they are restored, not made.
         if self._conditional and task.label is not None:
             self._label = task.schema.names.index(task.label)
         self._places = [self._column_places(d, column, options) for d, column in enumerate(self._columns)]
@@ -168,6 +169,7 @@ class Independent(IndependentByClass):
     best_for: ClassVar[str] = "Very small budgets or tables, and as the control every other generator has to beat."
     loses_where: ClassVar[str] = "Anything that needs two columns at once: pairs, groups, and every classifier."
     reference: ClassVar[str] = "Noised contingency tables (Dwork 2006)."
+    needs: ClassVar[Needs] = Needs()
     _conditional: ClassVar[bool] = False
 
 

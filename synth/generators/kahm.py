@@ -14,7 +14,7 @@ from synth.generators.kahm_modes import PAPER_REFUSAL
 from synth.generators.kahm_record import RecordOfKahm, RecordSettings
 from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
 from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, State
+from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
@@ -72,7 +72,8 @@ class Kahm:
     name: ClassVar[str] = "kahm"
     title: ClassVar[str] = "KAHM (kernel affine hull machines)"
     summary: ClassVar[str] = (
-        "Noisy means and directions of whole rows by class; rows drawn from them, smoothed by kernel affine hulls."
+        "Noisy means and directions of whole rows, by class of the label if there is one; rows drawn from them, "
+        "smoothed by kernel affine hulls."
     )
     best_for: ClassVar[str] = (
         "Many numbers that belong together (pixels, spectra, embeddings) with a class to predict; 500 rows and more a "
@@ -86,6 +87,7 @@ class Kahm:
     reference: ClassVar[str] = "Kumar 2024 (machines and smoothing); the private moments are ours."
     Options: ClassVar[type[KahmOptions]] = KahmOptions
     measures_one_ways: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: KahmOptions) -> None:
         self._part: RecordOfKahm | RowsOfKahm

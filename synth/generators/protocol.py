@@ -14,7 +14,7 @@ from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 
-__all__ = ["Card", "Generator", "GeneratorTask", "State"]
+__all__ = ["Card", "Generator", "GeneratorTask", "Needs", "State"]
 
 State = Mapping[str, NDArray[Any]]
 """Everything that drawing rows needs, as named arrays."""
@@ -42,6 +42,39 @@ class GeneratorTask:
             raise ConfigError(f"device must be auto, cpu or cuda, got {self.device}.")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What has to be declared before a generator may start.
+
+    Attributes
+    ----------
+    label : bool
+        Whether it needs a column to predict, of at least two values.
+    columns : int
+        Modelled columns, at least; the label is one of them.
+    """
+
+    label: bool = False
+    columns: int = 1
+
+    @property
+    def words(self) -> str:
+        """What is needed, as it stands behind "needs"; empty where every table will do."""
+        label = "a label of at least two values" if self.label else ""
+        columns = f"at least {self.columns} columns to learn" if self.columns > 1 else ""
+        return " and ".join(filter(None, (label, columns)))
+
+    def are_met(self, schema: Schema, label: str | None) -> bool:
+        """Whether a declared table and its label have it."""
+        if self.label:
+            if label is None:
+                return False
+            column = schema.modelled_column(label)
+            if column.size - (column.missing_code is not None) < 2:
+                return False
+        return len(schema.modelled) >= self.columns
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
     """What the app says about a generator before it is chosen; all of it public."""
@@ -52,6 +85,7 @@ class Card:
     best_for: str
     loses_where: str
     reference: str
+    needs: Needs
 
 
 @runtime_checkable
@@ -59,7 +93,8 @@ class Generator(Protocol):
     """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
 
     ``measures_one_ways`` says that the answers hold a noisy one-way table of every column, which a report can then
-    publish with error bars. ``fit`` may be called once; the fitted object keeps neither the session nor a table.
+    publish with error bars. ``needs`` is what has to be declared: a run without it starts nowhere. ``fit`` may be
+    called once; the fitted object keeps neither the session nor a table.
     """
 
     name: ClassVar[str]
@@ -70,6 +105,7 @@ class Generator(Protocol):
     reference: ClassVar[str]
     Options: ClassVar[type[Any]]
     measures_one_ways: ClassVar[bool]
+    needs: ClassVar[Needs]
 
     def __init__(self, task: GeneratorTask, options: Any) -> None: ...
 

@@ -23,6 +23,7 @@ from synth.services.application import Application
 from synth.services.cell_worth import row_worth_words
 from synth.services.files import open_table
 from synth.services.incidents import record_incident
+from synth.services.planning import check_config
 from synth.services.rehearsing import Rehearsal
 from synth.services.rehearsing_grid import Grid, GridRehearsal
 from synth.services.release import copy_outputs
@@ -93,6 +94,8 @@ def run_locally(
         config = replace(config, table=str(table))
     if config.table is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    # Before the table is taken in: a run that cannot start leaves nothing behind.
+    check_config(config)
     folder = empty_folder(out, force=force)
     tell = say or (lambda line: None)
     with Application.from_environment() as application, _received(application, config, keep=keep_table) as tables:

@@ -1,10 +1,11 @@
+import numpy as np
 import pytest
 from simulated import schema, task
 
 from synth import generators
 from synth.config import RunConfig
 from synth.errors import ConfigError, SchemaError
-from synth.generators import GENERATORS, GeneratorTask, make, options_of
+from synth.generators import GENERATORS, GeneratorTask, Needs, make, options_of, restore
 from synth.schema import CategoryColumn, Schema
 
 
@@ -56,6 +57,39 @@ def test_a_label_of_too_many_classes_is_refused(name):
     declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(1001))), CategoryColumn("x", ("a", "b"))))
     with pytest.raises(ConfigError, match="'code' has 1,001 classes"):
         make(name, task(declared, "code"), {})
+
+
+ALONE = Schema((CategoryColumn("outcome", ("a", "b")),))
+ONE_CLASS = Schema((CategoryColumn("outcome", ("a",), missing=True), CategoryColumn("x", ("a", "b"))))
+
+
+@pytest.mark.parametrize(
+    ("declared", "label"),
+    [(schema(), None), (ALONE, "outcome"), (ONE_CLASS, "outcome")],
+    ids=["no label", "nothing but the label", "one class"],
+)
+def test_what_a_generator_needs_is_data_and_it_starts_nowhere_without(declared, label):
+    assert generators.describe("independent-by-class").needs == Needs(label=True, columns=2)
+    words = "needs a label of at least two values and at least 2 columns to learn"
+    with pytest.raises(ConfigError, match=words) as refusal:
+        make("independent-by-class", task(declared, label), {})
+    assert "\n" not in str(refusal.value)
+    assert make("independent-by-class", task(schema()), {})
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_a_card_that_speaks_of_classes_says_that_a_label_is_needed_or_may_be_absent(name):
+    card = generators.describe(name)
+    if "class of the label" in card.summary:
+        assert card.needs.label or "if there is one" in card.summary
+    assert ("label" in card.needs.words) == card.needs.label
+
+
+def test_a_bundle_from_before_a_label_was_needed_is_restored():
+    state = {f"table.{d}": np.full((1, size), 1 / size) for d, size in enumerate((32, 2))}
+    declared = Schema((CategoryColumn("a", tuple(map(str, range(32)))), CategoryColumn("b", ("x", "y"))))
+    rows = restore("independent-by-class", task(declared, None), {}, state).sample(64, seed=0)
+    assert np.bincount(rows[:, 0]).tolist() == [2] * 32
 
 
 def test_whole_numbers_are_numbers():

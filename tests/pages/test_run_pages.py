@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from driving import described, errors, go, open_app, started, texts, wait_for_run
+from driving import LABELLED, described, errors, go, open_app, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
@@ -77,6 +77,27 @@ def test_every_generator_has_a_card() -> None:
     for card in cards():
         assert f"**{card.title}**" in words
         assert card.loses_where in words
+
+
+def test_a_card_says_what_is_missing_and_the_run_cannot_start_without_it() -> None:
+    from pages.components.session import application
+
+    app = go(described(), "generate")
+    needs = "Needs a label of at least two values and at least 2 columns to learn."
+    assert f"{needs} Declare it on 2 Describe first." in texts(app)
+    assert app.button(key="choose-independent-by-class").disabled
+    # Chosen before the label was taken away: every page refuses in one sentence, and nothing is charged.
+    app.session_state["draft"]["generator"] = "independent-by-class"
+    for page in ("generate", "budget"):
+        go(app, page)
+        (error,) = errors(app)
+        assert error.startswith("generator 'independent-by-class' needs a label of at least two values")
+        assert "spend" not in {str(button.key) for button in app.button}
+    assert application().ledger_rows() == []
+    with_label = go(described(LABELLED), "generate")
+    assert not with_label.button(key="choose-independent-by-class").disabled
+    assert needs in texts(with_label)
+    assert "Declare it on 2 Describe first." not in texts(with_label)
 
 
 def test_a_run_is_followed_and_found_again() -> None:

@@ -6,7 +6,7 @@ import io
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +14,12 @@ import pytest
 
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import parse_config, read_mapping
-from synth.errors import BudgetExceededError, JobError, TableError
+from synth.errors import BudgetExceededError, ConfigError, JobError, TableError
+from synth.progress import NullProgress
 from synth.services.application import Application
+from synth.services.local import run_locally
+from synth.services.planning import forecast_lines
+from synth.services.rehearsing_grid import Grid
 from synth.services.views import ReceivedTable, RunView
 from synth.store import RunState
 
@@ -121,6 +125,33 @@ def test_a_cap_refuses_before_anything_is_written(
     with pytest.raises(BudgetExceededError):
         application.start(config, table_id=table.table_id)
     assert application.ledger_rows() == []
+
+
+def test_a_generator_without_what_it_needs_starts_nowhere(
+    application: Application, config: RunConfig, table: ReceivedTable, tmp_path: Path
+) -> None:
+    asked = replace(config, generator="independent-by-class")
+    rows = tmp_path / "people.csv"
+    rows.write_bytes(TABLE)
+    attempts: list[Callable[[], object]] = [
+        lambda: application.plan(asked),
+        lambda: application.reserve(asked, table_id=table.table_id),
+        lambda: application.start(asked, table_id=table.table_id),
+        lambda: application.rehearsals.start(asked, io.BytesIO(TABLE)),
+        lambda: application.rehearsals.rehearse(asked, lambda: io.BytesIO(TABLE), NullProgress()),
+        lambda: application.rehearsals.start(config, io.BytesIO(TABLE), grid=Grid((1.0,), (asked.generator,), seeds=1)),
+        lambda: forecast_lines(asked),
+        lambda: run_locally(asked, tmp_path / "out", table=rows),
+    ]
+    for attempt in attempts:
+        with pytest.raises(ConfigError, match="'independent-by-class' needs a label of at least two values"):
+            attempt()
+    assert application.ledger_rows() == []
+    assert [known.table_id for known in application.tables()] == [table.table_id]
+    assert application.runs() == []
+    assert not (tmp_path / "out").exists()
+    # With a label the same run may start.
+    assert application.plan(replace(asked, label="town")).refusal is None
 
 
 def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(
