@@ -131,6 +131,10 @@ def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config:
         (("independent", "independent-by-class"), "'independent-by-class' needs a label of at least two values"),
         (("left >= joined", "left >= town"), "has no order"),
         (("epsilon: 2.0", "epsilon: -2.0"), "epsilon must be positive"),
+        (("epsilon: 2.0", "epsilon: 1000"), "too large to account for, and would promise nothing. Choose epsilon of"),
+        (("delta: 1.0e-5", "delta: 1.0e-300"), "delta 1e-300 is too small for noise on a grid. Choose delta of"),
+        (("people_at_most: 1000\n", ""), "people_at_most is missing. Write a public upper bound"),
+        (("protects: person, ", ""), "unit: protects is missing. Name whom the promise protects"),
         (("rows: 300", "rows: many"), "rows must be a number"),
     ],
 )

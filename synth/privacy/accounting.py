@@ -188,10 +188,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     while not fits(lower):
         lower /= 2
         if lower < 2**-40:
-            raise PrivacyError(
-                f"epsilon {epsilon} with delta {delta} is too small for noise on a grid. Choose epsilon of at least "
-                "0.001."
-            )
+            raise _unaffordable(epsilon, delta, cuts)
     upper = 2 * lower
     while fits(upper):
         upper *= 2
@@ -199,6 +196,22 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         middle = (lower + upper) / 2
         lower, upper = (middle, upper) if fits(middle) else (lower, middle)
     return lower * (1 - _MARGIN)
+
+
+def _unaffordable(epsilon: float, delta: float, cuts: Iterable[tuple[float, float]]) -> PrivacyError:
+    """Say which of the two numbers no noise on a grid can keep, and in which direction to change it."""
+    # Above this the tails that are cut off alone weigh more than delta, however large the noise: see ``epsilon_of``.
+    largest = max(math.log(delta) + math.log(_TAIL_PART) - log_tail + cost for cost, log_tail in cuts)
+    if largest < 1:
+        return PrivacyError(f"delta {delta:g} is too small for noise on a grid. Choose delta of at least 1e-100.")
+    if epsilon > largest:
+        return PrivacyError(
+            f"epsilon {epsilon:g} with delta {delta:g} is too large to account for, and would promise nothing. Choose "
+            f"epsilon of at most {math.floor(largest)}."
+        )
+    return PrivacyError(
+        f"epsilon {epsilon:g} with delta {delta:g} is too small for noise on a grid. Choose epsilon of at least 0.001."
+    )
 
 
 def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:

@@ -31,6 +31,7 @@ _TITLES = {
 }
 _BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
 _HIDDEN = "Privacy noise hides it: the hold-out is too small for the share that was paid."
+_ONE_CLASS = "Not defined: fewer than two classes of the label stand out from nought among the held-out rows."
 
 
 def charged_predictions(releases: Sequence[Release], config: RunConfig) -> tuple[ChargedEvidence, ...]:
@@ -55,11 +56,16 @@ def charged_predictions(releases: Sequence[Release], config: RunConfig) -> tuple
     found = table_measures(tables.counts, tables.noise_std, seed=config.seed)
     return (
         *(charged.number(name, found.measures[name], found) for name in MEASURES),
-        *(charged.anchor(name, found.majority[name]) for name in MEASURES),
+        *(charged.anchor(name, found.majority[name], found) for name in MEASURES),
         charged.rows(found),
         charged.table(),
         *(charged.group(name, counts, noise_std) for name, counts, noise_std in tables.groups),
     )
+
+
+def _reason(name: str, found: TableMeasures) -> str:
+    """Say why a measure has no value: one class alone has an accuracy and nothing to average, whatever the noise."""
+    return _ONE_CLASS if name != "accuracy" and len(found.classes) == 1 else _HIDDEN
 
 
 class _Charged:
@@ -99,14 +105,14 @@ class _Charged:
             asked = [self._classes[one] for one in found.asked]
             sentence += f", for '{asked[0]}'." if n_classes == 2 and asked else "; mean over classes, one against all."
         if measure.value is None:
-            sentence = _HIDDEN
+            sentence = _reason(name, found)
         return self._evidence(name, f"{_TITLES[name]}, synthetic rows", measure, sentence)
 
-    def anchor(self, name: str, measure: Measure) -> ChargedEvidence:
+    def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
-        sentence = (
-            _HIDDEN if measure.value is None else "No model at all: the anchor at the bottom, from the same counts."
-        )
+        sentence = "No model at all: the anchor at the bottom, from the same counts."
+        if measure.value is None:
+            sentence = _reason(name, found)
         return self._evidence(f"majority_{name}", f"{_TITLES[name]}, majority class", measure, sentence)
 
     def rows(self, found: TableMeasures) -> ChargedEvidence:

@@ -239,3 +239,21 @@ def test_a_tiny_hold_out_says_that_noise_hides_it(tmp_path: Path, key: Key) -> N
     expected = forecast(replace(config, people_at_most=100)).prediction
     assert expected is not None
     assert expected.hidden
+
+
+def test_one_class_alone_is_not_called_too_small_for_noise(tmp_path: Path, key: Key) -> None:
+    # At epsilon 500 noise hides nothing: there is one class, so that nothing can be ordered or averaged.
+    config = config_of(epsilon=500.0)
+    everybody = {name: np.zeros(3000, np.int64) for name in config.schema.names} | {"age": np.arange(3000) % 100}
+    train, held = (
+        PrivateTable.from_codes(config.schema, everybody, account_key=KEY, holdout=config.holdout, part=part)
+        for part in ("train", "holdout")
+    )
+    measured = fit_and_sample(config, train, NullProgress(), holdout=held)
+    (tmp_path / "run").mkdir()
+    sealed = seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
+    found = charged(sealed.path)
+    for name in ("roc_auc", "macro_f1", "majority_macro_f1"):
+        assert found[name].value is None
+        assert found[name].sentence.startswith("Not defined: fewer than two classes of the label stand out")
+    assert found["accuracy"].value == pytest.approx(1.0, abs=0.01)

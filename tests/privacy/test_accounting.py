@@ -239,8 +239,27 @@ def test_an_impossible_delta_is_named(delta: float) -> None:
 
 
 def test_a_budget_below_the_allowance_is_refused() -> None:
-    with pytest.raises(PrivacyError, match="too small for noise on a grid"):
+    with pytest.raises(PrivacyError, match="epsilon 1e-05 with delta 1e-09 is too small for noise on a grid"):
         mu_of_budget(1e-5, 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1000.0, 1e-6), (630.0, 1e-5), (1e9, 1e-5), (600.0, 1e-30)])
+def test_a_budget_too_large_to_account_for_is_not_called_small_and_the_named_one_works(
+    epsilon: float, delta: float
+) -> None:
+    with pytest.raises(PrivacyError, match=r"is too large to account for.*Choose epsilon of at most \d+\.$") as refusal:
+        mu_of_budget(epsilon, delta)
+    named = float(str(refusal.value).rstrip(".").rsplit(" ", 1)[1])
+    assert mu_of_budget(named, delta) > 0
+    with pytest.raises(PrivacyError, match="too large"):
+        mu_of_budget(named + 1, delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, 1000.0])
+def test_a_delta_too_small_for_any_epsilon_is_named_and_the_named_one_works(epsilon: float) -> None:
+    with pytest.raises(PrivacyError, match="delta 1e-280 is too small for noise on a grid. Choose delta of at least"):
+        mu_of_budget(epsilon, 1e-280)
+    assert mu_of_budget(0.001, 1e-100) > 0
 
 
 # -------------------------------------------------------------------------------------------- noise on a grid
