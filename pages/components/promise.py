@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.components.charts import accent, ceiling, show_plot
-from pages.components.words import percent
+from pages.components.words import upper
 from synth.forecast import Forecast, Promise
 from synth.schema import Neighbours
 
@@ -33,12 +33,12 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
     caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
     st.markdown(
         f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
-        f"\N{MULTIPLICATION SIGN}{_factor(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
+        f"\N{MULTIPLICATION SIGN}{upper(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
         f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100."
     )
     st.markdown(
-        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_in_hundred(promise.caught)} "
-        f"in 100 {caught}, whatever the method; the best advantage over guessing is {percent(promise.advantage)}."
+        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_hundredths(promise.caught)} "
+        f"in 100 {caught}, whatever the method; the best advantage over guessing is {_hundredths(promise.advantage)} %."
     )
     st.markdown(f"**Error.** {error_sentence}")
     made, twin = attack_figure(promise)
@@ -48,18 +48,20 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
 def attack_figure(promise: Promise) -> tuple[go.Figure, pd.DataFrame]:
     """Return the two ceilings, for any method that meets the promise and for the noise of this release.
 
-    The second is tighter because everything a run asks is Gaussian noise or converts to a known Gaussian cost.
+    The second is tighter because everything a run asks is Gaussian noise or converts to a known Gaussian cost; the
+    report of attacks shows the same one.
     """
     measures = ["caught, one false alarm in 100", "advantage over guessing"]
     anything = [promise.caught, promise.advantage]
-    this = [promise.gaussian_caught, promise.gaussian_advantage]
+    this = [promise.noise_caught, promise.noise_advantage]
     made = go.Figure()
     for name, values, colour in (
         ("any method meeting this promise", anything, ceiling()),
         ("this release's noise", this, accent()),
     ):
-        shown = [100 * value for value in values]
-        texts = [percent(value) for value in values]
+        texts = [f"{_hundredths(value)} %" for value in values]
+        # Drawn as it is printed, so that nothing on the page says another number.
+        shown = [float(_hundredths(value)) for value in values]
         made.add_bar(
             y=measures, x=shown, name=name, orientation="h", marker_color=colour, text=texts, textposition="outside"
         )
@@ -73,15 +75,16 @@ def attack_figure(promise: Promise) -> tuple[go.Figure, pd.DataFrame]:
     twin = pd.DataFrame(
         {
             "what an attack can reach": measures,
-            "any method meeting this promise": list(map(percent, anything)),
-            "this release's noise": list(map(percent, this)),
+            "any method meeting this promise": [f"{_hundredths(value)} %" for value in anything],
+            "this release's noise": [f"{_hundredths(value)} %" for value in this],
         }
     )
     return made, twin
 
 
-def _factor(factor: float) -> str:
-    return f"{factor:.1f}" if factor < 100 else f"{factor:,.0f}"
+def _hundredths(ceiling: float) -> str:
+    """Write a ceiling, which is rounded up to a thousandth already, in hundredths."""
+    return f"{100 * ceiling:.1f}".removesuffix(".0")
 
 
 def _in_hundred(share: float) -> str:

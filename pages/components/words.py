@@ -15,7 +15,6 @@ __all__ = [
     "add_row_worth",
     "amount",
     "count",
-    "percent",
     "plain",
     "row_note",
     "row_worth",
@@ -86,12 +85,6 @@ def upper(epsilon: float) -> str:
 def count(value: float) -> str:
     """Write a number of rows or cells: whole above ten, two figures below."""
     return f"{value:,.0f}" if abs(value) >= 10 or float(value).is_integer() else f"{value:.2g}"
-
-
-def percent(share: float) -> str:
-    """Write a share in hundredths; small ones and near certainties keep a decimal."""
-    value = 100 * share
-    return f"{value:.0f} %" if 10 <= value <= 90 else f"{value:.1f} %"
 
 
 def size_in_words(size_bytes: int) -> str:

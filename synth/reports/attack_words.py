@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from synth.reports.attack_statistics import Estimate
 from synth.reports.charts import Bars, Figure, Meaning, Series, Table
+from synth.reports.drawing import number_text
 from synth.reports.membership import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Sides
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import Schema
 
 __all__ = ["ceiling_words", "figures_of", "numbers_of", "people_words", "too_few_words"]
 
-_CEILING_OF_NOTHING = 0.9995
 _CAUGHT = "Members called so while at most one non-member in 100 is."
 
 
@@ -47,16 +47,16 @@ def _verdict(estimate: Estimate, *, beaten: bool, most: float, exceeded: bool) -
             "proof."
         )
     if exceeded:
-        return f"This attack did better than the proof allows: at most {_short(most)} ({interval})."
-    if most > _CEILING_OF_NOTHING:
+        return f"This attack did better than the proof allows: at most {number_text(most)} ({interval})."
+    if most == 1:
         return f"This attack beat guessing ({interval}). What is promised allows any attack on membership to succeed."
     if estimate.value > most:
         return (
-            f"This attack lies above its proven ceiling of {_short(most)} ({interval}), but the test behind the "
+            f"This attack lies above its proven ceiling of {number_text(most)} ({interval}), but the test behind the "
             "warning, which errs in one of 10,000 honest reports, does not accuse: look again with more."
         )
     return (
-        f"This attack beat guessing ({interval}), by less than the guarantee allows: at most {_short(most)}. "
+        f"This attack beat guessing ({interval}), by less than the guarantee allows: at most {number_text(most)}. "
         "Of attacks that know nothing, one in forty looks like this by chance."
     )
 
@@ -124,9 +124,9 @@ def ceiling_words(ceiling: ProvenCeiling) -> str:
     if not ceiling.is_about_units:
         return "Nothing is proven about who was in the table: the promise of this release is about single cells."
     return (
-        f"The ceiling follows from the receipts: total mu {ceiling.mu:.3g}, and epsilon {ceiling.epsilon:.4g} at delta "
-        f"{ceiling.delta:.3g}. Attacks that guess prove nothing: one that was not tried may do better, never above the "
-        "ceiling."
+        f"The ceiling follows from the promise, epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}, which the "
+        "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that guess "
+        "prove nothing: one that was not tried may do better, never above the ceiling."
     )
 
 

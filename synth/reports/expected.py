@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from synth.privacy.accounting import mu_of_budget
 from synth.privacy.ceilings import (
     advantage_ceiling,
-    gaussian_advantage,
-    gaussian_true_positive,
     laplace_advantage,
     laplace_true_positive,
     posterior,
@@ -21,6 +18,7 @@ from synth.privacy.ceilings import (
 )
 from synth.reports.compared import BAR
 from synth.reports.prediction_table import WIDEST_RANGE
+from synth.reports.proven_ceiling import advantage_against_noise, caught_against_noise, printed_ceiling
 
 __all__ = [
     "Basis",
@@ -95,7 +93,8 @@ class Promise:
 
     ``odds`` is the largest factor by which anybody's odds change; ``even`` and ``rare`` are where beliefs of 50 % and
     1 % can end at most. ``advantage`` and ``caught`` (true positives at 1 % false alarms) hold for any method that
-    meets the promise; ``gaussian_advantage`` and ``gaussian_caught`` for the noise of this release.
+    meets the promise; ``noise_advantage`` and ``noise_caught`` for the noise of this release. These four are rounded up
+    as they are printed.
     """
 
     odds: float
@@ -103,8 +102,8 @@ class Promise:
     rare: float
     advantage: float
     caught: float
-    gaussian_advantage: float
-    gaussian_caught: float
+    noise_advantage: float
+    noise_caught: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,19 +211,20 @@ def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
         Whether the noise is that of single cells: it keeps epsilon with delta 0, and its own curve is Laplace noise's.
     """
     if pure:
-        advantage, caught = laplace_advantage(epsilon), laplace_true_positive(epsilon, _FALSE_POSITIVE)
+        delta = 0.0
+        advantage = printed_ceiling(laplace_advantage(epsilon))
+        caught = printed_ceiling(laplace_true_positive(epsilon, _FALSE_POSITIVE))
     else:
-        mu = mu_of_budget(epsilon, delta)
-        advantage, caught = gaussian_advantage(mu), gaussian_true_positive(mu, _FALSE_POSITIVE)
-    delta = 0.0 if pure else delta
+        advantage = advantage_against_noise(epsilon, delta)
+        caught = caught_against_noise(epsilon, delta, _FALSE_POSITIVE)
     return Promise(
         odds=math.exp(min(epsilon, 700.0)),
         even=posterior(0.5, epsilon),
         rare=posterior(0.01, epsilon),
-        advantage=advantage_ceiling(epsilon, delta),
-        caught=true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE),
-        gaussian_advantage=advantage,
-        gaussian_caught=caught,
+        advantage=printed_ceiling(advantage_ceiling(epsilon, delta)),
+        caught=printed_ceiling(true_positive_ceiling(epsilon, delta, _FALSE_POSITIVE)),
+        noise_advantage=advantage,
+        noise_caught=caught,
     )
 
 

@@ -1,7 +1,9 @@
-r"""What a run's receipts prove about every attack on membership, and a test of whether an attack did better.
+r"""The ceiling of every attack on membership that a promise proves, and a test of whether an attack did better.
 
-Two bounds hold at once and the lower one counts: the promised (epsilon, delta), and the Gaussian curve of the total mu
-of the receipts (Dong 2022). Both are about one unit; averages over units obey them too, because the curves are concave.
+The ceiling follows from the promised (epsilon, delta) alone: any method that keeps it is bounded, and Gaussian noise
+that keeps it is bounded more tightly, by the curve of the largest mu that fits (Dong 2022); the lower one counts. So
+the run, its shadow models, its rehearsal and the forecast before it have one ceiling. Averages over units obey it too,
+because the curves are concave. It is rounded up here, once, and printed, drawn and tabulated as it is.
 
 **The test.** Before a run each unit that is attacked was assigned to members or non-members at random, so a release is
 one experiment with many coins. Let an attacker guess r of m coins from the release. If the release is
@@ -23,17 +25,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, expit
 
-from synth.privacy.accounting import epsilon_of_receipts, mu_squared_of, total_up
-from synth.privacy.ceilings import auc_ceiling, gaussian_auc, gaussian_true_positive, true_positive_ceiling
+from synth.privacy.accounting import SLACK_ALLOWANCE, epsilon_of_receipts, mu_of_budget
+from synth.privacy.ceilings import (
+    advantage_ceiling,
+    auc_ceiling,
+    gaussian_advantage,
+    gaussian_auc,
+    gaussian_true_positive,
+    true_positive_ceiling,
+)
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 
-__all__ = ["GUESSED_SHARES", "ProvenCeiling"]
+__all__ = ["GUESSED_SHARES", "ProvenCeiling", "advantage_against_noise", "caught_against_noise", "printed_ceiling"]
 
 GUESSED_SHARES = (0.05, 0.25, 1.0)
 """Shares of the coins that the test guesses, those with the highest scores first; each gets a third of the level."""
 
 _FOR_DELTA = 20
+_GROWN = math.exp(SLACK_ALLOWANCE)
+"""The grid of the noise moves every probability by at most this factor, in members and in non-members."""
+
 _SPLIT_RELATIONS = frozenset({Neighbours.ADD_REMOVE, Neighbours.REPLACE})
 
 
@@ -44,9 +56,9 @@ class ProvenCeiling:
     Attributes
     ----------
     epsilon, delta : float
-        What its certificate promises.
+        What was entered for it; its certificate states no more.
     receipts : tuple of Receipt
-        All of its receipts.
+        All of its receipts; the test of whether it was exceeded rests on them.
     """
 
     epsilon: float
@@ -59,26 +71,16 @@ class ProvenCeiling:
         return bool(self.receipts) and all(receipt.neighbours in _SPLIT_RELATIONS for receipt in self.receipts)
 
     @property
-    def mu(self) -> float:
-        """Total mu of the receipts."""
-        return math.sqrt(mu_squared_of(sum(receipt.mu_squared_units for receipt in self.receipts)))
-
-    @property
     def area(self) -> float:
         """Largest ROC AUC of any attack; 1 where nothing is proven about units."""
         if not self.is_about_units:
             return 1.0
-        # A slack of c moves every probability by at most a factor e^c, in members and in non-members.
-        gaussian = math.exp(2 * self._slack) * gaussian_auc(self.mu) + self._additive_delta
-        return min(auc_ceiling(self.epsilon, self.delta), gaussian)
+        of_noise = _GROWN**2 * gaussian_auc(mu_of_budget(self.epsilon, self.delta)) + self.delta
+        return printed_ceiling(min(auc_ceiling(self.epsilon, self.delta), of_noise))
 
     def caught(self, false_positive: float) -> float:
         """Return the largest true-positive rate at a false-positive rate; 1 where nothing is proven about units."""
-        if not self.is_about_units:
-            return 1.0
-        grown = math.exp(self._slack)
-        gaussian = grown * gaussian_true_positive(self.mu, min(1.0, grown * false_positive)) + self._additive_delta
-        return min(true_positive_ceiling(self.epsilon, self.delta, false_positive), gaussian)
+        return caught_against_noise(self.epsilon, self.delta, false_positive) if self.is_about_units else 1.0
 
     def is_exceeded(
         self,
@@ -116,13 +118,35 @@ class ProvenCeiling:
         chance = float(expit(epsilon_of_receipts(self.receipts, delta)))
         return any(_at_least(int(right.sum()), len(right), chance) + 2 * coins * delta < part for right in tests)
 
-    @property
-    def _slack(self) -> float:
-        return total_up(receipt.slack for receipt in self.receipts)
 
-    @property
-    def _additive_delta(self) -> float:
-        return total_up(receipt.additive_delta for receipt in self.receipts)
+def caught_against_noise(epsilon: float, delta: float, false_positive: float) -> float:
+    """Return the largest true-positive rate at a false-positive rate against Gaussian noise that keeps a promise.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        What is promised for one unit.
+    false_positive : float
+        From 0 to 1.
+
+    Returns
+    -------
+    float in [0, 1], rounded up as it is printed
+    """
+    mu = mu_of_budget(epsilon, delta)
+    of_noise = _GROWN * gaussian_true_positive(mu, min(1.0, _GROWN * false_positive)) + delta
+    return printed_ceiling(min(true_positive_ceiling(epsilon, delta, false_positive), of_noise))
+
+
+def advantage_against_noise(epsilon: float, delta: float) -> float:
+    """Return the largest true less false-positive rate against such noise, rounded up as it is printed."""
+    of_noise = gaussian_advantage(mu_of_budget(epsilon, delta)) + 2 * (_GROWN - 1) + delta
+    return printed_ceiling(min(advantage_ceiling(epsilon, delta), of_noise))
+
+
+def printed_ceiling(bound: float) -> float:
+    """Round a bound up to a thousandth: what is printed is never below what is proven."""
+    return min(1.0, math.ceil(1000 * bound - 1e-9) / 1000)
 
 
 def _pair_guesses(

@@ -66,7 +66,7 @@ def shadow_evidence(
     reached = _entry(
         "reached",
         "What shadow models reached",
-        f"{ceiling_words(ceiling)} The curve is that of the shadow run whose receipts add up to most.",
+        ceiling_words(ceiling),
         figures=figures_of([result], ceiling, "real"),
     )
     return (*_warning(result), *numbers, people, reached)

@@ -60,7 +60,7 @@ def attack_run(
             held_out,
             synthetic,
             config.schema,
-            ProvenCeiling(certificate.epsilon, certificate.delta, certificate.receipts),
+            ProvenCeiling(config.epsilon, config.delta, certificate.receipts),
             share=config.holdout,
             seed=config.seed,
             on_step=progress.step,

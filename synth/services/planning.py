@@ -12,6 +12,7 @@ from synth.generators import GeneratorTask, make
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
+from synth.reports.drawing import number_text, rounded_up
 from synth.rules import parse_rules
 from synth.schema import Neighbours, undeclared_facts
 from synth.services.stops import Stops
@@ -151,8 +152,9 @@ def _rows_lines(found: Forecast) -> list[str]:
 def _forecast_table(found: Forecast) -> list[str]:
     promise = found.promise
     lines = [
-        f"Odds change by at most x{promise.odds:.3g}; an attacker allowed one false alarm in 100 catches at most "
-        f"{100 * promise.caught:.3g} in 100 by any method, {100 * promise.gaussian_caught:.3g} against this noise.",
+        f"Odds change by at most x{number_text(rounded_up(promise.odds))}; an attacker allowed one false alarm in 100 "
+        f"catches at most {number_text(100 * promise.caught)} in 100 by any method, "
+        f"{number_text(100 * promise.noise_caught)} against this noise.",
     ]
     if found.columns or found.pairs:
         lines.append(

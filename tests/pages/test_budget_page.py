@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from driving import CODEBOOK, LABELLED, described, errors, go, texts
@@ -18,10 +19,26 @@ def set_epsilon(app: AppTest, epsilon: float) -> AppTest:
 def test_the_panel_says_the_numbers_of_the_design() -> None:
     app = described()
     words = texts(app)
-    assert "change their odds by at most \N{MULTIPLICATION SIGN}2.7 (ε = 1)." in words
+    assert "change their odds by at most \N{MULTIPLICATION SIGN}2.719 (ε = 1)." in words
     assert "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100." in words
     assert "An attacker allowed one false alarm in 100 catches at most 2.8 in 100 real members" in words
-    assert "the best advantage over guessing is 46 %" in words
+    assert "the best advantage over guessing is 46.3 %" in words
+
+
+def test_every_ceiling_is_one_number_on_the_page() -> None:
+    app = described()
+    words = texts(app)
+    (chart,) = [plot for plot in app.get("plotly_chart") if "promise-chart" in plot.proto.id]
+    anything = next(t for t in json.loads(chart.proto.spec)["data"] if t["name"] == "any method meeting this promise")
+    caught, advantage = anything["x"]
+    assert list(anything["text"]) == [f"{caught:g} %", f"{advantage:g} %"]
+    assert f"catches at most {caught:g} in 100 real members" in words
+    assert f"the best advantage over guessing is {advantage:g} %." in words
+    twins = [table.value for table in app.dataframe if "this release's noise" in table.value.columns]
+    assert all(list(twin["any method meeting this promise"]) == list(anything["text"]) for twin in twins)
+    # No bound is printed smaller than it is.
+    assert caught >= 100 * 0.01 * math.e
+    assert advantage >= 100 * math.tanh(0.5)
 
 
 def test_the_slider_and_the_number_follow_each_other() -> None:
