@@ -9,20 +9,11 @@ from pages.components.notes import note
 from pages.components.session import application, draft
 from pages.components.words import amount, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
+from synth.schema import IdentifierColumn, Schema
 from synth.services.views import RunView
 
 __all__ = ["attest_and_seal", "certificate_summary", "checklist", "download", "how_to_verify"]
 
-CHECKS = (
-    ("Labelled as synthetic", "README.txt and the certificate say that every row is made, not real."),
-    (
-        "Disclosure",
-        "Every cell lies in the domain declared in step 2, identifiers are freshly made, and nothing that was read "
-        "from the rows without noise is in the bundle.",
-    ),
-    ("Structure", "Columns, types and formats are those of the declared schema."),
-    ("Documentation", "Schema, configuration, report, measurements and the line that makes the table again."),
-)
 ATTESTATIONS = (
     "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
     "What I declared public was typed from public knowledge, without looking at the rows.",
@@ -39,10 +30,30 @@ def checklist(run: RunView) -> None:
     st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")
-        for name, meaning in CHECKS:
-            st.markdown(f"✓ **{name}.** {meaning}")
+        for name, meaning in _checks(application().config_of(run.run_id).schema):
+            st.markdown(f"✓ **{name}.** {plain(meaning)}")
         badge("safe")
         note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+
+
+def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Return what was checked when the bundle was written, by name; nothing is said that this table does not have."""
+    made = [column.name for column in schema if isinstance(column, IdentifierColumn)]
+    fresh = f", identifiers ({', '.join(made)}) are freshly made" if made else ""
+    return (
+        ("Labelled as synthetic", "README.txt says that the rows are made, not real."),
+        (
+            "Disclosure",
+            f"Every cell lies in the domain declared in step 2{fresh}; the report holds only numbers that may be "
+            "published; no path and no name of this machine, its user or the uploaded file stands in any file.",
+        ),
+        ("Structure", "Columns, types and formats are those of the declared schema."),
+        (
+            "Documentation",
+            "Schema, configuration, report and measurements are there, and README.txt says how the table "
+            "is made again.",
+        ),
+    )
 
 
 def attest_and_seal(run_id: str) -> None:

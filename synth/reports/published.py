@@ -126,13 +126,15 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
 
 def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence, ...]:
     unit = config.schema.unit
-    columns = len(config.schema.printed)
+    columns, learned = len(config.schema.printed), len(config.schema.modelled)
+    made = columns - learned
+    which = "All of them learned." if not made else f"{learned} of them learned; {made} filled with fresh identifiers."
     return (
         SafeEvidence(
             id="overview.columns",
             title="Columns",
             value=columns,
-            sentence=f"{len(config.schema.modelled)} of them learned; identifiers are made freshly.",
+            sentence=which,
         ),
         SafeEvidence(
             id="overview.rows_made",

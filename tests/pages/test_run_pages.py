@@ -208,6 +208,9 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
     app = seal(finished)
     run_id = app.session_state["draft"]["run_id"]
     assert "Sealed. This release can no longer change." in texts(app)
+    # The table of these tests has no identifiers, so none are said to be made.
+    assert "identifiers" not in texts(go(app, "release"))
+    assert "identifiers" not in texts(go(app, "report"))
     data = application().bundle(run_id)
     assert "synthetic.csv" in zipfile.ZipFile(io.BytesIO(data)).namelist()
     start = go(open_app(), "start")

@@ -26,7 +26,17 @@ from synth.reports.evidence import SafeEvidence
 from synth.reports.labels import bin_labels
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.published import published_evidence, published_rows
-from synth.schema import CategoryColumn, DateColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    DropColumn,
+    IdentifierColumn,
+    Neighbours,
+    NumberColumn,
+    PrivacyUnit,
+    Schema,
+    YesNoColumn,
+)
 
 SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
 
@@ -277,6 +287,20 @@ def test_what_a_generator_says_of_itself_may_be_published() -> None:
     entry = found["generator.ridge"]
     assert (entry.kind, entry.value, entry.sentence) == ("safe", 0.25, "One sentence.")
     assert entry.figures == (Table("Ridge lambda", ("block", "lambda"), ((1, 0.25), (2, 0.5))),)
+
+
+@pytest.mark.parametrize(
+    ("others", "columns", "sentence"),
+    [
+        ((), 1, "All of them learned."),
+        ((DropColumn("note"),), 1, "All of them learned."),
+        ((IdentifierColumn("id"), DropColumn("note")), 2, "1 of them learned; 1 filled with fresh identifiers."),
+    ],
+)
+def test_identifiers_are_spoken_of_only_where_there_are_any(others: tuple, columns: int, sentence: str) -> None:
+    schema = Schema((CategoryColumn("x", ("a", "b")), *others))
+    found = {entry.id: entry for entry in published_evidence(np.zeros((4, 1), np.int64), [], config_of(schema))}
+    assert (found["overview.columns"].value, found["overview.columns"].sentence) == (columns, sentence)
 
 
 def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
