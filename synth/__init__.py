@@ -5,6 +5,8 @@
 >>> result = synth.run(config, "release", table="adult.data.gz")  # doctest: +SKIP
 >>> synth.verify("release/bundle.zip").ok  # doctest: +SKIP
 True
+
+Whatever goes wrong raises a :class:`synth.errors.SynthError`, whose text is one sentence and never quotes a table.
 """
 
 from __future__ import annotations
@@ -25,19 +27,23 @@ __version__ = "0.1.0"
 def load_config(path: str | Path) -> RunConfig:
     """Read a configuration file; see :func:`synth.config_file.load_config`."""
     from synth.config_file import load_config as load
+    from synth.services.incidents import in_own_words
 
-    return load(path)
+    return in_own_words(load, path)
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
     """Make a synthetic table and its bundle in the folder ``out``; see :func:`synth.services.local.run_locally`."""
+    from synth.services.incidents import in_own_words
     from synth.services.local import run_locally
 
-    return run_locally(config, out, table=table)
+    return in_own_words(run_locally, config, out, table=table)
 
 
 def verify(path: str | Path) -> Verdict:
     """Check a bundle, a zip or a folder; see :func:`synth.bundle.verify.verify`."""
     from synth.bundle.verify import verify as check
+    from synth.paths import path_of
+    from synth.services.incidents import in_own_words
 
-    return check(path)
+    return in_own_words(lambda: check(path_of(path, "the bundle")))

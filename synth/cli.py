@@ -13,10 +13,18 @@ from synth.cli_common import add_config_options, overridden, say, tell
 from synth.cli_rehearsal import add_rehearsal_commands
 from synth.config_file import load_config
 from synth.errors import InputError, RunCancelledError, SynthError
+from synth.paths import path_of
 
 __all__ = ["main"]
 
 logger = logging.getLogger(__name__)
+
+_PATHS = {
+    **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
+    **{"folder": "the folder", "folders": "a run", "bundle": "the bundle", "public_key": "the public key"},
+    **{"stand_in": "the stand-in", "simulate": "the simulation"},
+}
+"""What the arguments are that name files, by the name of the argument."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
+        _check_paths(parsed)
         return command(parsed)
     except SynthError as error:
         sys.stderr.write(f"synth: {error}\n")
@@ -45,6 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stderr.write(f"synth: something failed inside Hermitage. Incident {record_incident(error)}.\n")
         return SynthError.exit_code
+
+
+def _check_paths(parsed: argparse.Namespace) -> None:
+    """Refuse what is no path wherever a command takes one."""
+    for name, what in _PATHS.items():
+        given = getattr(parsed, name, None)
+        for one in given if isinstance(given, list) else [given]:
+            if one:
+                path_of(one, what)
 
 
 def _demo(parsed: argparse.Namespace) -> int:

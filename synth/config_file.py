@@ -16,6 +16,7 @@ import yaml
 
 from synth.config import OptionValue, RunConfig, TableFormat, default_delta
 from synth.errors import ConfigError
+from synth.paths import path_of
 from synth.schema import PrivacyUnit, Schema
 from synth.schema_file import column_to_mapping, parse_column, parse_number
 
@@ -54,7 +55,8 @@ def _construct_mapping(loader: _TextLoader, node: yaml.MappingNode) -> dict[str,
         if not isinstance(key_node, yaml.ScalarNode):
             raise ConfigError(f"A key is not a plain text (line {key_node.start_mark.line + 1}).")
         if key_node.value in mapping:
-            raise ConfigError(f"The key '{key_node.value}' is given twice (line {key_node.start_mark.line + 1}).")
+            # Not quoted: a table may have been given instead of a configuration.
+            raise ConfigError(f"A key is given twice (line {key_node.start_mark.line + 1}).")
         mapping[key_node.value] = loader.construct_object(value_node, deep=True)
     return mapping
 
@@ -70,11 +72,13 @@ def load_config(path: str | Path) -> RunConfig:
     ConfigError
         If the file cannot be read, has an unknown key, or a value that cannot be used.
     """
-    path = Path(path)
+    path = path_of(path, "the configuration")
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         raise ConfigError(f"The configuration '{path.name}' cannot be read. Check that the file exists.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"The configuration '{path.name}' is no text in UTF-8. Save it as UTF-8.") from None
     return parse_config(read_mapping(text), base=path.resolve().parent)
 
 
@@ -102,6 +106,9 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     base : Path, optional
         Folder to which the paths of tables are relative.
     """
+    if not _KEYS & set(document):
+        # Nothing of it is quoted: a table may have been given instead.
+        raise ConfigError("This is no configuration: none of its keys is known. It needs account, budget and columns.")
     _refuse_unknown(document, _KEYS, "")
     budget = _section(document, "budget", {"epsilon", "delta"})
     _need(budget, "epsilon", "budget: epsilon", "Write for example budget: {epsilon: 1.0}.")

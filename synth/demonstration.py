@@ -18,6 +18,8 @@ from pandas.api.extensions import ExtensionArray
 
 from synth.config import RunConfig
 from synth.config_file import parse_config, read_mapping
+from synth.errors import InputError
+from synth.paths import path_of
 
 __all__ = [
     "DEMONSTRATION_NAME",
@@ -157,8 +159,11 @@ def demonstration_bytes(seed: int = 2026) -> io.BytesIO:
 
 def write_demonstration(folder: str | Path) -> tuple[Path, Path]:
     """Write the table and a configuration that runs into ``folder``; return both paths."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = path_of(folder, "the folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(f"The folder '{folder.name}' cannot be made. Name another one.") from None
     table, config = folder / DEMONSTRATION_NAME, folder / "demonstration.yaml"
     table.write_bytes(demonstration_bytes().getvalue())
     config.write_text(demonstration_config_text(table=table.name), encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Any
 
 from synth.config_file import read_mapping
 from synth.errors import ConfigError, SchemaError
+from synth.paths import path_of
 from synth.schema_file import parse_number
 from synth.simulation import SHAPES, SimulatedColumn, Simulation
 
@@ -30,7 +31,7 @@ def load_simulation(path: str | Path, *, rows: int) -> Simulation:
     ConfigError
         If it cannot be read, or holds what cannot be used.
     """
-    path = Path(path)
+    path = path_of(path, "the simulation")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -40,9 +41,9 @@ def load_simulation(path: str | Path, *, rows: int) -> Simulation:
 
 def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
     """Read ``rows``, ``seed`` and ``columns`` from a parsed document; errors as :func:`load_simulation`."""
-    unknown = sorted(set(document) - {"rows", "seed", "columns"})
-    if unknown:
-        raise ConfigError(f"'{unknown[0]}' is not known in a simulation. Choose from: rows, seed, columns.")
+    if set(document) - {"rows", "seed", "columns"}:
+        # The key is not quoted: a table may have been given instead.
+        raise ConfigError("A simulation has a key that is not known. Choose from: rows, seed, columns.")
     columns = document.get("columns") or {}
     if not isinstance(columns, Mapping):
         raise ConfigError("columns must be a mapping of column names, such as 'age: {shape: bell}'.")

@@ -161,7 +161,7 @@ def test_a_file_says_rows_seed_and_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("rowes: 5", "'rowes' is not known"),
+        ("rowes: 5", "A simulation has a key that is not known"),
         ("rows: 0", "between 1 and 1,000,000, got 0"),
         ("rows: 2.5", "rows must be a whole number"),
         ("seed: -1", "seed must not be negative"),

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 from synth.config import TableFormat
 from synth.errors import TableError
+from synth.paths import path_of
 
 __all__ = ["open_table"]
 
@@ -20,7 +21,7 @@ _MAGIC = set("*?[")
 
 
 @contextmanager
-def open_table(pattern: str, table_format: TableFormat) -> Iterator[tuple[str, BinaryIO]]:
+def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple[str, BinaryIO]]:
     """Open the file or files that ``pattern`` names, as one stream of bytes.
 
     Several text files are read one after the other; the header of all but the first is checked and left out.
@@ -36,7 +37,7 @@ def open_table(pattern: str, table_format: TableFormat) -> Iterator[tuple[str, B
     TableError
         If nothing is found, a file cannot be opened, or several files cannot be put together.
     """
-    paths = _matching(pattern)
+    paths = _matching(str(path_of(pattern, "the table")))
     if len(paths) == 1:
         with _opened(paths[0]) as stream:
             yield paths[0].name, stream

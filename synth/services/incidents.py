@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-__all__ = ["code_location", "record_incident"]
+from synth.errors import SynthError
+
+__all__ = ["code_location", "in_own_words", "record_incident"]
 
 logger = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,6 +29,28 @@ def record_incident(error: BaseException) -> str:
     incident = uuid4().hex[:8]
     logger.error("incident %s: %s at %s", incident, type(error).__name__, code_location(error))
     return incident
+
+
+def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Call a function and let nothing out of it but its result or an error of ours.
+
+    An error of a library becomes an incident. An error of ours loses what led to it: ``from None`` only hides the
+    exception of the library, and whoever logs, prints or sends errors elsewhere may show it with the cell it quotes.
+
+    Raises
+    ------
+    SynthError
+        As the function raised it, or with the id of an incident.
+    """
+    try:
+        return function(*args, **kwargs)
+    except SynthError as error:
+        failure = error
+    except Exception as error:
+        failure = SynthError(f"Something failed inside Hermitage. Incident {record_incident(error)}.")
+    # Raised out here, where no exception is at work that would become its context.
+    failure.__cause__ = failure.__context__ = None
+    raise failure.with_traceback(None)
 
 
 def code_location(error: BaseException) -> str:

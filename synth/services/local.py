@@ -16,6 +16,7 @@ from synth.config import RunConfig
 from synth.errors import InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
+from synth.paths import path_of
 from synth.progress import StoredProgress
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.services import run_folder
@@ -90,10 +91,15 @@ def run_locally(
     BudgetExceededError
         If the account's cap would be exceeded.
     """
+    if not isinstance(config, RunConfig):
+        raise InputError("The configuration must be what synth.load_config returns. Load one, and give it here.")
     if table is not None:
-        config = replace(config, table=str(table))
+        config = replace(config, table=str(path_of(table, "the table")))
     if config.table is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    for given, what in ((config.table, "the table"), (config.test_table, "the test table")):
+        if given is not None:
+            path_of(given, what)
     # Before the table is taken in: a run that cannot start leaves nothing behind.
     check_config(config)
     folder = empty_folder(out, force=force)
@@ -146,7 +152,7 @@ def owner_report_again(
     """
     if shadow_models is not None and shadow_models < FEWEST_RUNS:
         raise InputError(f"--shadow-models needs at least {FEWEST_RUNS} runs, got {shadow_models}.")
-    target = Path(folder)
+    target = path_of(folder, "the run")
     body = run_folder.read_json(target / "owner" / "run.json")
     with Application.from_environment() as application:
         run = application.store.runs[str(body.get("run_id"))]
@@ -195,8 +201,8 @@ def rehearse_locally(
     InputError
         If the file exists, or the stand-in cannot be used.
     """
-    if out is not None and Path(out).exists():
-        raise InputError(f"The file '{Path(out).name}' exists. Name a new one after --out.")
+    if out is not None:
+        out = _new_file(out)
     if isinstance(stand_in, Simulation):
         rows = simulated_table(stand_in, config.schema)
     else:
@@ -212,13 +218,26 @@ def rehearse_locally(
             found = rehearsals.rehearse_grid(config, grid, lambda: io.BytesIO(rows), spoken, **how)
         if out is not None:
             report = rehearsals.report(config, grid=grid is not None)
-            Path(out).write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return found
+
+
+def _new_file(out: str | Path) -> Path:
+    path = path_of(out, "the report")
+    if not path.absolute().parent.is_dir():
+        raise InputError(
+            f"There is no folder for the file '{path.name}'. Name one in a folder that exists after --out."
+        )
+    if path.exists():
+        raise InputError(f"The file '{path.name}' exists. Name a new one after --out.")
+    return path
 
 
 def empty_folder(out: str | Path, *, force: bool) -> Path:
     """Return the folder that a user named, after checking that nothing in it would be lost."""
-    folder = Path(out)
+    folder = path_of(out, "the folder")
+    if any(parent.is_file() for parent in folder.absolute().parents):
+        raise InputError(f"The folder '{folder.name}' would lie inside a file. Name another one after --out.")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
     if folder.is_dir() and any(folder.iterdir()) and not force:
