@@ -40,3 +40,25 @@ def test_nothing_is_loaded_that_is_not_needed(program, unwanted):
 def test_a_bundle_is_verified_without_torch(bundle: Path):
     program = "import sys, synth; assert synth.verify(sys.argv[1]).ok"
     assert not loaded(program, str(bundle)) & {*DRAWING, *LEARNING, "torch", "sqlalchemy"}
+
+
+FITTED = """
+import numpy as np
+from synth.generators import GeneratorTask, make
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.schema import CategoryColumn, Schema
+random = np.random.default_rng(0)
+schema = Schema(tuple(CategoryColumn(f"c{place}", tuple("abcdef")) for place in range(5)))
+first = random.integers(6, size=5000)
+codes = {name: np.where(random.random(5000) < 0.5, first, random.integers(6, size=5000)) for name in schema.names}
+session = PrivateSession(PrivateTable.from_codes(schema, codes), PrivacyBudget(1.0, 1e-5, schema.neighbours))
+make("dp-hp-adaptive", GeneratorTask(schema, "c0"), {}).fit(session, NullProgress()).sample(100, 0)
+"""
+
+
+def test_the_default_generator_asks_fits_and_draws_without_heavy_libraries():
+    # What benchmarks/README.md says of its processes; a whole release loads them for ledger, files and report.
+    assert not loaded(FITTED) & {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy"}
