@@ -40,7 +40,7 @@ with left:
         weak = f"At ε = {config.epsilon:g} the promise is weak: see the ceiling on the right."
         approval = application().settings.approval_epsilon
         if approval is not None and config.epsilon > approval:
-            weak += " Needs a second person's approval and a written reason, printed in the certificate."
+            weak += f" This installation refuses more than ε = {approval:g}: a run cannot start."
         st.warning(weak)
 with right:
     promise_panel(

@@ -27,7 +27,7 @@ if run.state != "released":
     if stop is None:
         attest_and_seal(run_id)
 else:
-    st.success("Sealed. This release can no longer change.")
+    st.success("Sealed and signed.")
     if stop is None:
         download(run_id)
     certificate_summary(run_id)

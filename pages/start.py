@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.components.demonstration import open_demonstration
 from pages.components.entrance import through_the_application
+from pages.components.frame import ONE_OWNER
 from pages.components.session import forget_uploads, go, start_again, uploader_key
 from pages.components.verification import show_verdict, verify_upload
 
@@ -17,7 +18,9 @@ NOT_PROMISED = (
     "It protects the people you name in step 2, not facts about groups: what is true of many will show.",
     "It does not hide that the table exists, its column names, or anything you type as public.",
     "Values outside the limits you declare are moved to the nearest limit.",
-    "Small tables give poor rows. The budget page says how poor before anything is spent.",
+    "Small tables give poor rows. The budget page says how poor, for as many people as you declare, before anything is "
+    "spent.",
+    ONE_OWNER,
 )
 
 st.title("Turn a private table into rows you can share.")
@@ -36,7 +39,7 @@ with demonstration:
         go("upload")
 with begin:
     st.subheader("Start a release")
-    st.markdown("Upload a table. It is encrypted on this machine while it arrives, and never shown again.")
+    st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
     if st.button("Start with your own table", key="start-release"):
         start_again()
         go("upload")

@@ -13,7 +13,10 @@ from pages.components.words import amount, plain
 from synth.errors import SynthError
 from synth.schema import PrivacyUnit
 
-__all__ = ["footer", "header"]
+__all__ = ["ONE_OWNER", "footer", "header"]
+
+ONE_OWNER = "There is no login: one installation has one owner, and whoever reaches it sees all of it."
+_OUTSIDE = "No page asks another server for anything; usage statistics are off."
 
 
 _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</style>"
@@ -25,7 +28,7 @@ def header() -> None:
     if st.context.theme.type == "dark":
         st.html(_DARK_BUTTONS)
     table = own_table()
-    line = "No table yet · Single-user mode"
+    line = "No table yet"
     if table is not None:
         line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
         if draft()["demonstration"]:
@@ -37,10 +40,10 @@ def header() -> None:
 
 
 def footer() -> None:
-    """Say which version this is and that nothing leaves the machine, below every page."""
+    """Say which version this is, who sees what is here, and that no page asks elsewhere, below every page."""
     st.divider()
     version = getattr(synth, "__version__", "")
-    note(f"Hermitage {version} · No data leaves this machine. Usage statistics are off.")
+    note(f"Hermitage {version} · {ONE_OWNER} {_OUTSIDE}")
 
 
 def _unit_sentence() -> str:

@@ -26,7 +26,8 @@ def generator_cards() -> None:
     if held["generator"] not in names:
         held["generator"] = _DEFAULT if _DEFAULT in names else names[0]
         held["options"] = {}
-    config = config_of(held)
+    # What a generator needs is columns and a label; what a mode of one of them promises is its own panel's to say.
+    config = config_of({**held, "protection": "record"})
     for start in range(0, len(offered), _CARDS_IN_A_ROW):
         places = st.columns(_CARDS_IN_A_ROW)
         for card, place in zip(offered[start : start + _CARDS_IN_A_ROW], places, strict=False):

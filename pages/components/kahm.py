@@ -108,7 +108,7 @@ def _steer(categories: int) -> None:
     if categories >= MANY_CATEGORIES:
         st.info(
             f"This table has {categories} category columns. KAHM averages rows and loses rare categories; "
-            "`dp-hp-adaptive` counts them and is nearly always the better choice here."
+            "`dp-hp-adaptive` counts them."
         )
 
 

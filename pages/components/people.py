@@ -15,7 +15,7 @@ __all__ = ["task_questions", "unit_questions"]
 _MOST_PILLS = 60
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
-    "public": "Yes: it is printed, and the promise hides which row was whose (one unit replaced by another)",
+    "public": "Yes: it is printed, and the promise hides what the rows of one of them say (one replaced by another)",
     "private": "No: it is measured with part of the budget, and the promise hides who is in the table at all",
 }
 

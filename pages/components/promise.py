@@ -30,11 +30,12 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
         Neighbours.REPLACE: f"what the rows of a {unit} say",
         Neighbours.CELL: "what one cell says, with every other cell known",
     }[neighbours]
+    but = "" if neighbours is Neighbours.CELL else ", except with a chance of about δ"
     caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
     st.markdown(
         f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
         f"\N{MULTIPLICATION SIGN}{upper(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
-        f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100."
+        f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
     )
     st.markdown(
         f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_hundredths(promise.caught)} "

@@ -18,7 +18,7 @@ from pages.components.groups import GROUPS_SECTION
 from pages.components.notes import note
 from pages.components.prediction import CHARGED_SECTION, PREDICTION_SECTION
 from pages.components.session import application
-from pages.components.words import amount, plain
+from pages.components.words import DELTA_MEANS, amount, plain
 from synth.reports import Evidence
 from synth.services.views import RunView
 
@@ -35,7 +35,7 @@ def at_a_glance(run: RunView, report: Mapping[str, Any]) -> None:
     """Say what was made and at what promise, and show the overview of the report."""
     facts = (
         ("Epsilon", amount(run.epsilon), _meaning(report)),
-        ("Delta", f"{run.delta:g}", "The chance that the promise fails outright."),
+        ("Delta", f"{run.delta:g}", DELTA_MEANS),
         ("Generator", run.generator, "Learned from noisy answers alone."),
     )
     for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):

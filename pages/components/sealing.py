@@ -7,7 +7,7 @@ import streamlit as st
 from pages.components.badges import badge
 from pages.components.notes import note
 from pages.components.session import application, draft
-from pages.components.words import amount, plain, upper
+from pages.components.words import DELTA_MEANS, amount, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.schema import IdentifierColumn, Schema
 from synth.services.views import RunView
@@ -99,7 +99,7 @@ def certificate_summary(run_id: str) -> None:
     badge("safe")
     facts = (
         ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
-        ("Delta", f"{certificate.delta:g}", "The chance that the promise fails outright."),
+        ("Delta", f"{certificate.delta:g}", DELTA_MEANS),
         ("Receipts", f"{len(certificate.receipts)}", "One for each noisy question that was asked."),
     )
     for (title, value, meaning), place in zip(facts, st.columns(3, border=True), strict=True):
@@ -114,6 +114,8 @@ def how_to_verify() -> None:
     st.subheader("How anybody can check it")
     st.markdown("With the package, offline; epsilon is worked out again from the receipts:")
     st.code("python -m synth verify hermitage.zip", language="bash")
-    st.markdown("The same rows again, byte for byte, from the saved model:")
+    st.markdown(
+        "The same rows again, byte for byte, from the saved model, with the versions that the certificate names:"
+    )
     st.code("python -m synth replay hermitage.zip --out again", language="bash")
     note("Or give it to the third card on the Start page.")

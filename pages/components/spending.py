@@ -8,7 +8,7 @@ import streamlit as st
 from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application, bind, draft
-from pages.components.words import amount, count, plain
+from pages.components.words import DELTA_MEANS, amount, count, plain
 from synth.config import RunConfig, default_delta, prediction_refusal
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan
@@ -49,7 +49,7 @@ def budget_controls() -> None:
         )
     else:
         held["delta"] = None
-    note("δ is the chance the promise fails outright. Keep it far below one over the number of people.")
+    note(f"δ: {DELTA_MEANS} Keep it far below one over the number of people.")
 
 
 def ledger_box(plan: Plan) -> None:
@@ -81,10 +81,11 @@ def parts_table(plan: Plan, config: RunConfig) -> None:
     frame.loc[len(frame)] = ["total", "", total, float(draft()["epsilon"])]
     formats = {_SHARE: "%.1f %%", _ALONE: "%.2f"}
     show_table(frame, alt="Where the budget goes", key="budget-parts", formats=formats)
-    note(
-        "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
-        "add up to more than the whole."
-    )
+    if len(plan.parts) > 1:
+        note(
+            "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
+            "add up to more than the whole."
+        )
     _evaluation_share()
     _prediction_share(plan, config)
 

@@ -11,6 +11,7 @@ from synth.reports.drawing import number_text, rounded_up
 from synth.services.cell_worth import RowWorth
 
 __all__ = [
+    "DELTA_MEANS",
     "FOR_A_ROW",
     "add_row_worth",
     "amount",
@@ -21,6 +22,7 @@ __all__ = [
     "size_in_words",
 ]
 
+DELTA_MEANS = "How far any probability may exceed what epsilon allows."
 FOR_A_ROW = "epsilon for a whole row"
 
 _MARKUP = re.compile(r"([\\`*\[\]<>$~|#])|(?<!\w)_|_(?!\w)")

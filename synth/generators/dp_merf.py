@@ -97,7 +97,7 @@ class DpMerf(NeuralGenerator):
         "One noisy average of random Fourier features and category counts, by class of the label if there "
         "is one, trains a neural network."
     )
-    best_for: ClassVar[str] = "Numbers and categories with a label to predict; one release, so a small budget goes far."
+    best_for: ClassVar[str] = "Numbers and categories with a label to predict."
     loses_where: ClassVar[str] = (
         "Tables of counts: it measures no pairs of categories and blurs spikes, and on Adult both controls are closer "
         "on marginals of one to four columns; classifiers did no better there than with independent-by-class."

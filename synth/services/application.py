@@ -161,8 +161,8 @@ class Application:
         limit = self.settings.approval_epsilon
         if limit is not None and config.epsilon > limit:
             raise ApprovalRequiredError(
-                f"At epsilon {config.epsilon:g} the promise is weak: above {limit:g} a second person has to approve. "
-                "Use a smaller epsilon, or ask your administrator."
+                f"At epsilon {config.epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
+                "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
             )
         account, _ = self.store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
         for used in filter(None, (table_id, test_table_id)):

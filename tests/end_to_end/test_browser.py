@@ -111,7 +111,7 @@ def test_a_screen_opened_first_on_a_running_server_is_guarded(server: Server, br
     for path, words in (("report", "No run yet for this table."), ("describe", "There is no table yet.")):
         walker.open(path)
         assert words in walker.text()
-        assert "No data leaves this machine. Usage statistics are off." in walker.text()
+        assert "No page asks another server for anything; usage statistics are off." in walker.text()
     walker.close()
 
 

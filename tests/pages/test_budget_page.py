@@ -20,7 +20,10 @@ def test_the_panel_says_the_numbers_of_the_design() -> None:
     app = described()
     words = texts(app)
     assert "change their odds by at most \N{MULTIPLICATION SIGN}2.719 (ε = 1)." in words
-    assert "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100." in words
+    assert (
+        "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100, except with a chance of about δ."
+        in words
+    )
     assert "An attacker allowed one false alarm in 100 catches at most 2.8 in 100 real members" in words
     assert "the best advantage over guessing is 46.3 %" in words
 
@@ -75,7 +78,10 @@ def error_line(words: str) -> str:
 
 def test_delta_follows_the_rule_until_it_is_chosen() -> None:
     app = described()
-    assert "δ is the chance the promise fails outright. Keep it far below one over the number of people." in texts(app)
+    assert (
+        "δ: How far any probability may exceed what epsilon allows. Keep it far below one over the number of people."
+        in texts(app)
+    )
     assert app.session_state["draft"]["delta"] is None
     app.checkbox(key="field:own-delta").set_value(True).run()
     app.selectbox(key="field:delta-choice").set_value(1e-8).run()
@@ -87,12 +93,14 @@ def test_a_weak_promise_is_called_weak() -> None:
     assert "At ε = 8 the promise is weak: see the ceiling on the right." in texts(app)
 
 
-def test_above_the_approval_level_a_second_person_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HERMITAGE_APPROVAL_EPSILON", "4")
     app = set_epsilon(described(), 8.0)
     assert (
-        "At ε = 8 the promise is weak: see the ceiling on the right. Needs a second person's approval and a written "
-        "reason, printed in the certificate." in texts(app)
+        "At ε = 8 the promise is weak: see the ceiling on the right. This installation refuses more than ε = 4: a run "
+        "cannot start." in texts(app)
     )
 
 

@@ -30,7 +30,7 @@ def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> N
     assert sentence in [str(info.value) for info in app.info]
     assert not app.exception
     assert not app.error
-    assert "No data leaves this machine. Usage statistics are off." in texts(app)
+    assert "No page asks another server for anything; usage statistics are off." in texts(app)
 
 
 @pytest.mark.parametrize("page", ["report", "release"])
@@ -57,8 +57,28 @@ def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
 def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     """Streamlit runs files of ``pages`` without app.py until it has seen ``st.navigation`` once."""
     words = texts(go(open_app(), page))
-    assert "No data leaves this machine. Usage statistics are off." in words
+    assert "No page asks another server for anything; usage statistics are off." in words
     assert "● safe to publish" in words
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "start",
+        "upload",
+        "describe",
+        "budget",
+        "rehearse",
+        "generate",
+        "report",
+        "release",
+        "compare",
+        "ledger",
+        "admin",
+    ],
+)
+def test_every_page_says_that_whoever_reaches_it_sees_all_of_it(page: str) -> None:
+    assert "one installation has one owner, and whoever reaches it sees all of it" in texts(go(open_app(), page))
 
 
 def test_every_page_goes_through_the_application() -> None:

@@ -207,7 +207,7 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
 
     app = seal(finished)
     run_id = app.session_state["draft"]["run_id"]
-    assert "Sealed. This release can no longer change." in texts(app)
+    assert "Sealed and signed." in texts(app)
     # The table of these tests has no identifiers, so none are said to be made.
     assert "identifiers" not in texts(go(app, "release"))
     assert "identifiers" not in texts(go(app, "report"))
