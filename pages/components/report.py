@@ -70,6 +70,8 @@ def expected_accuracy(run_id: str, report: Mapping[str, Any]) -> None:
     entries = read_evidence(report)
     badge("safe")
     cards([entry for entry in entries if section_of(entry) not in known], key="accuracy")
+    st.subheader("As it was forecast before the run")
+    note("From what was declared alone; above stands what the answers of this run carry.")
     forecast_panel(application().plan(application().config_of(run_id)).forecast)
 
 

@@ -126,7 +126,7 @@ def ceiling_words(ceiling: ProvenCeiling) -> str:
     return (
         f"The ceiling follows from the promise, epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}, which the "
         "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that guess "
-        "prove nothing: one that was not tried may do better, never above the ceiling."
+        "prove nothing: one that was not tried may do better, though above the ceiling only by chance."
     )
 
 

@@ -44,7 +44,7 @@ def test_nothing_about_people_is_preselected() -> None:
         "Say whom you are protecting.",
         "Say how many rows one person can have at most.",
         "Say whether the number of rows is public.",
-        "Say how many protected units there are at most: a public upper bound.",
+        "Say how many there are at most (person): a public upper bound.",
     ]
 
 
