@@ -17,7 +17,7 @@ from synth.bundle.replay import replay
 from synth.bundle.verify import verify
 from synth.config import RunConfig
 from synth.forecast import budget_parts, forecast
-from synth.generators import GENERATORS, Generator, GeneratorTask, State
+from synth.generators import GENERATORS, Generator, GeneratorTask, Needs, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.features import OneHot, Stack
@@ -59,6 +59,7 @@ class Chooser:
     reference: ClassVar[str] = "None."
     Options: ClassVar[type[Any]] = NoOptions
     measures_one_ways: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: NoOptions) -> None:
         self._columns = task.schema.modelled

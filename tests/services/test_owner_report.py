@@ -131,7 +131,7 @@ def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monk
         raise KeyError("CANARY in a cell")
 
     monkeypatch.setattr("synth.reports.quality_scores.owner_scores", fail)
-    run_locally(replace(CONFIG, label=None), tmp_path / "out", table=table)
+    run_locally(replace(CONFIG, label=None, generator="independent"), tmp_path / "out", table=table)
     written_report = (tmp_path / "out" / "owner" / "report.json").read_text()
     found = {entry["id"]: entry for entry in json.loads(written_report)["evidence"]}
     assert "incident" in found["scores.none"]["sentence"]
