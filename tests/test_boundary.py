@@ -19,12 +19,15 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import synth
 from synth.cli import main
 from synth.cli_common import overridden
 from synth.config import RunConfig
 from synth.errors import InputError, SynthError
+from synth.paths import path_of
 from synth.services.application import Application
 
 CANARY = "CANARY-7f3a"
@@ -160,6 +163,37 @@ def test_what_is_no_path_is_refused_by_its_type(
         assert application.tables() == []
 
 
+ROWS_OF_ANY_SHAPE = st.recursive(
+    st.just(CANARY) | st.binary(max_size=5) | st.floats() | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just(CANARY), inner) | st.tuples(inner, inner),
+    max_leaves=6,
+).filter(lambda value: not isinstance(value, str | None))
+TEXTS_THAT_ARE_NO_PATHS = st.builds(
+    lambda before, control, after: f"{before}{CANARY}{control}{after}",
+    st.text(max_size=5),
+    st.characters(categories=["Cc", "Cs", "Zl", "Zp"]),
+    st.text(max_size=5),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_for_a_path=ROWS_OF_ANY_SHAPE | TEXTS_THAT_ARE_NO_PATHS)
+def test_nothing_that_is_no_path_comes_back_from_any_entry_point(given_for_a_path: Any, config: RunConfig) -> None:
+    entries: list[Callable[[Any], object]] = [
+        synth.load_config,
+        synth.verify,
+        lambda given: synth.run(config, "out", table=given),
+        lambda given: synth.run(config, given),
+        lambda given: synth.run(given, "out", table="people.csv"),
+        lambda given: path_of(given, "the table"),
+    ]
+    for entry in entries:
+        with pytest.raises(InputError) as caught:
+            entry(given_for_a_path)
+        assert CANARY not in words_of(caught.value)
+        assert caught.value.__context__ is None
+
+
 @pytest.mark.parametrize("wrong", [*WRONG_OBJECTS, "path"])
 def test_what_is_no_configuration_is_refused_by_its_type(
     wrong: str, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
@@ -280,13 +314,13 @@ def test_folders_and_missing_files_are_named_in_a_sentence(
 ) -> None:
     (tmp_path / "a-folder").mkdir()
     (tmp_path / "a-folder" / "x").write_text(CANARY)
-    for given in ("a-folder", "nowhere/at-all", "people.csv/inside"):
+    for named in ("a-folder", "nowhere/at-all", "people.csv/inside"):
         for arguments in COMMANDS[command]:
-            if command == "demo" and given != "people.csv/inside":
+            if command == "demo" and named != "people.csv/inside":
                 continue  # a new folder, or one that exists, is what it writes into
-            if "--out" in arguments("") and given == "nowhere/at-all" and arguments(given)[-1] == given:
+            if "--out" in arguments("") and named == "nowhere/at-all" and arguments(named)[-1] == named:
                 continue  # a new folder is what --out is for
-            assert main(arguments(given)) in (1, 2, 70), arguments(given)
+            assert main(arguments(named)) in (1, 2, 70), arguments(named)
             assert said_in_one_line(capsys, caplog)
 
 

@@ -151,9 +151,11 @@ def _rows_lines(found: Forecast) -> list[str]:
 
 def _forecast_table(found: Forecast) -> list[str]:
     promise = found.promise
+    # What hides one cell has no delta.
+    but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
     lines = [
-        f"Odds change by at most x{number_text(rounded_up(promise.odds))}; an attacker allowed one false alarm in 100 "
-        f"catches at most {number_text(100 * promise.caught)} in 100 by any method, "
+        f"Odds change by at most x{number_text(rounded_up(promise.odds))}{but}; an attacker allowed one false alarm in "
+        f"100 catches at most {number_text(100 * promise.caught)} in 100 by any method, "
         f"{number_text(100 * promise.noise_caught)} against this noise.",
     ]
     if found.columns or found.pairs:
