@@ -11,7 +11,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │   └── TableError             a table that cannot be read
     ├── PrivacyError               the promise cannot be kept                exit 2
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
-    │   ├── ApprovalRequiredError  a second person has to agree              exit 4
+    │   ├── ApprovalRequiredError  more than the installation allows         exit 4
     │   ├── UnsupportedCostError   an accountant does not know a mechanism
     │   ├── AttackError            an attack on public rows did better than the proof allows
     │   └── LedgerError            the ledger is missing, altered or behind  exit 3
@@ -79,7 +79,7 @@ class BudgetExceededError(PrivacyError):
 
 
 class ApprovalRequiredError(PrivacyError):
-    """A second person has to approve before this can go on."""
+    """The installation allows no epsilon so large (``HERMITAGE_APPROVAL_EPSILON``); nobody can approve one yet."""
 
     exit_code = 4
 

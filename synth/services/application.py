@@ -64,11 +64,6 @@ class Application:
         application.vault.purge()
         return application
 
-    @property
-    def single_user(self) -> bool:
-        """Whether everybody who reaches the app is the owner: no login is configured."""
-        return True
-
     def close(self) -> None:
         """Close the database."""
         self.store.close()
