@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 when ``verify`` found a difference; 2 bad input; 3 over budget; 4 above the allowed epsilon; 5 cancelled; 70 internal.
+        0; 1 when ``verify`` found a difference; 2 bad input; 3 over budget; 4 above the allowed epsilon; 5 cancelled;
+        70 internal.
     """
     parser = _parser()
     parsed = parser.parse_args(arguments)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unicodedata import category
 
 from synth.errors import InputError
 
 __all__ = ["path_of"]
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
+_NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories that no file name has here: controls, surrogates, separators of lines and paragraphs."""
 
 
 def path_of(given: object, what: str) -> Path:
@@ -45,7 +48,8 @@ def path_of(given: object, what: str) -> Path:
     except UnicodeEncodeError:
         encoded = b""
     names = encoded.split(os.fsencode(os.sep))
-    if not encoded or not text.isprintable() or len(encoded) > _LONGEST_PATH or max(map(len, names)) > _LONGEST_NAME:
+    too_long = len(encoded) > _LONGEST_PATH or max(map(len, names)) > _LONGEST_NAME
+    if not encoded or not _NO_NAME.isdisjoint(map(category, text)) or too_long:
         raise InputError(f"What was given as the path of {what} is no path. Give the path of a file, not its content.")
     return Path(text)
 

@@ -29,6 +29,7 @@ from synth.config import RunConfig
 from synth.errors import InputError, SynthError
 from synth.paths import path_of
 from synth.services.application import Application
+from synth.services.files import open_table
 
 CANARY = "CANARY-7f3a"
 CONFIG = """
@@ -322,6 +323,14 @@ def test_folders_and_missing_files_are_named_in_a_sentence(
                 continue  # a new folder is what --out is for
             assert main(arguments(named)) in (1, 2, 70), arguments(named)
             assert said_in_one_line(capsys, caplog)
+
+
+@pytest.mark.parametrize("name", ["people 2026.csv", "Bild\u202fum 12.csv", "\u00a0.csv", "人.csv", "a'b\"c.csv"])
+def test_unusual_names_are_names(name: str, tmp_path: Path, config: RunConfig) -> None:
+    (tmp_path / name).write_text(ROWS)
+    assert path_of(name, "the table") == Path(name)
+    with open_table(name, config.format) as (_, stream):
+        assert stream.read() == ROWS.encode()
 
 
 @pytest.mark.parametrize("kind", [str, Path])
