@@ -18,6 +18,9 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 4095
 _NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that no file name has here: controls, surrogates, separators of lines and paragraphs."""
 
+_TOLD = frozenset({"builtins", "pandas", "pandas.core.frame", "pandas.core.series", "numpy", "polars", "pyarrow.lib"})
+"""Whose types are named in the message: the name of any other may be made up from what it holds."""
+
 
 def path_of(given: object, what: str) -> Path:
     """Return a path, after checking that it is one.
@@ -52,7 +55,3 @@ def path_of(given: object, what: str) -> Path:
     if not encoded or not _NO_NAME.isdisjoint(map(category, text)) or too_long:
         raise InputError(f"What was given as the path of {what} is no path. Give the path of a file, not its content.")
     return Path(text)
-
-
-_TOLD = frozenset({"builtins", "pandas", "pandas.core.frame", "pandas.core.series", "numpy", "polars", "pyarrow.lib"})
-"""Whose types are named in the message: the name of any other may be made up from what it holds."""
