@@ -115,14 +115,19 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     generator = _section(document, "generator", {"name", "options"})
     _need(document, "rows", "rows", "Write how many rows to make, a public number.")
     _need(document, "account", "account", "Name the people the ledger protects, for example city-survey-2026.")
+    number = _whole(document, "number_of_units", "number_of_units", 0) or None
     _need(
-        document,
+        document if number is None else {**document, "people_at_most": number},
         "people_at_most",
         "people_at_most",
         "Write a public upper bound on how many people (or other protected units) the table can hold: delta follows "
         "from it, and the forecast says by it how poor the rows will be.",
     )
-    people = _whole(document, "people_at_most", "people_at_most", 0)
+    people = _whole(document, "people_at_most", "people_at_most", number or 0)
+    if number is not None and people < number:
+        raise ConfigError(
+            f"people_at_most must be at least number_of_units, {number:,}; leave it out where both agree."
+        )
     delta = budget.get("delta")
     return RunConfig(
         schema=_schema(document),

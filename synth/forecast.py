@@ -147,19 +147,28 @@ def forecast(config: RunConfig) -> Forecast:
 
 
 def _measured_rows(config: RunConfig) -> float:
-    """Return how many rows are measured where each of the most units there can be brings one."""
-    return config.people_at_most * (1 - config.holdout)
+    """Return how many rows are measured where each of the units there are, or can be at most, brings one."""
+    return _units(config) * (1 - config.holdout)
+
+
+def _units(config: RunConfig) -> int:
+    """Return the declared number of units where it is public, else the declared upper bound."""
+    return config.schema.number_of_units or config.people_at_most
 
 
 def _rows_sentence(config: RunConfig, rows: float) -> str:
     """Say which rows shares of rows refer to, and how other numbers of units or rows change them."""
     unit = config.schema.unit
     several = unit.rows_per_unit > 1
-    which = f"the declared upper bound of {config.people_at_most:,} (unit: {unit.protects})"
+    bound = "number" if config.schema.number_of_units else "upper bound"
+    which = f"the declared {bound} of {_units(config):,} (unit: {unit.protects})"
     which += ", one row each" if several else ""
     which += f", less the {config.holdout:.0%} held out" if config.holdout else ""
     more = f"; with up to {unit.rows_per_unit} rows each, smaller by up to that factor" if several else ""
-    return f"Shares of rows refer to {rows:,.0f} rows: {which}. With fewer units they are larger in proportion{more}."
+    said = f"Shares of rows refer to {rows:,.0f} rows: {which}"
+    if config.schema.number_of_units:
+        return f"{said}{more}."
+    return f"{said}. With fewer units they are larger in proportion{more}."
 
 
 def _prediction(config: RunConfig, session: PlannedSession, share: float) -> PredictionForecast:
@@ -171,7 +180,7 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
         raise ConfigError("The predictions of this run cannot be planned.")
     groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]
     bins = math.prod(tables.forest.shape)
-    return PredictionForecast(config.people_at_most * config.holdout, bins, tables.noise_std, tuple(groups))
+    return PredictionForecast(_units(config) * config.holdout, bins, tables.noise_std, tuple(groups))
 
 
 def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:

@@ -125,7 +125,7 @@ def missing_answers(draft: Draft) -> list[str]:
         problems.append("Say whether the number of rows is public.")
     if asks_for_number(draft) and not draft["number_of_units"]:
         problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
-    if not draft["people_at_most"]:
+    elif not draft["people_at_most"]:
         problems.append(f"Say how many there are at most ({draft['protects'] or 'person'}): a public upper bound.")
     return problems
 

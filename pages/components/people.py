@@ -52,15 +52,20 @@ def unit_questions() -> None:
                 help="Printed and used as you type it. It is never counted in the table, nor compared with it.",
                 **bind("number_of_units"),
             )
-        st.number_input(
-            f"How many are there at most ({plain(unit)})?",
-            min_value=1,
-            step=1,
-            placeholder="a public upper bound",
-            help="Sets the default delta, and the forecast says by it how poor the rows will be: a bound far above the "
-            "truth promises better rows than you get. Published with the release, and never read from the table.",
-            **bind("people_at_most"),
-        )
+            # Their number is a bound on itself.
+            held["people_at_most"] = held["number_of_units"]
+            st.session_state.pop("field:people_at_most", None)
+        else:
+            st.number_input(
+                f"How many are there at most ({plain(unit)})?",
+                min_value=1,
+                step=1,
+                placeholder="a public upper bound",
+                help="Sets the default delta, and the forecast says by it how poor the rows will be: a bound far above "
+                "the truth promises better rows than you get. Published with the release, and never read from the "
+                "table.",
+                **bind("people_at_most"),
+            )
     if held["protects"] and held["rows_per_unit"]:
         st.markdown(f"**{plain(PrivacyUnit(held['protects'], int(held['rows_per_unit'])).sentence)}.**")
 
