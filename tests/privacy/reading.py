@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+from collections.abc import Mapping
 from json import loads
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +44,7 @@ SCHEMA = Schema(
 HEADER = ["who", "age", "town", "seen", "notes"]
 ROWS = [
     [CANARY, "47", "Ayr", "2021-03-04", f"said {CANARY}"],
-    ["b", "", "Bath, Avon", "", "two\nlines"],
+    ["b", "", "Bath, Avon", "", "two; lines"],
     [CANARY, "300", CANARY, CANARY, 'a "word"'],
     ["", CANARY, "São Paulo", "1066-10-14", ""],
 ]
@@ -150,4 +151,4 @@ def codes_of(result: dict[str, object], widths: tuple[int, ...] = (1, 1, 2)) -> 
     return columns
 
 
-NO_HEADER = {"header": False, "names": tuple(HEADER)}
+NO_HEADER: Mapping[str, Any] = {"header": False, "names": tuple(HEADER), "separator": ","}

@@ -21,6 +21,7 @@ from reading import (
     HEADER,
     NO_HEADER,
     PLAIN,
+    ROWS,
     TOWNS,
     Unseekable,
     as_parquet,
@@ -33,8 +34,9 @@ from reading import (
 from synth.config import TableFormat
 from synth.encoding import CellCounts
 from synth.errors import TableError
-from synth.privacy.reader import inspect_header
+from synth.privacy.reader import ReaderLimits, inspect_header
 from synth.privacy.reader_guess import kind_by_name
+from synth.privacy.reader_process import NO_HEADER as NO_HEADER_SENTENCE
 from synth.schema import (
     NumberColumn,
     Schema,
@@ -48,13 +50,28 @@ HANDLED: dict[str, tuple[bytes, TableFormat]] = {
     "bar": (as_text("|").encode(), TableFormat()),
     "another separator": (as_text("~").encode(), TableFormat(separator="~")),
     "no header": (as_text(header=False).encode(), TableFormat(**NO_HEADER)),
-    "no header, separator by width": (as_text(";", header=False).encode(), TableFormat(**NO_HEADER)),
+    "no header, another separator": (
+        as_text(";", header=False).encode(),
+        TableFormat(**NO_HEADER | {"separator": ";"}),
+    ),
+    "no header, tab by kind": (
+        as_text("\t", header=False).encode(),
+        TableFormat(**NO_HEADER | {"separator": "auto", "kind": "tsv"}),
+    ),
+    "no header, skipped lines": (b"|x\n\n" + as_text(header=False).encode(), TableFormat(**NO_HEADER, skip_rows=2)),
+    "no header, utf-16": (
+        as_text(header=False).encode("utf-16-be"),
+        TableFormat(**NO_HEADER, encoding="utf-16-be"),
+    ),
     "every cell quoted": (as_text(quoting=csv.QUOTE_ALL).encode(), TableFormat()),
     "windows line ends": (as_text(end="\r\n").encode(), TableFormat()),
-    "old mac line ends": (as_text(end="\r").replace("two\nlines", "two lines").encode(), TableFormat()),
     "no last line end": (PLAIN.rstrip(), TableFormat()),
-    "blank lines": (b"\n\n" + PLAIN.replace(b"\nb,", b"\n\n\nb,") + b"\n\n", TableFormat()),
+    "blank lines above the names": (b"\n \n" + PLAIN, TableFormat()),
+    "line breaks in cells": (PLAIN.replace(b"two; lines", b'"two\r\nli, nes\n"'), TableFormat(newlines=True)),
+    "line breaks in names": (PLAIN.replace(b",notes", b',"notes\n"'), TableFormat(newlines=True)),
     "utf-8 mark": (b"\xef\xbb\xbf" + PLAIN, TableFormat()),
+    "utf-8 mark, no header": (b"\xef\xbb\xbf" + as_text(header=False).encode(), TableFormat(**NO_HEADER)),
+    "utf-8 mark in the middle": (PLAIN.replace(b"\nb,", b"\n\xef\xbb\xbfb,"), TableFormat()),
     "latin-1": (as_text().encode("latin-1"), TableFormat(encoding="latin-1")),
     "windows-1252": (as_text().encode("cp1252"), TableFormat(encoding="cp1252")),
     "utf-16": (as_text().encode("utf-16"), TableFormat(encoding="utf-16")),
@@ -75,6 +92,7 @@ HANDLED: dict[str, tuple[bytes, TableFormat]] = {
     "parquet of small groups": (as_parquet(row_group_size=1), TableFormat()),
     "parquet without dictionaries": (as_parquet(use_dictionary=False, compression="zstd"), TableFormat(kind="parquet")),
     "parquet in gzip": (gzip.compress(as_parquet()), TableFormat()),
+    "parquet, its kind declared instead of a header": (as_parquet(), TableFormat(**NO_HEADER, kind="parquet")),
 }
 
 
@@ -84,6 +102,75 @@ def test_handled(name: str) -> None:
     result = served(data, form)
     assert codes_of(result) == [AGES, TOWNS, DAYS]
     assert result["counts"] == {"age": [1, 1, 1], "town": [0, 0, 1], "seen": [1, 1, 1]}
+    assert result["lines"] == [0, 0]
+
+
+# A line of its own between the rows; how many lines are then rows, and how many of them blank and unreadable.
+ODD_LINES: dict[str, tuple[bytes, int, list[int]]] = {
+    "blank": (b"\n", 1, [1, 0]),
+    "blank, of Windows": (b"\r\n", 1, [1, 0]),
+    "nothing but spaces": (b"   \n", 1, [0, 1]),
+    "too few cells": (b"c,5\n", 1, [0, 1]),
+    "too many cells": (f"{CANARY},1,2,3,4,5\n".encode(), 1, [0, 1]),
+    "a quotation mark that opens": (b'c,5,Ayr,,"x\n', 1, [0, 1]),
+    "text behind a quotation mark": (b'c,5,"Ayr"s,,\n', 1, [0, 1]),
+    "a line break in a cell": (b'c,5,Ayr,,"one\ntwo"\n', 2, [0, 2]),
+    "bytes of another encoding": (b"c,5,S\xe3o Paulo,,\n", 1, [0, 1]),
+    "a carriage return alone": (b"c,5\rd,6,,,\n", 1, [0, 1]),
+    "too long": (b"c,5,Ayr,," + b"x" * 5 * 2**20 + b"\n", 1, [0, 1]),
+    "the names once more": (b"who,age,town,seen,notes\n", 1, [0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINES)
+def test_an_odd_line_is_a_row_of_malformed_cells_and_changes_no_other(name: str) -> None:
+    line, rows, lines = ODD_LINES[name]
+    result = served(PLAIN.replace(b"\nb,", b"\n" + line + b"b,"))
+    ages, towns, days = codes_of(result)
+    place = slice(1, 1 + rows)
+    # The town is "other" in a row of names, which is read as any other; all cells of the others are missing.
+    assert (ages[place], towns[place], days[place]) == (
+        [121] * rows,
+        [3 if "once" in name else 4] * rows,
+        [1827] * rows,
+    )
+    for codes, honest in ((ages, AGES), (towns, TOWNS), (days, DAYS)):
+        del codes[place]
+        assert codes == honest
+    assert result["lines"] == lines
+    bad = sum(lines)
+    assert result["counts"]["town"] == [0, bad, 1 + (bad == 0)]
+    assert result["counts"]["seen"] == [1, 1 + max(bad, 1), 1]
+
+
+@pytest.mark.parametrize("kind", ["text", "parquet"])
+def test_a_cell_that_is_too_long_is_malformed(kind: str) -> None:
+    rows = [[*ROWS[0]], ["b", "2", "Ayr" + " " * 200, "", ""], [*ROWS[2]]]
+    limits = ReaderLimits(cell_bytes=100)
+    names = dict(zip(HEADER, zip(*rows, strict=True), strict=True))
+    text = "\n".join(",".join(row) for row in [HEADER, *rows]).encode()
+    result = served(text if kind == "text" else as_parquet(pa.table(names)), limits=limits)
+    assert codes_of(result) == [[47, 2, 120], [0, 4, 3], [428, 1827, 1827]]
+    assert result["counts"]["town"] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_parquet_cell_that_is_no_text_is_malformed(dictionary: bool) -> None:
+    towns = pa.array([b"Ayr", b"S\xe3o Paulo", "São Paulo".encode(), None])
+    texts = pa.Array.from_buffers(pa.string(), 4, towns.buffers(), 1)
+    table = pa.table({"who": ["a"] * 4, "age": [1, 2, 3, 4], "town": texts, "seen": [""] * 4, "notes": [""] * 4})
+    result = served(as_parquet(table, use_dictionary=dictionary))
+    assert codes_of(result)[1] == [0, 4, 2, 4]
+    assert result["counts"]["town"] == [1, 1, 0]
+
+
+def test_a_text_that_begins_like_another_file_is_read_where_a_row_may_begin_so() -> None:
+    form = TableFormat(**NO_HEADER)
+    for start in (b"PAR1", b"PK\x03\x04", b"%PDF", b"ORC"):
+        data = start + b",47,Ayr,2021-03-04,\n"
+        assert codes_of(served(data, form)) == [[47], [0], [428]], start
+        with pytest.raises(TableError):
+            served(data + PLAIN)
 
 
 @pytest.mark.parametrize("name", ["comma", "gzip", "parquet", "parquet in gzip"])
@@ -179,8 +266,14 @@ def test_blocks_and_pieces_end_anywhere() -> None:
     csv.writer(target).writerows([HEADER, *rows])
     data = target.getvalue().encode()
     assert len(data) > 4 * 2**20
-    result = served(data)
+    result = served(data, TableFormat(newlines=True))
     assert codes_of(result)[0] == [place % 121 for place in range(60_000)]
+    assert result["lines"] == [0, 0]
+    # Without the declaration each of those lines is a row of its own, and the whole rows are still read.
+    lines = served(data)
+    assert len(codes_of(lines)[0]) == data.count(b"\n") - 1
+    whole = [place % 121 for place in range(60_000) if place % 7 == 0]
+    assert [code for code in codes_of(lines)[0] if code != 121] == whole
 
 
 def test_the_parsing_process_writes_no_file(tmp_path: Path) -> None:
@@ -223,29 +316,66 @@ def test_inspect_names_kinds_and_rows() -> None:
         for place in range(60)
     ]
     text = "subject,years,smoker_at_home,last_visit,area,free\n" + "".join(rows)
-    header = inspect_header(io.BytesIO(text.encode()))
+    header = inspect_header(io.BytesIO(text.encode()), look=True)
     assert header.names == ("subject", "years", "smoker_at_home", "last_visit", "area", "free")
     assert header.kinds == ("identifier", "number", "yes_no", "date", "category", "identifier")
-    assert header.n_rows == 60
-    assert not header.first_row_is_data
+    assert (header.n_rows, header.blank_lines, header.none_readable) == (60, 0, False)
+    # Without a look names alone speak, and other cells say the same.
+    kinds = (None, "number", None, None, None, None)
+    assert inspect_header(io.BytesIO(text.encode())).kinds == kinds
+    other = "subject,years,smoker_at_home,last_visit,area,free\nno,2020-01-01,5,yes,,no\n"
+    assert inspect_header(io.BytesIO(other.encode())).kinds == kinds
+
+
+@pytest.mark.parametrize("line", ['5,a,"1\n', "5\n", "\n", "a,b,c,d\n", "1999-01-01,no,7\n"])
+def test_no_row_decides_what_a_kind_is_drafted_as(line: str) -> None:
+    rows = "".join(f"{place},{place % 3},x{place}\n" for place in range(50))
+    with_line, without = (
+        inspect_header(io.BytesIO(("amount,patient_id,q7\n" + more + rows).encode())) for more in (line, "")
+    )
+    assert with_line.kinds == without.kinds == ("number", "identifier", None)
+    assert (with_line.n_rows, without.n_rows) == (51, 50)
+
+
+def test_inspect_counts_blank_lines_and_says_where_no_line_is_a_row() -> None:
+    header = inspect_header(io.BytesIO(b"a,b\n1,x\n\n\n2,y\n"))
+    assert (header.n_rows, header.blank_lines, header.none_readable) == (4, 2, False)
+    header = inspect_header(io.BytesIO(b"a,b\n1;x\n2;y\n\n"))
+    assert (header.n_rows, header.blank_lines, header.none_readable) == (3, 1, True)
+    assert not inspect_header(io.BytesIO(b"a\n\n\n")).none_readable
 
 
 def test_inspect_parquet_types() -> None:
     table = pa.table({"a": [1.5], "b": [True], "c": [datetime.date(2020, 1, 1)], "d": ["x"], "patient_id": [3]})
     header = inspect_header(io.BytesIO(as_parquet(table)))
-    assert header.kinds == ("number", "yes_no", "date", "category", "identifier")
-    assert header.kinds_by_name == (None, None, None, None, "identifier")
+    assert header.kinds == ("number", "yes_no", "date", None, "identifier")
+    assert inspect_header(io.BytesIO(as_parquet(table)), look=True).kinds[3] == "category"
 
 
-def test_inspect_warns_of_a_first_row_of_cells() -> None:
-    assert inspect_header(io.BytesIO(b"39, State-gov, 77516\n50, Private, 83311\n")).first_row_is_data
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"39, {CANARY}, 77516\n50, Private, 83311\n",
+        f"39,{CANARY}\n,{CANARY}\n",
+        f"{CANARY},x\nb,y\n{CANARY},z\n",
+        f"2020-01-01,{CANARY}\n2021-05-06,b\n",
+    ],
+)
+@pytest.mark.parametrize("look", [True, False])
+def test_a_first_line_that_looks_like_a_row_is_refused_and_never_shown(text: str, look: bool) -> None:
+    with pytest.raises(TableError) as caught:
+        inspect_header(io.BytesIO(text.encode()), look=look)
+    assert str(caught.value) == NO_HEADER_SENTENCE
+    form = TableFormat(header=False, names=tuple("abc"[: text.split("\n")[0].count(",") + 1]), separator=",")
+    assert inspect_header(io.BytesIO(text.encode()), form, look=look).names == form.names
 
 
 def test_inspect_refuses_as_reading_does() -> None:
     with pytest.raises(TableError, match="Column 2 has no name"):
         inspect_header(io.BytesIO(b"a,,c\n1,2,3\n"))
-    with pytest.raises(TableError, match="Row 3 has 2 fields"):
-        served(b"a,b,c\n1,2,3\n4,5\n", schema=None)
+    with pytest.raises(TableError, match="Two columns are called 'a'"):
+        served(b"a,b,a\n1,2,3\n4,5\n", schema=None)
+    assert served(b"a,b,c\n1,2,3\n4,5\n", schema=None)["lines"] == [0, 1]
     nested = as_parquet(pa.table({"address": [{"street": CANARY}]}))
     with pytest.raises(TableError, match="Flatten 'address' first"):
         served(nested, schema=None)
