@@ -222,7 +222,9 @@ def _separator(form: TableFormat, line: str) -> str:
         return form.separator
     if form.kind == "tsv":
         return "\t"
-    return max(_SEPARATORS, key=lambda separator: len(cells_of_line(line, separator) or ()))
+    cells = {separator: len(cells_of_line(line, separator) or ()) for separator in _SEPARATORS}
+    # No separator is told by one cell: a line whose quotation marks are out of place is one under every other.
+    return max(cells, key=lambda separator: cells[separator]) if max(cells.values()) > 1 else _SEPARATORS[0]
 
 
 # Lines ------------------------------------------------------------------------------------------------------------
