@@ -164,7 +164,7 @@ def test_public_names_are_declared(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*SOURCES, *SCREENS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_are_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 350
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
 def test_requirements_are_pinned() -> None:

@@ -27,10 +27,10 @@ def shown(name: str) -> str:
 
 def is_plain(name: str) -> bool:
     """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
-    return len(name) <= LONGEST_NAME and name.isprintable() and not is_number_text(name)
+    return len(name) <= LONGEST_NAME and name.isprintable() and not _is_number_text(name)
 
 
-def is_number_text(name: str) -> bool:
+def _is_number_text(name: str) -> bool:
     """Whether a name is written like a number, as a cell would be."""
     return _NUMBER.fullmatch(name) is not None
 
