@@ -60,18 +60,18 @@ groups: [sex, district]
 seed: 0
 columns:
   patient: {{type: identifier}}
-  visited: {{type: date, low: 2023-01-01, high: 2025-12-31, step: day}}
-  age: {{type: number, low: 0, high: 110, step: 1}}
-  sex: {{type: category, values: [female, male]}}
-  district: {{type: category, values: [{districts}]}}
-  insurance: {{type: category, values: ["public", "private", "worker", "none"]}}
-  diagnosis: {{type: category, values: [{diagnoses}]}}
-  stay_days: {{type: number, low: 0, high: 60, step: 1, special: [0]}}
-  cost: {{type: number, low: 0, high: 50000, step: 10, special: [0]}}
+  visited: {{type: date, low: 2023-01-01, high: 2025-12-31, step: day, fallback: 2024-07-01}}
+  age: {{type: number, low: 0, high: 110, step: 1, fallback: 40}}
+  sex: {{type: category, values: [female, male], fallback: female}}
+  district: {{type: category, values: [{districts}], fallback: Ashford}}
+  insurance: {{type: category, values: ["public", "private", "worker", "none"], fallback: public}}
+  diagnosis: {{type: category, values: [{diagnoses}], fallback: infection}}
+  stay_days: {{type: number, low: 0, high: 60, step: 1, special: [0], fallback: 0}}
+  cost: {{type: number, low: 0, high: 50000, step: 10, special: [0], fallback: 0}}
   systolic: {{type: number, low: 70, high: 230, step: 1, missing: true}}
   diastolic: {{type: number, low: 40, high: 140, step: 1, missing: true}}
-  smoker: {{type: yes_no, yes: "yes", no: "no"}}
-  readmitted: {{type: yes_no, yes: "yes", no: "no"}}
+  smoker: {{type: yes_no, yes: "yes", no: "no", fallback: "no"}}
+  readmitted: {{type: yes_no, yes: "yes", no: "no", fallback: "no"}}
   note: {{type: drop}}
 """
 
