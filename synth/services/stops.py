@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 import synth
@@ -48,11 +48,13 @@ class Stop:
 def configuration_digest(config: RunConfig) -> str:
     """Return the SHA-256 of what a stop is about: generator, options, budget, schema, and the version of this program.
 
-    What changes nothing in the promise is left out: rows to make, seed, label, account, files.
+    What changes nothing in the promise is left out: rows to make, seed, label, account, files; and how many units the
+    table has, because a stand-in has a number of its own.
     """
     kind = GENERATORS.get(config.generator)
     if kind is None:
         raise InputError(f"There is no generator called '{config.generator}'. Choose one of: {', '.join(GENERATORS)}.")
+    schema = replace(config.schema, number_of_units=None)
     body = {
         "generator": config.generator,
         # With every default written out: an option typed at its default is the same configuration.
@@ -60,7 +62,7 @@ def configuration_digest(config: RunConfig) -> str:
         "epsilon": float(config.epsilon),
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.
-        "schema": schema_to_document(schema_from_document(schema_to_document(config.schema))),
+        "schema": schema_to_document(schema_from_document(schema_to_document(schema))),
         "version": current_versions().get("hermitage", synth.__version__),
     }
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

@@ -20,12 +20,13 @@ __all__ = ["SCHEMA", "Copying", "config", "plant", "write_people"]
 
 SCHEMA = Schema(
     (
-        NumberColumn("age", 18, 90, 1),
+        NumberColumn("age", 18, 90, 1, fallback=40),
         NumberColumn("income", 0, 200_000, 100, missing=True),
-        CategoryColumn("region", tuple("abcdefgh")),
-        NumberColumn("visits", 0, 300, 1),
-        YesNoColumn("ill"),
-    )
+        CategoryColumn("region", tuple("abcdefgh"), fallback="a"),
+        NumberColumn("visits", 0, 300, 1, fallback=0),
+        YesNoColumn("ill", fallback="no"),
+    ),
+    number_of_units=1_000,
 )
 
 

@@ -153,12 +153,13 @@ def test_what_makes_a_configuration_the_same(stand_in: Path) -> None:
     same = [
         replace(one, account="other", rows=5, seed=3, holdout=0.0, label="ill"),
         parse_config(json.loads(json.dumps(config_to_mapping(one)))),
+        replace(one, schema=replace(one.schema, number_of_units=77)),
     ]
     other = [
         replace(one, epsilon=0.5),
         replace(one, delta=1e-6),
         replace(one, generator="dp-merf"),
-        replace(one, schema=replace(one.schema, row_count="private")),
+        replace(one, schema=replace(one.schema, row_count="private", number_of_units=None)),
     ]
     digest = configuration_digest(one)
     assert {configuration_digest(each) for each in same} == {digest}
