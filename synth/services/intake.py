@@ -180,10 +180,11 @@ def _seen(header: Header) -> _Seen:
             "quotation marks and the list of names; if it is a Parquet file, say that it has a header."
         )
     elif header.blank_lines:
-        many = header.blank_lines > 1
         warning = (
-            f"{header.blank_lines:,} blank line{'s' if many else ''} of the file count{'' if many else 's'} as "
-            f"row{'s' if many else ''} without values. Take {'them' if many else 'it'} out if that is not meant."
+            f"{header.blank_lines:,} blank lines of the file count as rows without values. Take them out if that is "
+            "not meant."
+            if header.blank_lines > 1
+            else "1 blank line of the file counts as a row without values. Take it out if that is not meant."
         )
     return _Seen(columns, header.n_rows, warning)
 
