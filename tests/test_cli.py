@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 from synth.cli import main
+from synth.services.application import Application
+from synth.store import EventKind
 
 Synth = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -22,6 +24,7 @@ table: people.csv
 account: town
 unit: {protects: person, rows_per_unit: 1}
 row_count: public
+number_of_units: 200
 people_at_most: 1000
 budget: {epsilon: 2.0, delta: 1.0e-5}
 holdout: 0
@@ -30,9 +33,9 @@ rows: 300
 rules: ["left >= joined"]
 columns:
   name: {type: identifier}
-  age: {type: number, low: 0, high: 100, step: 1}
+  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
   town: {type: category, values: [north, south], other: true}
-  joined: {type: date, low: 2020-01-01, high: 2020-12-31, step: day}
+  joined: {type: date, low: 2020-01-01, high: 2020-12-31, step: day, fallback: 2020-07-01}
   left: {type: date, low: 2020-01-01, high: 2020-12-31, step: day, missing: true}
   note: {type: drop}
 """
@@ -155,13 +158,13 @@ def test_bad_input_is_one_sentence_and_costs_nothing(
 @pytest.mark.parametrize(
     "content",
     [
-        b"name,age,town,joined,left,note\nCANARY,1\n",
+        b"CANARY,1,CANARY,2,3,CANARY\n" * 2,
         b"\xff\xfe\x00CANARY",
         b"",
         b"PAR1CANARY",
         gzip.compress(b"x")[:-4],
     ],
-    ids=["ragged", "not text", "empty", "broken parquet", "broken gzip"],
+    ids=["no header", "not text", "empty", "broken parquet", "broken gzip"],
 )
 def test_a_broken_table_is_one_sentence_without_a_cell(
     synth: Synth, config: Path, tmp_path: Path, content: bytes
@@ -173,6 +176,19 @@ def test_a_broken_table_is_one_sentence_without_a_cell(
     assert "Traceback" not in refused.stderr
     assert spent(synth) == "0"
     assert not list((tmp_path / "home" / "vault").glob("*.table"))
+
+
+def test_lines_that_cannot_be_read_are_rows_and_the_owner_is_told(synth: Synth, config: Path, tmp_path: Path) -> None:
+    with (tmp_path / "people.csv").open("ab") as table:
+        table.write(b'CANARY,1\nCANARY,2,"north,2020-01-15,,x\n\n\xff,1,north,2020-01-15,,\n')
+    done = synth("run", config, "--out", "release", "--no-owner-report")
+    assert done.returncode == 0, done.stderr
+    assert "1 blank line of the file counts as a row without values." in done.stderr
+    assert "CANARY" not in done.stdout + done.stderr
+    (tmp_path / "people.csv").write_bytes(b"name,age,town,joined,left,note\nCANARY,1\n")
+    done = synth("run", config, "--out", "again", "--no-owner-report")
+    assert "Not one line of the file can be read as a row of 6 cells." in done.stderr
+    assert "CANARY" not in done.stdout + done.stderr
 
 
 def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, config: Path) -> None:
@@ -262,8 +278,28 @@ def test_a_schema_is_drafted_without_values(synth: Synth, config: Path, tmp_path
     # Facts that only the owner knows stay blank, so that a draft cannot run before they are filled in.
     for blank in ("account:", "  protects:", "  rows_per_unit:", "row_count:", "people_at_most:", "rows:"):
         assert blank in blanks
+    assert "  town: {type: }" in drafted.stdout, "nothing is guessed from cells"
     assert "CANARY" not in drafted.stdout
     assert "secret" not in drafted.stdout
+    assert not (tmp_path / "home").exists(), "nothing was looked at, and no account was opened"
+
+
+def test_a_look_at_the_rows_is_recorded_with_the_account(synth: Synth, config: Path, tmp_path: Path) -> None:
+    refused = synth("schema", tmp_path / "people.csv", "--look")
+    assert refused.returncode == 2
+    assert "--account" in refused.stderr
+    looked = synth("schema", tmp_path / "people.csv", "--look", "--account", "town")
+    assert looked.returncode == 0, looked.stderr
+    assert "  town: {type: category" in looked.stdout
+    assert "CANARY" not in looked.stdout + looked.stderr
+    with Application.from_environment() as application:
+        (view,) = application.store.events.of_kind(EventKind.OWNER_VIEW)
+        assert view.account_id == application.store.accounts.open("town").id
+    (tmp_path / "bare.csv").write_text("CANARY,1\nb,2\n")
+    bare = synth("schema", tmp_path / "bare.csv")
+    assert bare.returncode == 2
+    assert "looks like a row" in bare.stderr
+    assert "CANARY" not in bare.stdout + bare.stderr
 
 
 def test_the_demonstration_runs_as_it_says(synth: Synth, tmp_path: Path) -> None:

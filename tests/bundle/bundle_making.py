@@ -48,13 +48,19 @@ from synth.writing import write_table
 COLUMNS: tuple[Column, ...] = (
     IdentifierColumn("person"),
     NumberColumn("age", 0, 120, 1, missing=True),
-    NumberColumn("=weight", -20, 250, 0.5, special=(-1.25, 999.0)),
+    NumberColumn("=weight", -20, 250, 0.5, special=(-1.25, 999.0), fallback=999.0),
     CategoryColumn("region", ("north", '=south, "east"', "west"), other=True, missing=True),
     YesNoColumn("smoker", yes="yes", no="-no", missing=True),
     DateColumn("visited", datetime.date(2020, 1, 15), datetime.date(2022, 12, 31), missing=True),
-    DateColumn("month", datetime.date(2020, 3, 15), datetime.date(2021, 2, 1), step=DateStep.MONTH),
+    DateColumn(
+        "month",
+        datetime.date(2020, 3, 15),
+        datetime.date(2021, 2, 1),
+        step=DateStep.MONTH,
+        fallback=datetime.date(2020, 6, 1),
+    ),
     DropColumn("notes"),
-    CategoryColumn("outcome", ("none", "mild", "severe")),
+    CategoryColumn("outcome", ("none", "mild", "severe"), fallback="none"),
 )
 
 
@@ -74,7 +80,12 @@ class Key:
 
 def config_of(columns: tuple[Column, ...] = COLUMNS, **changes: Any) -> RunConfig:
     unit = changes.pop("unit", PrivacyUnit())
-    schema = Schema(columns, unit=unit, row_count=changes.pop("row_count", "public"))
+    schema = Schema(
+        columns,
+        unit=unit,
+        row_count=changes.pop("row_count", "public"),
+        number_of_units=changes.pop("number_of_units", None),
+    )
     settings: dict[str, Any] = {
         "account": "survey people",
         "epsilon": 1.0,

@@ -34,10 +34,10 @@ from synth.services.release import Measured, Sealing, fit_and_sample, seal_relea
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),
-    NumberColumn("income", 0, 999, 1),
-    CategoryColumn("region", ("north", "south", "east", "west")),
+    NumberColumn("income", 0, 999, 1, fallback=0),
+    CategoryColumn("region", ("north", "south", "east", "west"), fallback="north"),
     CategoryColumn("job", tuple(f"job {place}" for place in range(12)), other=True),
-    CategoryColumn("outcome", ("well", "ill")),
+    CategoryColumn("outcome", ("well", "ill"), fallback="well"),
 )
 ROUNDS = 3
 FIRST_SHARE = 0.3
@@ -134,7 +134,7 @@ SITUATIONS = [
 def settings_of(rows_per_unit: int, row_count: str) -> RunConfig:
     unit = PrivacyUnit(rows_per_unit=rows_per_unit)
     changes = {"unit": unit, "row_count": row_count, "generator": "chooser", "label": "outcome", "domain_source": {}}
-    return config_of(COLUMNS, **changes)
+    return config_of(COLUMNS, number_of_units=3000 if row_count == "public" else None, **changes)
 
 
 def measured_on(config: RunConfig, n_rows: int = 3000) -> tuple[Measured, dict[str, np.ndarray]]:

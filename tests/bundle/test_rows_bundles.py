@@ -35,7 +35,7 @@ ROWS = 250
 
 def config_for(mode: str, **changes: Any) -> RunConfig:
     config = config_of(label="outcome", rows=ROWS, generator="kahm", options={"mode": mode, "n": 5, "block": 100})
-    schema = Schema(COLUMNS, protection="cell" if mode == "cell" else "record")
+    schema = Schema(COLUMNS, protection="cell" if mode == "cell" else "record", number_of_units=ROWS)
     return dataclasses.replace(config, schema=schema, **changes)
 
 

@@ -21,20 +21,21 @@ from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
 from synth.services.rehearsing_grid import Grid
 from synth.services.views import ReceivedTable, RunView
-from synth.store import RunState
+from synth.store import EventKind, RunState
 
 CONFIG = """
 account: town
 unit: {protects: person, rows_per_unit: 1}
 row_count: public
+number_of_units: 300
 people_at_most: 1000
 budget: {epsilon: 1.0, delta: 1.0e-5}
 holdout: 0
 generator: {name: independent}
 rows: 200
 columns:
-  age: {type: number, low: 0, high: 100, step: 1}
-  town: {type: category, values: [north, south]}
+  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
+  town: {type: category, values: [north, south], fallback: north}
 """
 TABLE = b"age,town\n" + b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
 
@@ -70,8 +71,9 @@ def test_a_run_goes_from_a_table_to_a_verified_bundle(
     application: Application, config: RunConfig, table: ReceivedTable
 ) -> None:
     assert "/" not in table.name
-    assert [(column.name, column.kind) for column in table.columns] == [("age", "number"), ("town", "category")]
+    assert [(column.name, column.kind) for column in table.columns] == [("age", "number"), ("town", "")]
     assert table.n_rows == 300
+    assert application.ledger_rows() == []
     plan = application.plan(config)
     assert plan.refusal is None
     assert sum(part.share for part in plan.parts) == pytest.approx(1.0)
@@ -172,18 +174,47 @@ def test_a_table_that_does_not_fit_is_refused_before_anything_is_charged(
 
 
 def test_a_bad_table_leaves_nothing_behind(application: Application) -> None:
-    for data in (b"", b"age,town\n", b"a,a\n1,2\n", b"age,town\n1\n"):
+    for data in (b"", b"age,town\n", b"a,a\n1,2\n", b"PAR1x", b"3,4\n5,6\n"):
         with pytest.raises(TableError):
             application.receive(io.BytesIO(data), account="town", name="bad.csv")
+    with pytest.raises(ConfigError, match="needs its separator"):
+        application.receive(
+            io.BytesIO(TABLE), account="town", name="bad.csv", table_format=TableFormat(header=False, names=("a", "b"))
+        )
     assert application.tables() == []
+    assert application.accounts() == [], "a refused file opens no account"
     assert not list((application.settings.home / "vault").glob("*.table"))
 
 
-def test_a_first_row_of_data_is_pointed_out(application: Application) -> None:
-    received = application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="bare.csv")
-    assert received.warning is not None
-    assert "looks like data" in received.warning
-    named = TableFormat(header=False, names=("age", "height"))
+def test_lines_without_values_are_pointed_out(application: Application) -> None:
+    blank = application.receive(io.BytesIO(TABLE + b"\n\n"), account="town", name="blank.csv")
+    assert blank.n_rows == 302
+    assert str(blank.warning).startswith("2 blank lines of the file count as rows without values.")
+    one = application.receive(io.BytesIO(TABLE + b"\n"), account="town", name="one.csv")
+    assert str(one.warning).startswith("1 blank line of the file counts as a row without values.")
+    none = application.receive(io.BytesIO(b"age,town\n1\n2;3\n"), account="town", name="other.csv")
+    assert str(none.warning).startswith("Not one line of the file can be read as a row of 2 cells.")
+
+
+def test_kinds_are_guessed_from_cells_only_where_the_owner_looks_which_is_recorded(
+    application: Application, table: ReceivedTable
+) -> None:
+    def looks() -> list[tuple[str | None, str]]:
+        events = application.store.events.of_kind(EventKind.OWNER_VIEW)
+        return [(event.account_id, event.detail["what"]) for event in events]
+
+    assert [column.kind for column in application.table(table.table_id).columns] == ["number", ""]
+    assert looks() == []
+    looked = application.look_at_rows(table.table_id)
+    assert [column.kind for column in looked.columns] == ["number", "category"]
+    assert looks() == [(application.store.accounts.open("town").id, "kinds of columns")]
+
+
+def test_a_first_row_of_data_is_refused_and_never_shown(application: Application) -> None:
+    with pytest.raises(TableError, match="looks like a row") as refused:
+        application.receive(io.BytesIO(b"3,CANARY\n5,CANARY\n"), account="town", name="bare.csv")
+    assert "CANARY" not in str(refused.value)
+    named = TableFormat(header=False, names=("age", "height"), separator=",")
     bare = application.receive(io.BytesIO(b"3,4\n5,6\n"), account="town", name="b", table_format=named)
     assert bare.warning is None
     with Application(application.settings) as restarted:
@@ -195,7 +226,7 @@ def test_another_promise_is_refused_before_anything_is_spent(
 ) -> None:
     run = application.reserve(config, table_id=table.table_id)
     application.cancel(run.id)
-    private = replace(config, schema=replace(config.schema, row_count="private"))
+    private = replace(config, schema=replace(config.schema, row_count="private", number_of_units=None))
     refusal = application.plan(private).refusal
     assert refusal is not None
     assert "row_count: public" in refusal

@@ -29,8 +29,8 @@ generator: {name: kahm, options: {mode: cell, n: 3}}
 rows: 200
 label: town
 columns:
-  age: {type: number, low: 0, high: 100, step: 1}
-  town: {type: category, values: [north, south]}
+  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
+  town: {type: category, values: [north, south], fallback: north}
 """
 TABLE = b"age,town\n" + b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
 
@@ -53,7 +53,8 @@ def table_id(application: Application) -> str:
 
 
 def of_records(config: RunConfig) -> RunConfig:
-    return replace(config, schema=replace(config.schema, protection="record"), generator="independent", options={})
+    schema = replace(config.schema, protection="record", number_of_units=300)
+    return replace(config, schema=schema, generator="independent", options={})
 
 
 def test_cells_are_charged_in_pure_epsilon(application: Application, config: RunConfig, table_id: str) -> None:

@@ -27,8 +27,8 @@ CLASSES = tuple(f"c{place:02d}" for place in range(60))
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),
     CategoryColumn("town", ("Ayr", "Bath", "Cork"), missing=True),
-    YesNoColumn("ill"),
-    CategoryColumn("ward", CLASSES),
+    YesNoColumn("ill", fallback="no"),
+    CategoryColumn("ward", CLASSES, fallback="c00"),
 )
 CONFIG = RunConfig(
     schema=Schema(COLUMNS),
@@ -101,7 +101,8 @@ def odd(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         patch.setenv("HERMITAGE_HOME", str(folder / "home"))
         patch.delenv("DATABASE_URL", raising=False)
         table = written(folder / "people.csv", rows, change)
-        run_locally(replace(CONFIG, **settings), folder / "out", table=table)
+        config = replace(CONFIG, schema=replace(CONFIG.schema, number_of_units=rows), **settings)
+        run_locally(config, folder / "out", table=table)
     return request.param, folder / "out"
 
 

@@ -23,7 +23,12 @@ from synth.services.runs import _seconds_by_part
 
 CONFIG = RunConfig(
     schema=Schema(
-        (NumberColumn("age", 0, 99, 1), CategoryColumn("town", ("Ayr", "Bath")), YesNoColumn("ill")),
+        (
+            NumberColumn("age", 0, 99, 1, fallback=40),
+            CategoryColumn("town", ("Ayr", "Bath"), fallback="Ayr"),
+            YesNoColumn("ill", fallback="no"),
+        ),
+        number_of_units=400,
     ),
     account="town",
     epsilon=50.0,

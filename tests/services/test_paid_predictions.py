@@ -22,7 +22,14 @@ from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 from synth.services.local import run_locally
 
 CONFIG = RunConfig(
-    schema=Schema((NumberColumn("age", 0, 99, 1), CategoryColumn("town", ("Ayr", "Bath")), YesNoColumn("ill"))),
+    schema=Schema(
+        (
+            NumberColumn("age", 0, 99, 1, fallback=40),
+            CategoryColumn("town", ("Ayr", "Bath"), fallback="Ayr"),
+            YesNoColumn("ill", fallback="no"),
+        ),
+        number_of_units=800,
+    ),
     account="town",
     epsilon=50.0,
     delta=1e-6,
@@ -52,8 +59,8 @@ def test_a_run_pays_for_predictions_and_its_report_outlives_the_store(
     opened: list[PrivateTable] = []
     right = PrivateTable._of.__func__  # type: ignore[attr-defined]
 
-    def kept(cls: type[PrivateTable], *arguments: object) -> PrivateTable:
-        opened.append(right(cls, *arguments))
+    def kept(cls: type[PrivateTable], *arguments: object, **named: object) -> PrivateTable:
+        opened.append(right(cls, *arguments, **named))
         return opened[-1]
 
     monkeypatch.setattr(table_module.PrivateTable, "_of", classmethod(kept))
