@@ -27,6 +27,7 @@ SCHEMA = Schema(
         CategoryColumn("town", ("Ayr", "Bath"), other=True),
     ),
     PrivacyUnit("person", 2, "who"),
+    number_of_units=7,
 )
 
 
@@ -80,6 +81,14 @@ def test_cells_that_were_not_as_declared_are_counted_over_all_rows(view: OwnerVi
     ages = [place % 13 for place in range(40)]
     assert counts["age"] == CellCounts(outside=sum(age > 9 for age in ages))
     assert counts["town"] == CellCounts(outside=26)
+
+
+def test_rows_without_an_id_are_in_no_part_and_change_none(view: OwnerView) -> None:
+    lines = written(40).splitlines(keepends=True)
+    data = b"".join([*lines[:5], b",3,Ayr\n", *lines[5:20], b",9,Byr\n,,\n", *lines[20:]])
+    more = OwnerView.open(Files(one=data), "one", SCHEMA, TableFormat(), account_key=KEY, holdout=0.3)
+    for part in ("train", "holdout"):
+        np.testing.assert_array_equal(more.codes(part), view.codes(part))
 
 
 @pytest.mark.parametrize("columns", [["age"], ["town", "age"], ["age", "town"]])

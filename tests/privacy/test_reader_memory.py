@@ -27,7 +27,7 @@ schema = Schema((
     *(NumberColumn(f"real{place}", 0, 100, 0.01) for place in range(3)),
     *(DateColumn(f"date{place}", first, last) for place in range(2)),
     YesNoColumn("flag", yes="true", no="false"),
-))
+), number_of_units=5_000_000)
 table = PrivateTable.open(
     lambda: open(sys.argv[1], "rb"), "", schema, TableFormat(), account_key=b"k", holdout=float(sys.argv[2])
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 from synth.codes import code_values
 from synth.config import TableFormat
 from synth.config_file import load_config
+from synth.errors import TableError
 from synth.privacy.reader import inspect_header, read_codes
+from synth.privacy.reader_process import NO_HEADER
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema
 
@@ -35,20 +38,27 @@ def real(name: str) -> Path:
 )
 def test_adult(name: str, rows: int, missing: int) -> None:
     config = load_config(ADULT)
-    table = read_codes(lambda: real(name).open("rb"), config.format, config.schema)
-    assert table.n_rows == rows
-    assert sum(counts.missing for counts in table.counts.values()) == missing
-    assert sum(counts.malformed + counts.outside for counts in table.counts.values()) == 0
+    assert config.schema.number_of_units == 32_561
     comment = 1 if name.endswith("test.gz") else 0
+    form = config.test_format if comment else config.format
+    assert form is not None
+    table = read_codes(lambda: real(name).open("rb"), form, config.schema)
+    # Both files end with a blank line, which is a row like any other: missing where declared, the fallback elsewhere.
+    assert (table.n_rows, table.blank_lines, table.unreadable_lines) == (rows + 1, 1, 0)
+    assert {column.name: int(table.codes[column.name][-1]) for column in config.schema.modelled} == {
+        column.name: column.fallback_code for column in config.schema.modelled
+    }
+    assert sum(counts.missing for counts in table.counts.values()) == missing
+    assert {(counts.malformed, counts.outside) for counts in table.counts.values()} == {(1, 0)}
     frame = pd.read_csv(
         real(name), header=None, names=list(config.schema.names), skipinitialspace=True, skiprows=comment, dtype=str
     )
     for column in config.schema.modelled:
         if column.name != "fnlwgt":  # kept to the nearest thousand
             expected = frame[column.name].replace("?", "").str.removesuffix(".")
-            texts = np.array(code_values(column))[table.codes[column.name]]
+            texts = np.array(code_values(column))[table.codes[column.name][:rows]]
             assert (texts == expected.to_numpy()).all(), column.name
-    weights = table.codes["fnlwgt"].astype(int) * 1000
+    weights = table.codes["fnlwgt"][:rows].astype(int) * 1000
     assert np.abs(weights - frame["fnlwgt"].astype(int)).max() <= 500
 
 
@@ -59,9 +69,20 @@ def test_adult_from_parquet_is_the_same_codes() -> None:
     typed = io.BytesIO()
     frame.to_parquet(typed)
     from_text = read_codes(lambda: path.open("rb"), config.format, config.schema)
-    from_parquet = read_codes(lambda: io.BytesIO(typed.getvalue()), config.format, config.schema)
+    parquet = replace(config.format, kind="parquet")
+    from_parquet = read_codes(lambda: io.BytesIO(typed.getvalue()), parquet, config.schema)
     for name in config.schema.names:
-        np.testing.assert_array_equal(from_text.codes[name], from_parquet.codes[name])
+        np.testing.assert_array_equal(from_text.codes[name][:-1], from_parquet.codes[name])
+
+
+def test_adult_is_opened_with_its_declared_number() -> None:
+    config = load_config(ADULT)
+    path = real("adult/adult.data.gz")
+    train, held = PrivateTable.open_parts(
+        lambda: path.open("rb"), "", config.schema, config.format, account_key=b"k" * 32, holdout=0.2
+    )
+    assert (train._public_rows, held._public_rows) == (32_561 - 6_512, 6_512)
+    assert (train._rows, held._rows) == (32_562 - 6_512, 6_512), "the blank line is one row more on one side"
 
 
 def test_several_stays_per_patient_are_capped_and_split_by_patient() -> None:
@@ -74,7 +95,8 @@ def test_several_stays_per_patient_are_capped_and_split_by_patient() -> None:
     form = TableFormat(missing=("", "?"))
     kept = {}
     for cap, row_count in ((1, "public"), (2, "private")):
-        schema = Schema(columns, PrivacyUnit("patient", cap, "patient_nbr"), row_count)  # type: ignore[arg-type]
+        number = 71_518 if row_count == "public" else None
+        schema = Schema(columns, PrivacyUnit("patient", cap, "patient_nbr"), row_count, number_of_units=number)  # type: ignore[arg-type]
         kept[cap] = [
             PrivateTable.open(
                 lambda: path.open("rb"), "", schema, form, account_key=b"k", holdout=0.2, part=part, undeclared="drop"
@@ -105,9 +127,15 @@ def test_inspect(name: str, rows: int, columns: int) -> None:
     with opened(real(name), "rt") as text:
         first = text.readline().strip().replace(";", ",").replace('"', "")
     assert list(header.names) == first.split(",")
-    assert not header.first_row_is_data
+    assert (header.blank_lines, header.none_readable) == (0, False)
+    with real(name).open("rb") as stream:
+        looked = inspect_header(stream, TableFormat(missing=("", "?")), look=True)
+    assert None not in looked.kinds
+    assert (looked.names, looked.n_rows) == (header.names, header.n_rows)
 
 
-def test_inspect_warns_where_there_is_no_header() -> None:
-    with real("adult/adult.data.gz").open("rb") as stream:
-        assert inspect_header(stream).first_row_is_data
+def test_inspect_refuses_a_table_without_a_header_and_shows_nothing_of_it() -> None:
+    for look in (False, True):
+        with real("adult/adult.data.gz").open("rb") as stream, pytest.raises(TableError) as refused:
+            inspect_header(stream, look=look)
+        assert str(refused.value) == NO_HEADER

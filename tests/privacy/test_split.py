@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
 
 KEY = b"an account's secret, 32 bytes of"
 
@@ -25,7 +25,14 @@ def kept(ids: list[int], cap: int, key: bytes = KEY) -> list[bool]:
 
 
 def held(ids: list[int], *, exact: bool, share: float = 0.3, key: bytes = KEY) -> list[bool]:
-    return held_out_rows(hashes(ids), share=share, exact=exact, account_key=key).tolist()
+    n_units = len(set(ids)) if exact else None
+    return held_out_rows(hashes(ids), share=share, n_units=n_units, account_key=key).tolist()
+
+
+def alike(rows: list[tuple[int, int]], key: bytes = KEY) -> list[bytes]:
+    """Stand-ins for ids of rows of two columns, of one byte and of two."""
+    columns = [np.array([row[0] for row in rows], np.uint8), np.array([row[1] for row in rows], np.uint16)]
+    return [one.tobytes() for one in row_hashes(columns, account_key=key)]
 
 
 unit_ids = st.lists(st.integers(0, 8), max_size=40)
@@ -78,14 +85,74 @@ def test_all_rows_of_an_id_lie_on_one_side(ids: list[int], share: float, exact: 
         assert sum(True in values for values in of_unit.values()) == round(share * len(of_unit))
 
 
-def test_a_replaced_row_keeps_its_side_where_a_row_is_a_unit() -> None:
-    sides = held_out_rows(place_hashes(1_000), share=0.2, exact=True, account_key=KEY)
+@given(ids=unit_ids, share=st.floats(0, 0.9), declared=st.integers(1, 30))
+def test_the_declared_number_of_units_splits_whatever_the_table_holds(
+    ids: list[int], share: float, declared: int
+) -> None:
+    sides = held_out_rows(hashes(ids), share=share, n_units=declared, account_key=KEY)
+    held_units = {unit for unit, side in zip(ids, sides, strict=True) if side}
+    assert len(held_units) == min(round(share * declared), len(set(ids)))
+    # One more unit in the table takes at most one place, and none with fewer units than declared places to hold out.
+    more = held_out_rows(hashes([*ids, 99]), share=share, n_units=declared, account_key=KEY)[:-1]
+    still = {unit for unit, side in zip(ids, more, strict=True) if side}
+    assert still <= held_units
+    assert len(held_units - still) <= 1
+
+
+def test_a_row_keeps_its_side_when_one_cell_is_hidden() -> None:
+    sides = held_out_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY)
     assert sides.sum() == 200
-    np.testing.assert_array_equal(sides, held_out_rows(place_hashes(1_000), share=0.2, exact=True, account_key=KEY))
+    np.testing.assert_array_equal(sides, held_out_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY))
+
+
+few_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 300)), min_size=1, max_size=30)
+
+
+@given(rows=few_rows, other=st.tuples(st.integers(0, 2), st.integers(0, 300)), data=st.data())
+def test_without_ids_what_a_row_holds_stands_for_it_and_not_its_place(
+    rows: list[tuple[int, int]], other: tuple[int, int], data: st.DataObject
+) -> None:
+    before = alike(rows)
+    assert len(set(before)) == len(rows)
+    # Another order: the same hashes, of rows that hold the same.
+    order = data.draw(st.permutations(range(len(rows))))
+    moved = alike([rows[place] for place in order])
+    by_row = [sorted(one for row, one in zip(rows, before, strict=True) if row == kind) for kind in sorted(set(rows))]
+    shuffled = [rows[place] for place in order]
+    assert by_row == [
+        sorted(one for row, one in zip(shuffled, moved, strict=True) if row == kind) for kind in sorted(set(rows))
+    ]
+    # One more row, wherever it stands: one more hash, and all others as they were.
+    place = data.draw(st.integers(0, len(rows)))
+    more = alike([*rows[:place], other, *rows[place:]])
+    assert set(before) < set(more)
+    assert len(more) == len(before) + 1
+
+
+def test_hashes_of_rows_depend_on_every_column_the_key_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(4)
+    columns = [random.integers(0, 2**bits, 5_000).astype(f"u{bits // 8}") for bits in (8, 16, 32, 8, 32, 32, 32)]
+    first = row_hashes(columns, account_key=KEY)
+    for place in range(len(columns)):
+        changed = [column.copy() for column in columns]
+        changed[place][17] ^= 1
+        differ = (row_hashes(changed, account_key=KEY) != first).any(axis=1)
+        assert np.flatnonzero(differ).tolist() == [17]
+    assert (row_hashes(columns, account_key=b"another") != first).any(axis=1).all()
+    # However many rows are hashed at a time, and in whatever byte order codes came.
+    monkeypatch.setattr("synth.privacy.split.PIECE", 7)
+    np.testing.assert_array_equal(row_hashes(columns, account_key=KEY), first)
+    swapped = [column.astype(column.dtype.newbyteorder(">")) for column in columns]
+    np.testing.assert_array_equal(row_hashes(swapped, account_key=KEY), first)
+
+
+def test_a_hash_of_zeros_is_no_id() -> None:
+    of_rows = np.vstack([hashes([1]), np.zeros((1, 16), np.uint8), hashes([2])])
+    assert with_id(of_rows).tolist() == [True, False, True]
 
 
 def test_coins_are_independent_and_fair() -> None:
-    sides = held_out_rows(place_hashes(200_000), share=0.2, exact=False, account_key=KEY)
+    sides = held_out_rows(place_hashes(200_000), share=0.2, n_units=None, account_key=KEY)
     assert stats.binomtest(int(sides.sum()), len(sides), 0.2).pvalue > 1e-6
     pairs = np.bincount(2 * sides[::2] + sides[1::2], minlength=4)
     expected = len(sides) / 2 * np.array([0.64, 0.16, 0.16, 0.04])

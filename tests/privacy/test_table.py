@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError, TableError
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
 
@@ -24,9 +27,12 @@ KEY = b"an account's secret, 32 bytes of"
 AGE, TOWN = NumberColumn("age", 0, 120, 1), CategoryColumn("town", ("Ayr", "Bath"))
 
 
-def schema(rows_per_unit: int = 1, *, ids: bool = False, row_count: RowCountRule = "public") -> Schema:
+def schema(
+    rows_per_unit: int = 1, *, ids: bool = False, row_count: RowCountRule = "public", number: int | None = None
+) -> Schema:
     unit = PrivacyUnit("person", rows_per_unit, "who" if ids else None)
-    return Schema((IdentifierColumn("who"), AGE, DropColumn("notes"), TOWN), unit, row_count)
+    columns = (IdentifierColumn("who"), AGE, DropColumn("notes"), TOWN)
+    return Schema(columns, unit, row_count, number_of_units=number)
 
 
 def written(ids: list[object], ages: list[int]) -> bytes:
@@ -48,7 +54,7 @@ class Files:
 
 def test_opened_by_id() -> None:
     files = Files(one=written(["a", "b"], [30, 41]))
-    table = PrivateTable.open(files, "one", schema(), TableFormat(), account_key=KEY)
+    table = PrivateTable.open(files, "one", schema(number=2), TableFormat(), account_key=KEY)
     assert files.opened == ["one"]
     assert {name: codes.tolist() for name, codes in table._codes(["town", "age"]).items()} == {
         "town": [1, 0],
@@ -59,14 +65,16 @@ def test_opened_by_id() -> None:
 
 
 def test_opened_from_a_callable() -> None:
-    table = PrivateTable.open(lambda: io.BytesIO(written(["a"], [7])), "", schema(), TableFormat(), account_key=KEY)
+    table = PrivateTable.open(
+        lambda: io.BytesIO(written(["a"], [7])), "", schema(number=1), TableFormat(), account_key=KEY
+    )
     assert table._column("age").tolist() == [7]
 
 
 def test_both_sides_together_are_the_capped_table() -> None:
     ids, ages = [place % 40 for place in range(120)], list(range(120))
     for row_count in ("public", "private"):
-        declared = schema(2, ids=True, row_count=row_count)
+        declared = schema(2, ids=True, row_count=row_count, number=40 if row_count == "public" else None)
         parts = {
             part: PrivateTable.open(
                 Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.25, part=part
@@ -98,11 +106,77 @@ def test_the_same_rows_for_a_later_run_and_in_memory() -> None:
     assert other._column("age").tolist() != opened[0]
 
 
-def test_rows_without_an_id_are_one_unit() -> None:
-    table = PrivateTable.from_codes(
-        schema(2, ids=True), {"age": range(10), "town": [0] * 10}, unit_ids=[None] * 9 + ["a"], account_key=KEY
-    )
-    assert table._rows == 3
+@pytest.mark.parametrize("row_count", ["public", "private"])
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+def test_rows_without_an_id_are_on_no_side(row_count: RowCountRule, holdout: float) -> None:
+    number = 4 if row_count == "public" else None
+    declared = schema(2, ids=True, row_count=row_count, number=number)
+
+    def rows(ids: list[str | None]) -> dict[str, list[int]]:
+        codes = {"age": [100 if unit is None else ord(unit) - ord("a") for unit in ids], "town": [0] * len(ids)}
+        return {
+            part: sorted(
+                PrivateTable.from_codes(
+                    declared,
+                    codes,
+                    unit_ids=ids,
+                    account_key=KEY,
+                    holdout=holdout,
+                    part=part,  # type: ignore[arg-type]
+                )
+                ._column("age")
+                .tolist()
+            )
+            for part in ("train", "holdout")
+        }
+
+    with_ids: list[str | None] = ["a", "b", "a", "c", "d"]
+    assert rows([None, *with_ids, None, None]) == rows(with_ids)
+    assert sorted(rows(with_ids)["train"] + rows(with_ids)["holdout"]) == [0, 0, 1, 2, 3]
+    assert rows([None]) == {"train": [], "holdout": []}
+
+
+def test_a_public_number_is_declared_and_never_counted() -> None:
+    files = Files(one=written(list("abcdefgh"), list(range(8))), other=written(list("abc"), list(range(3))))
+    for declared in (schema(), schema(ids=True), schema(2, ids=True)):
+        for opened in (PrivateTable.open, PrivateTable.open_parts):
+            with pytest.raises(PrivacyError, match="write it as 'number_of_units'"):
+                opened(files, "one", declared, TableFormat(), account_key=KEY, holdout=0.2)
+    assert files.opened == [], "it is refused before a row is read"
+    for ids in (False, True):
+        for name, holdout in (("one", 0.0), ("one", 0.4), ("other", 0.0), ("other", 0.4)):
+            train, held = PrivateTable.open_parts(
+                files, name, schema(ids=ids, number=10), TableFormat(), account_key=KEY, holdout=holdout
+            )
+            # What is printed follows from the number that was declared, whatever the table holds.
+            assert (train._public_rows, held._public_rows) == ((6, 4) if holdout else (10, 0))
+            assert train._rows + held._rows == (8 if name == "one" else 3)
+            assert held._rows == (0 if not holdout else 4 if name == "one" else 3)
+    budget = PrivacyBudget(1.0, 1e-6, schema().neighbours)
+    declared = PrivateTable.open(files, "one", schema(number=10), TableFormat(), account_key=KEY)
+    assert PrivateSession(declared, budget, noise=RecordedNoise(None)).rows.value == 10
+    several = PrivateTable.open(files, "one", schema(2, ids=True, number=10), TableFormat(), account_key=KEY)
+    assert several._public_rows is None, "rows of several per unit are no public number"
+
+
+def test_a_stand_in_is_public_and_may_be_counted() -> None:
+    files = Files(one=written(list("abcde"), list(range(5))))
+    table = PrivateTable.open(files, "one", schema(), TableFormat(), account_key=KEY, public=True)
+    assert table._public_rows == 5
+    for declared in (schema(row_count="private"), schema(2)):
+        private = PrivateTable.open(files, "one", declared, TableFormat(), account_key=KEY)
+        assert private._public_rows is None
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_without_ids_where_a_row_stands_is_no_matter(row_count: RowCountRule) -> None:
+    ages = [place % 30 for place in range(100)]
+    declared = schema(row_count=row_count, number=100 if row_count == "public" else None)
+    first = train([(0, age) for age in ages], declared, 0.3)
+    assert 0 < first.total() < 100
+    for seed in range(10):
+        order = np.random.default_rng(seed).permutation(100)
+        assert train([(0, ages[place]) for place in order], declared, 0.3) == first
 
 
 def test_a_private_number_of_rows_is_split_by_coins() -> None:
@@ -142,9 +216,9 @@ def test_nothing_gives_rows_away() -> None:
 
 
 def test_an_error_with_its_traceback_holds_no_cell() -> None:
-    files = Files(t=written(["a"], [47]) + b"Zanzibar-7391846,1\n")
+    files = Files(t=written(["a"], [47]).replace(b"notes", b"town") + b"Zanzibar-7391846,1\n")
     with pytest.raises(TableError) as caught:
-        PrivateTable.open(files, "t", schema(), TableFormat(), account_key=KEY)
+        PrivateTable.open(files, "t", schema(number=2), TableFormat(), account_key=KEY)
     assert "Zanzibar" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -195,7 +269,7 @@ def test_the_source_is_closed(tmp_path: Path) -> None:
         opened.append(path.open("rb"))
         return opened[0]
 
-    PrivateTable.open(source, "t", schema(), TableFormat(), account_key=KEY)
+    PrivateTable.open(source, "t", schema(number=1), TableFormat(), account_key=KEY)
     assert opened[0].closed
 
 
