@@ -220,7 +220,11 @@ def _schema(document: Mapping[str, Any]) -> Schema:
             id_column=None if identifier is None else str(identifier),
         ),
         row_count=_choice(document, "row_count", "public", ("public", "private")),
-        number_of_units=_whole(document, "number_of_units", "number_of_units", 0) or None,
+        number_of_units=(
+            None
+            if document.get("number_of_units") is None
+            else _whole(document, "number_of_units", "number_of_units", 0)
+        ),
         protection=_choice(document, "protection", "record", ("record", "cell")),
         cell_change=parse_number("cell_change", document.get("cell_change", 1.0)),
     )
