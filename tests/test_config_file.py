@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.config import Settings, TableFormat, default_delta
 from synth.config_file import config_to_mapping, config_to_yaml, load_config, parse_config, read_mapping
 from synth.errors import ConfigError, InputError
 from synth.schema import CategoryColumn, NumberColumn
+from synth.services.planning import check_config
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -79,10 +83,81 @@ def test_round_trips() -> None:
     assert parse(config_to_yaml(config.published())).table is None
 
 
+DECLARED = """
+account: x
+rows: 5
+budget: {epsilon: 1}
+format: {header: false, separator: ";", newlines: true, skip_rows: 2, names: [a, b, c, d, e]}
+row_count: public
+number_of_units: 1200
+columns:
+  a: {type: number, low: 0, high: 9, step: 0.5, special: [99], fallback: 99}
+  b: {type: category, values: [north, 007], fallback: 007}
+  c: {type: yes_no, yes: "on", no: "off", fallback: "off"}
+  d: {type: date, low: 2020-01-01, high: 2025-12-31, step: month, fallback: 2022-05-06}
+  e: {type: number, low: 0, high: 9, missing: true}
+"""
+
+
+def test_what_rows_must_not_tell_is_read_and_written() -> None:
+    config = parse(DECLARED)
+    assert (config.format.newlines, config.format.skip_rows, config.format.separator) == (True, 2, ";")
+    assert config.schema.number_of_units == 1200
+    fallbacks = [column.fallback for column in config.schema.modelled]
+    assert fallbacks == [99, "007", "off", datetime.date(2022, 5, 6), None]
+    assert parse(config_to_yaml(config)) == config
+    assert parse_config(json.loads(json.dumps(config_to_mapping(config)))) == config
+    assert schema_from_document(json.loads(json.dumps(schema_to_document(config.schema)))) == config.schema
+    check_config(config)
+    config.format.check()
+    assert len(config.format.assumptions) == 1
+    assert replace(config.format, newlines=False).assumptions == ()
+
+
+def test_what_is_not_declared_is_not_written() -> None:
+    # Documents of before are read and written as they were.
+    config = parse(SMALL + "columns: {a: {type: yes_no}}")
+    assert (config.schema.number_of_units, config.format.newlines) == (None, False)
+    document = schema_to_document(config.schema)
+    assert "number_of_units" not in document
+    assert "fallback" not in document["columns"][0]
+    assert schema_from_document(document) == config.schema
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("number_of_units: 1200\n", "", "The number of persons is declared public, so it has to be said"),
+        (', fallback: "off"', "", "Say what an empty or unreadable cell becomes in 'c'"),
+        (", fallback: 99", "", "in 'a'"),
+        (", missing: true", "", "in 'e'"),
+        ('separator: ";"', "separator: auto", "needs its separator"),
+        ("skip_rows: 2", 'comment: "#"', "'comment' needs a header"),
+        ('separator: ";"', 'separator: "é"', "one plain character"),
+        ("newlines: true", "newlines: true, encoding: ebcdic", "encoding 'ebcdic' is not known here"),
+    ],
+)
+def test_what_is_left_open_is_read_and_starts_nothing(old: str, new: str, message: str) -> None:
+    # Such bundles were made before, so that the document itself is read.
+    assert old in DECLARED
+    config = parse(DECLARED.replace(old, new))
+    with pytest.raises(InputError, match=message) as refusal:
+        check_config(config)
+    assert "\n" not in str(refusal.value)
+
+
+def test_several_open_columns_are_named_at_once() -> None:
+    columns = ", ".join(f"c{place}: {{type: yes_no}}" for place in range(8))
+    config = parse(f"{SMALL}number_of_units: 3\ncolumns: {{{columns}}}")
+    with pytest.raises(InputError, match="in 'c0', 'c1', 'c2', 'c3', 'c4' and 3 more: declare 'missing: true'"):
+        check_config(config)
+
+
 def test_examples_are_read() -> None:
     for path in sorted((ROOT / "examples").glob("*.yaml")):
         config = load_config(path)
         assert parse(config_to_yaml(config)) == config
+        check_config(config)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +195,20 @@ def test_examples_are_read() -> None:
         ("holdout: 1\ncolumns: {a: {type: yes_no}}", "holdout must be at least 0 and below 1"),
         ("row_count: maybe\ncolumns: {a: {type: yes_no}}", "row_count must be public or private"),
         ("format: {header: false}\ncolumns: {a: {type: yes_no}}", "needs 'names'"),
+        ("number_of_units: 0.5\ncolumns: {a: {type: yes_no}}", "number_of_units must be a whole number"),
+        ("number_of_units: -3\ncolumns: {a: {type: yes_no}}", "number_of_units must be at least 1"),
+        ("number_of_units: 0\ncolumns: {a: {type: yes_no}}", "number_of_units must be at least 1"),
+        (
+            "number_of_units: 9\nrow_count: private\ncolumns: {a: {type: yes_no}}",
+            "number_of_units is for a public number",
+        ),
+        ("columns: {a: {type: number, low: 0, high: 9, fallback: 10}}", "'a': fallback must lie between low and high"),
+        ("columns: {a: {type: number, low: 0, high: 9, fallback: x}}", "'a': fallback must be a number"),
+        ("columns: {a: {type: category, values: [b], fallback: c}}", "'a': fallback must be one of"),
+        ("columns: {a: {type: yes_no, fallback: yes}}", "'a': yes, no, true and false must be in quotes"),
+        ("columns: {a: {type: date, low: 2020-01-01, high: 2021-01-01, fallback: x}}", "'a': fallback must be a date"),
+        ("columns: {a: {type: drop, fallback: 3}}", "'a': unknown key 'fallback'"),
+        ("format: {newlines: 3}\ncolumns: {a: {type: yes_no}}", "newlines"),
         ("generator: dp-hp\ncolumns: {a: {type: yes_no}}", "generator must be a mapping"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -286,3 +288,63 @@ def test_codes_that_are_none_are_refused(codes: list[object]) -> None:
 @pytest.mark.parametrize(("size", "dtype"), [(1, "uint8"), (256, "uint8"), (257, "uint16"), (65_537, "uint32")])
 def test_codes_take_the_smallest_type(size: int, dtype: str) -> None:
     assert code_dtype(size) == np.dtype(dtype)
+
+
+FALLBACKS: list[tuple[ModelledColumn, str]] = [
+    (NumberColumn("number", 20, 250, 0.5, fallback=70.5), "70.5"),
+    (NumberColumn("between places", 20, 250, 0.5, fallback=70.6), "70.5"),
+    (NumberColumn("a step that does not end", 0, 1, 0.3, fallback=1), "0.9"),
+    (NumberColumn("special", 10, 99, 1, special=(0, -1), fallback=-1), "-1"),
+    (CategoryColumn("category", ("low", "high"), fallback="high"), "high"),
+    (YesNoColumn("truth", fallback="yes"), "yes"),
+    (YesNoColumn("words", yes="ja", no="nein", fallback="nein"), "nein"),
+    (DateColumn("day", DAY(2020, 1, 15), DAY(2025, 12, 31), fallback=DAY(2022, 2, 3)), "2022-02-03"),
+    (DateColumn("month", DAY(2020, 1, 15), DAY(2025, 12, 31), DateStep.MONTH, fallback=DAY(2022, 2, 3)), "2022-02-01"),
+    (DateColumn("year", DAY(1999, 6, 1), DAY(2025, 12, 31), DateStep.YEAR, fallback=DAY(1999, 12, 31)), "1999-06-01"),
+]
+HOPELESS = ["", None, "?", "80kg", "70,5", "Leith", "nan", "2020-13-45", "1066/10/14"]
+
+
+@pytest.mark.parametrize(("column", "printed"), FALLBACKS, ids=lambda value: getattr(value, "name", None))
+def test_what_cannot_be_read_becomes_the_fallback(column: ModelledColumn, printed: str) -> None:
+    codes = encode_column(column, pa.array(HOPELESS, pa.string()), missing=("", "?"))
+    assert column.fallback_code is not None
+    assert codes.tolist() == [column.fallback_code] * len(HOPELESS)
+    assert code_values(column)[column.fallback_code] == printed
+    # It adds no code, and no cell that can be read becomes another.
+    without = replace(column, fallback=None)
+    assert (column.size, code_values(column)) == (without.size, code_values(without))
+    honest = pa.array(code_values(column), pa.string())
+    np.testing.assert_array_equal(encode_column(column, honest), encode_column(without, honest))
+    assert without.fallback_code is None
+
+
+@pytest.mark.parametrize(("column", "printed"), FALLBACKS, ids=lambda value: getattr(value, "name", None))
+def test_missing_comes_before_the_fallback(column: ModelledColumn, printed: str) -> None:
+    with_missing = replace(column, missing=True)
+    codes = encode_column(with_missing, pa.array(HOPELESS, pa.string()), missing=("", "?"))
+    assert set(codes.tolist()) == {with_missing.missing_code} == {with_missing.fallback_code}
+
+
+def test_other_comes_before_the_fallback() -> None:
+    column = CategoryColumn("category", ("low", "high"), other=True, fallback="low")
+    assert encode_column(column, pa.array(["", "Leith", "low"]), missing=("",)).tolist() == [2, 2, 0]
+    both = replace(column, missing=True)
+    assert encode_column(both, pa.array(["", "Leith", "low"]), missing=("",)).tolist() == [3, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: NumberColumn("x", 0, 9, 1, fallback=10), "between low and high, or be a special value"),
+        (lambda: NumberColumn("x", 0, 9, 1, special=(99,), fallback=98), "between low and high, or be a special value"),
+        (lambda: NumberColumn("x", 0, 9, 1, fallback=float("nan")), "between low and high"),
+        (lambda: CategoryColumn("x", ("a", "b"), fallback="c"), "one of the declared categories"),
+        (lambda: CategoryColumn("x", ("a",), aliases=(("A", "a"),), fallback="A"), "one of the declared categories"),
+        (lambda: YesNoColumn("x", fallback="maybe"), "fallback must be 'yes' or 'no'"),
+        (lambda: DateColumn("x", DAY(2020, 1, 1), DAY(2021, 1, 1), fallback=DAY(2021, 1, 2)), "must lie between"),
+    ],
+)
+def test_a_fallback_that_is_no_value_of_its_column_is_refused(make: Callable[[], ModelledColumn], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        make()
