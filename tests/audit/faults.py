@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -461,8 +460,46 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("fixed-size split under add or remove")
 def _(patch: pytest.MonkeyPatch) -> None:
     right = split.held_out_rows
-    fixed = {"exact": True} if "exact" in inspect.signature(right).parameters else {"neighbours": Neighbours.REPLACE}
-    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(hashes, **{**named, **fixed}))
+
+    def fixed(hashes: np.ndarray, **named: Any) -> np.ndarray:
+        return right(hashes, **{**named, "n_units": len(np.unique(hashes, axis=0))})
+
+    patch.setattr(table, "held_out_rows", fixed)
+
+
+@fault("a private number of units splits")
+def _(patch: pytest.MonkeyPatch) -> None:
+    # The declared number is left aside for that of the table at hand.
+    right = split.held_out_rows
+
+    def counted(hashes: np.ndarray, *, n_units: int | None, **named: Any) -> np.ndarray:
+        own = None if n_units is None else len(np.unique(hashes, axis=0))
+        return right(hashes, n_units=own, **named)
+
+    patch.setattr(table, "held_out_rows", counted)
+
+
+@fault("a private number of units is printed")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateTable._of.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[PrivateTable], *arguments: Any, **named: Any) -> PrivateTable:
+        made: PrivateTable = right(cls, *arguments, **named)
+        if made._public_rows is not None:
+            made._public_rows = made._rows
+        return made
+
+    patch.setattr(PrivateTable, "_of", classmethod(counted))
+
+
+@fault("split by place in the table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(table, "row_hashes", lambda columns, **_: split.place_hashes(len(columns[0])))
+
+
+@fault("rows without an id share a unit")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(table, "with_id", lambda hashes: np.ones(len(hashes), dtype=bool))
 
 
 @fault("split by row")

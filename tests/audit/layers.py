@@ -7,6 +7,8 @@ import math
 import os
 import types
 import warnings
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from transcripts import Answered, Recording, TappedNoise, Transcript, record, re
 from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
-from synth.privacy import accounting, noise, split
+from synth.privacy import accounting, noise
 from synth.privacy import session as session_module
 from synth.privacy.count_memory import CountMemory
 from synth.privacy.features import OneHot
@@ -217,23 +219,53 @@ def t1_split(world: World) -> None:
     train, held = (set(world.table(rows, part)._column("job").tolist()) for part in ("train", "holdout"))
     if world.ids:
         assert not train & held, "a unit lies on both sides of the split"
+        _t1_without_id(world, rows)
+    else:
+        moved = [rows[place] for place in np.random.default_rng(2).permutation(len(rows))]
+        again = Counter(world.table(moved)._column("job").tolist())
+        assert again == Counter(world.table(rows)._column("job").tolist()), "where a row stands decides on its side"
     if world.holdout and (world.ids or world.rows_per_unit == 1):
-        hashes = split.place_hashes(1000)
-        sizes = {_held(hashes, world, bytes([key])) for key in range(40)}
+        sizes = {_split(world, 200, 200, bytes([key]))._rows for key in range(40)}
         fixed = world.row_count == "public"
         assert (len(sizes) == 1) == fixed, "the split has a fixed size exactly where the number of units is public"
+        if fixed:
+            _t1_declared(world)
 
 
-def _held(hashes: np.ndarray, world: World, key: bytes) -> int:
-    rows = [{**far_rows(1)[0], "person": f"person {place}"} for place in range(200)]
-    table = PrivateTable.from_codes(
-        world.schema,
-        {name: np.zeros(len(rows), np.int64) for name in world.schema.names},
-        unit_ids=[row["person"] for row in rows] if world.ids else None,
+def _t1_without_id(world: World, rows: list[Row]) -> None:
+    """Rows that are nobody's are on no side, and take nobody's place under the cap."""
+    for part in ("train", "holdout"):
+        before = world.table(rows, part)
+        for unknown in (1, 5):
+            nobodys: list[Row] = [{**far_rows(1)[0], "person": None} for _ in range(unknown)]
+            after = world.table([*nobodys[1:], *rows, nobodys[0]], part)
+            for name in world.schema.names:
+                np.testing.assert_array_equal(
+                    after._column(name), before._column(name), err_msg="a row without an id is read"
+                )
+
+
+def _t1_declared(world: World) -> None:
+    """Under a public number of units that number splits and is printed, and no other, whatever the table holds."""
+    declared, held = 200, round(world.holdout * 200)
+    for there in (180, 200, 220):
+        table = _split(world, there, declared)
+        assert there - table._rows == held, "another number of units than the declared one splits"
+        assert table._public_rows in (None, declared - held), "another number than the declared one is printed"
+
+
+def _split(world: World, units: int, declared: int, key: bytes = b"a key") -> PrivateTable:
+    schema = world.schema
+    if world.row_count == "public":
+        schema = replace(schema, number_of_units=declared)
+    codes = {column.name: np.arange(units) % column.size for column in schema.modelled}
+    return PrivateTable.from_codes(
+        schema,
+        codes,
+        unit_ids=[f"person {unit}" for unit in range(units)] if world.ids else None,
         account_key=key,
         holdout=world.holdout,
     )
-    return table._rows
 
 
 # T2 noise law
