@@ -96,7 +96,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("hold-out answered by the training part, whatever the receipt says")
 def _(patch: pytest.MonkeyPatch) -> None:
     def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
-        return self._aside(share, PrivateTable._of(self.schema, self._table._columns, "holdout"), CountMemory())
+        copied = object.__new__(PrivateTable)
+        for slot in PrivateTable.__slots__:
+            setattr(copied, slot, getattr(self._table, slot))
+        copied.part = "holdout"
+        return self._aside(share, copied, CountMemory())
 
     patch.setattr(PrivateSession, "held_out", held_out)
 

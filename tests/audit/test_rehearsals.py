@@ -36,7 +36,7 @@ def rehearse(name: str, rule: RowCountRule, folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(rehearsing, "exact_numbers", lambda *arguments: ())
     plant(monkeypatch)
     stand_in = write_people(folder, rows=1500, seed=3)
-    schema = Schema(SCHEMA.columns, row_count=rule)
+    schema = Schema(SCHEMA.columns, row_count=rule, number_of_units=2_000 if rule == "public" else None)
     asked = config(name, schema=schema, options=FAST.get(name, {}), label="ill", rows=2000)
     with Application.from_environment() as application:
         found = application.rehearsals.rehearse(asked, lambda: stand_in.open("rb"), NullProgress())
