@@ -141,7 +141,7 @@ def adult(data: Path, _seed: int) -> Problem:
     parts = []
     for file, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1)):
         content = gzip.decompress((data / "adult" / file).read_bytes())
-        lines = content.replace(b"K.\n", b"K\n").split(b"\n")[skipped:]
+        lines = content.replace(b"K.\n", b"K\n").rstrip(b"\n").split(b"\n")[skipped:]
         form: TableFormat = config.format
         parts.append(_read(config.schema, b"\n".join(lines), form))
     return Problem(config.schema, str(config.label), *parts)

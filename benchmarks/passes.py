@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -155,7 +156,11 @@ def write_parquet(path: Path, rows: int) -> None:
 def measure_reading(path: Path, rows: int) -> dict[str, float]:
     begin = time.perf_counter()
     table = PrivateTable.open(
-        lambda: path.open("rb"), "rows", schema(), TableFormat(kind="parquet"), account_key=b"key"
+        lambda: path.open("rb"),
+        "rows",
+        replace(schema(), number_of_units=rows),
+        TableFormat(kind="parquet"),
+        account_key=b"key",
     )
     read = time.perf_counter()
     private_pass(table, hermite_question())()

@@ -114,7 +114,8 @@ def _read(
         by_name = {column.name: column for column in columns}
         columns = [by_name[each] for each in source.columns]
     else:
-        written = source.read_bytes()
+        # Without the blank line at the end of some published files: it would be a row of nobody.
+        written = gzip.decompress(source.read_bytes()).rstrip(b"\n") + b"\n"
     schema = Schema(tuple(columns), unit or PrivacyUnit())
     encoded = read_codes(lambda: io.BytesIO(written), form or TableFormat(), schema)
     codes = np.stack([encoded.codes[each].astype(np.int64) for each in schema.names], axis=1)
@@ -129,7 +130,8 @@ def _read(
 def _adult(data: Path, file: str = "adult.data.gz") -> Table:
     config = synth.load_config(ROOT / "examples" / "adult.yaml")
     columns = list(config.schema.columns)
-    return _read("adult", columns, "income", data / "adult" / file, config.format)
+    form = config.test_format if file.startswith("adult.test") else config.format
+    return _read("adult", columns, "income", data / "adult" / file, form)
 
 
 def _text(path: Path, **options: object) -> pd.DataFrame:
@@ -167,7 +169,7 @@ def _covtype(data: Path) -> Table:
 def _census(data: Path) -> Table:
     folder = data / "census_income_kdd"
     columns = declared.census(folder / "census-income.names")
-    form = TableFormat(header=False, names=tuple(column.name for column in columns), missing=("?",))
+    form = TableFormat(header=False, names=tuple(column.name for column in columns), separator=",", missing=("?",))
     return _read("census", columns, "income", folder / "census-income.test.gz", form)
 
 
@@ -220,7 +222,7 @@ def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
     data = Path(os.environ["HERMITAGE_DATA"])
     table = RAW[name](data) if name in RAW else discretised(data, name, categories_only=categories_only)
     row_count = "private" if neighbours == "add_remove" else "public"
-    return replace(table, schema=replace(table.schema, row_count=row_count))
+    return replace(table, schema=replace(table.schema, row_count=row_count, number_of_units=None))
 
 
 def load_split(name: str, *, neighbours: str, seed: int) -> tuple[Table, NDArray[np.int64]]:
