@@ -14,6 +14,7 @@ CODEBOOK = """
 account: {account}
 unit: {{protects: person, rows_per_unit: 1}}
 row_count: public
+number_of_units: 600
 people_at_most: 10000
 budget: {{epsilon: 2.0}}
 holdout: 0.2
@@ -22,11 +23,11 @@ rows: 500
 label: smoker
 columns:
   person: {{type: identifier}}
-  age: {{type: number, low: 0, high: 120, step: 1}}
+  age: {{type: number, low: 0, high: 120, step: 1, fallback: 40}}
   income: {{type: number, low: 0, high: 100000, step: 1000, special: [0], missing: true}}
   region: {{type: category, values: [north, south, east, west], other: true}}
-  visited: {{type: date, low: 2020-01-01, high: 2025-12-31, step: month}}
-  smoker: {{type: yes_no, yes: "yes", no: "no"}}
+  visited: {{type: date, low: 2020-01-01, high: 2025-12-31, step: month, fallback: 2023-01-01}}
+  smoker: {{type: yes_no, yes: "yes", no: "no", fallback: "no"}}
   remark: {{type: drop}}
 """
 

@@ -32,14 +32,15 @@ CODEBOOK = """
 account: survey
 unit: {protects: person, rows_per_unit: 1}
 row_count: public
+number_of_units: 200
 people_at_most: 10000
 budget: {epsilon: 1.0}
 generator: {name: independent, options: {}}
 rows: 100
 columns:
-  age: {type: number, low: 0, high: 120, step: 1}
-  region: {type: category, values: [north, south]}
-  smoker: {type: yes_no, yes: "yes", no: "no"}
+  age: {type: number, low: 0, high: 120, step: 1, fallback: 40}
+  region: {type: category, values: [north, south], fallback: north}
+  smoker: {type: yes_no, yes: "yes", no: "no", fallback: "no"}
 """
 
 
