@@ -23,13 +23,16 @@ import pyarrow.csv
 
 from synth.config import TableFormat
 from synth.errors import TableError
-from synth.privacy.reader_bytes import CHUNK, Counted, size_text, too_many_columns
+from synth.privacy.reader_bytes import Counted, size_text, too_many_columns
 from synth.privacy.reader_pipes import ReaderLimits
 
 __all__ = ["LONGEST_LINE", "TextTable", "cells_of_line"]
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
+
+CHUNK = 4 * 2**20
+"""Bytes read and parsed at a time; changes nothing else."""
 
 _SEPARATORS = (",", "\t", ";", "|")
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -362,72 +365,67 @@ def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Ro
     Whether and how a row is written again depends on that row alone.
     """
     data = np.frombuffer(block, np.uint8)
-    quotes = data == _QUOTE
-    count = np.cumsum(quotes, dtype=np.int32)
     ends = np.flatnonzero(data == _LF)
-    if newlines:
-        ends = ends[count[ends] % 2 == 0] if len(ends) else ends
-        if not len(ends) or ends[-1] != len(data) - 1:
-            ends = np.append(ends, len(data) - 1)  # the last row of the file leaves a quotation mark open
+    has_quotes = b'"' in block
+    if has_quotes:
+        quotes = data == _QUOTE
+        # Whether the marks so far are odd in number; a byte that wraps around stays odd or even.
+        odd_marks = (np.cumsum(quotes.view(np.uint8), dtype=np.uint8) & 1).view(np.bool_)
+        if newlines:
+            ends = ends[~odd_marks[ends]]
+    if newlines and (not len(ends) or ends[-1] != len(data) - 1):
+        ends = np.append(ends, len(data) - 1)  # the last row of the file leaves a quotation mark open
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
     stops = ends - ((data[np.maximum(ends - 1, 0)] == _CR) & (ends > starts))
 
     def within(mask: _Mask) -> _Places:
-        total = np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])
-        found: _Places = total[stops] - total[starts]
+        found: _Places = np.diff(np.searchsorted(np.flatnonzero(mask), np.append(starts, len(data))))
         return found
 
-    quoted = within(quotes)
-    if quoted.any():
+    separators = data == separator
+    well_quoted = np.ones(len(ends), dtype=bool)
+    if has_quotes:
+        before = np.concatenate([[False], odd_marks[ends[:-1]]])
+        inside = odd_marks ^ np.repeat(before, ends - starts + 1) if before.any() else odd_marks
+        well_quoted = odd_marks[ends] == before
+        well_quoted &= within(_out_of_place(quotes, inside, separators | quotes, starts=starts, stops=stops)) == 0
         # Inside quotation marks a separator is a character like any other.
-        opened = np.concatenate([[0], count])[starts].astype(np.int32)
-        inside = (count - np.repeat(opened, ends - starts + 1)) % 2 == 1
-        separators = within((data == separator) & ~inside)
-        well_quoted = (quoted % 2 == 0) & ~_ill_quoted(data, count, starts, stops, separator=separator)
-    else:
-        separators, well_quoted = within(data == separator), np.ones(len(ends), dtype=bool)
-    returns = within(data == _CR)
-    marked = np.zeros(len(starts), dtype=bool)
-    long = stops - starts >= len(_MARK)
-    marked[long] = np.all([data[starts[long] + k] == byte for k, byte in enumerate(_MARK)], axis=0)
+        separators &= ~inside
+    cells = within(separators) + 1
+    returns = within(data == _CR) - (stops < ends) if b"\r" in block else np.zeros(len(ends), np.int64)
+    marked = np.zeros(len(ends), dtype=bool)
+    if _MARK in block:
+        marked = np.array([block.startswith(_MARK, start) for start in starts.tolist()])
 
     plain = well_quoted & (returns == 0) & ~marked
-    malformed = plain & (separators != width - 1)
+    malformed = plain & (cells != width)
     text = block
     odd = np.flatnonzero(~plain | malformed)
     if len(odd):
         pieces, done = [], 0
         for row in odd.tolist():
             start, stop, end = int(starts[row]), int(stops[row]), int(ends[row]) + 1
-            cells = None if malformed[row] else _cells_of_bytes(block[start:stop], chr(separator))
-            malformed[row] = cells is None or len(cells) != width
-            written = [""] * width if cells is None or malformed[row] else cells
+            texts = None if malformed[row] else _cells_of_bytes(block[start:stop], chr(separator))
+            malformed[row] = texts is None or len(texts) != width
+            written = [""] * width if texts is None or malformed[row] else texts
             pieces += [block[done:start], _written(written, separator)]
             done = end
         text = b"".join([*pieces, block[done:]])
     return _Rows(text, malformed, int((stops == starts).sum()))
 
 
-def _ill_quoted(
-    data: npt.NDArray[np.uint8], count: npt.NDArray[np.int32], starts: _Places, stops: _Places, *, separator: int
-) -> _Mask:
-    """Say which rows have a quotation mark in a place where the short way of looking cannot vouch for it.
+def _out_of_place(quotes: _Mask, inside: _Mask, beside: _Mask, *, starts: _Places, stops: _Places) -> _Mask:
+    """Say which quotation marks stand in a place where the short way of looking cannot vouch for them.
 
-    In such a row each mark that opens stands at the start of a cell or behind one that closes (a doubled one), and each
-    that closes stands before a separator, the end, or one that opens.
+    One that opens stands at the start of a cell or behind one that closes (a doubled one); one that closes stands
+    before a separator, the end, or one that opens. ``inside`` is true from a mark that opens to the one that closes,
+    which does not belong to it; ``beside`` says where a separator or a quotation mark stands.
     """
-    marks = np.flatnonzero(data == _QUOTE)
-    row = np.searchsorted(starts, marks, side="right") - 1
-    opens = (count[marks] - np.concatenate([[0], count])[starts[row]]) % 2 == 1
-    before, after = data[np.maximum(marks - 1, 0)], data[np.minimum(marks + 1, len(data) - 1)]
-    good = np.where(
-        opens,
-        (marks == starts[row]) | (before == separator) | (before == _QUOTE),
-        (marks + 1 == stops[row]) | (after == separator) | (after == _QUOTE),
-    )
-    ill = np.zeros(len(starts), dtype=bool)
-    ill[row[~good]] = True
-    return ill
+    behind, ahead = np.zeros_like(quotes), np.zeros_like(quotes)
+    behind[1:], ahead[:-1] = beside[:-1], beside[1:]
+    behind[starts] = True
+    ahead[np.maximum(stops - 1, 0)] = True
+    return quotes & ~np.where(inside, behind, ahead)
 
 
 def _cells_of_bytes(line: bytes, separator: str) -> list[str] | None:
