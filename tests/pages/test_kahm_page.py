@@ -61,7 +61,7 @@ def test_the_cell_level_states_the_epsilon_of_a_row(chosen: AppTest) -> None:
 @pytest.mark.parametrize("mode", ["rows", "cell"])
 @pytest.mark.parametrize(
     ("declared", "instead"),
-    [("rows_per_unit: 1", "rows_per_unit: 6"), ("row_count: public", "row_count: private")],
+    [("rows_per_unit: 1", "rows_per_unit: 6"), ("row_count: public\nnumber_of_units: 200", "row_count: private")],
     ids=["several rows of one", "private number of rows"],
 )
 def test_rows_are_not_let_out_where_their_number_would_tell(mode: str, declared: str, instead: str) -> None:

@@ -62,15 +62,15 @@ def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPa
         (f"age,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
         (f"age,region,age\n1,{CANARY},2\n", "Two columns are called 'age'."),
         (
-            f"age,region\n1,{CANARY}é\n".encode("latin-1"),
+            f"age,région\n1,{CANARY}\n".encode("latin-1"),
             "This does not look like UTF-8 text. Save it as UTF-8 CSV",
         ),
-        (f"age,region\n1,a\n2,{CANARY},c\n", "Row 3 has 3 fields; the header has 2."),
+        (f"1,{CANARY}\n2,{CANARY}\n", "The first line looks like a row, not like column names"),
         (nested(), "Parquet with nested columns is not supported. Flatten 'address' first."),
         ("", "The file is empty."),
         ("age,region\n", "The table has a header but no rows."),
     ],
-    ids=["no name", "twice", "encoding", "ragged", "nested", "empty", "no rows"],
+    ids=["no name", "twice", "encoding", "no header", "nested", "empty", "no rows"],
 )
 def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
     data = content.encode() if isinstance(content, str) else content
@@ -79,6 +79,25 @@ def test_refusals_in_their_words(content: str | bytes, sentence: str) -> None:
     assert error.startswith(sentence), error
     assert CANARY not in texts(app)
     assert app.session_state["draft"]["table_id"] is None
+    assert not app.exception
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"2,{CANARY},c\n".encode(), None),
+        (f'2,"{CANARY}\n'.encode(), None),
+        (f"2,{CANARY}".encode() + b"\xff\n", None),
+        (b"\n", "1 blank line of the file counts as a row without values."),
+    ],
+    ids=["ragged", "open quotation mark", "bytes of another encoding", "blank"],
+)
+def test_no_line_is_a_reason_to_refuse_a_table(line: bytes, said: str | None) -> None:
+    app = upload_table(open_app(), b"age,region\n1,a\n" + line + b"3,b\n", "t.csv")
+    assert errors(app) == []
+    assert app.session_state["draft"]["table_id"] is not None
+    assert CANARY not in texts(app)
+    assert said is None or said in texts(app)
     assert not app.exception
 
 
@@ -105,7 +124,7 @@ def test_the_format_reaches_the_reader() -> None:
 
 
 def test_the_format_of_a_codebook_reaches_the_reader() -> None:
-    written = 'format: {header: false, separator: ";", strip: true, comment: "#", names: [age, region, smoker]}'
+    written = 'format: {header: false, separator: ";", strip: true, skip_rows: 1, names: [age, region, smoker]}'
     app = go(open_app(), "upload")
     app.radio(key="people").set_value("No, new people").run()
     app.text_input(key="field:account").set_value("survey").run()
