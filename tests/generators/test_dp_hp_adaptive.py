@@ -670,10 +670,10 @@ def test_a_forecast_of_few_people_has_no_choices(row_count):
 
 def test_the_forecast_of_a_wide_table_is_quick():
     kinds: tuple[Callable[[int], object], ...] = (
-        lambda d: NumberColumn(f"c{d}", 0, 9999, 1),
+        lambda d: NumberColumn(f"c{d}", 0, 9999, 1, missing=True),
         lambda d: CategoryColumn(f"c{d}", tuple(map(str, range(30))), missing=True),
     )
-    declared = Schema(tuple(kinds[d % 2](d) for d in range(60)))
+    declared = Schema(tuple(kinds[d % 2](d) for d in range(60)), number_of_units=900_000)
     before = time.process_time()
     lines = forecast_lines(config(declared, people_at_most=1_000_000))
     assert time.process_time() - before < 5
