@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import BinaryIO, Protocol
 
+from synth.bundle.zips import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import VerificationError
 
 __all__ = ["MEMBERS", "SIGNED_BY_HASH", "Archive", "open_archive", "write_zip"]
@@ -42,7 +42,7 @@ _LARGE = 16 * 2**30
 _ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
 _COMPRESSED = ("synthetic.parquet", "measurements.npz")
 _SWELLING = 20
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+_ATTRIBUTES = stat.S_IFREG | 0o644
 _BLOCK = 1 << 20
 
 
@@ -63,43 +63,25 @@ class Archive(Protocol):
 
 
 class _ZipArchive:
-    def __init__(self, archive: zipfile.ZipFile) -> None:
-        self._archive = archive
-        _check_names([entry.filename for entry in archive.infolist()])
-        for entry in archive.infolist():
+    def __init__(self, packed: ExactZip) -> None:
+        self._zip = packed
+        _check_names([entry.filename for entry in packed.entries])
+        for entry in packed.entries:
             if entry.flag_bits & 0x1:
                 raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
             _check_size(entry.filename, entry.file_size)
             _check_swelling(entry)
+        packed.require_exact()
 
     def size(self, name: str) -> int:
-        return self._archive.getinfo(name).file_size
+        return self._zip.size(name)
 
     def open(self, name: str) -> BinaryIO:
-        return cast(BinaryIO, io.BufferedReader(_Member(self._archive, name)))
+        return self._zip.open(name)
 
     def read(self, name: str) -> bytes:
         with self.open(name) as stream:
             return stream.read()
-
-
-class _Member(io.RawIOBase):
-    """A member of a zip whose damage is reported in our own words."""
-
-    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
-        super().__init__()
-        self._name = name
-        with _readable(name):
-            self._stream = archive.open(name)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with _readable(self._name):
-            block = self._stream.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
 
 
 class _FolderArchive:
@@ -129,25 +111,18 @@ def open_archive(path: Path) -> Iterator[Archive]:
     Raises
     ------
     VerificationError
-        If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file.
+        If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file, or the zip
+        holds a byte that belongs to no file.
     """
     if path.is_dir():
         yield _FolderArchive(path)
         return
     try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise VerificationError(f"{path.name} is neither a bundle (a zip) nor a folder that can be read.") from None
-    with archive:
-        yield _ZipArchive(archive)
-
-
-@contextmanager
-def _readable(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
-        raise VerificationError(f"{name} is damaged in the zip.") from None
+        stream = path.open("rb")
+    except OSError:
+        raise VerificationError(f"{path.name} cannot be opened: it is neither a bundle (a zip) nor a folder.") from None
+    with stream:
+        yield _ZipArchive(ExactZip(stream, name=path.name, attributes=_ATTRIBUTES))
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -196,11 +171,8 @@ def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
 
 
 def _pack(archive: zipfile.ZipFile, name: str, contents: bytes | Path) -> None:
-    entry = zipfile.ZipInfo(name, date_time=_FIXED_TIME)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.create_system = 3
-    entry.external_attr = (stat.S_IFREG | 0o644) << 16
-    large = not isinstance(contents, bytes) and contents.stat().st_size >= 2**31
+    entry = new_entry(name, attributes=_ATTRIBUTES)
+    large = not isinstance(contents, bytes) and contents.stat().st_size >= MEMBER_LIMIT
     source: BinaryIO = io.BytesIO(contents) if isinstance(contents, bytes) else contents.open("rb")
     with source, archive.open(entry, "w", force_zip64=large) as sink:
         while block := source.read(_BLOCK):

@@ -10,7 +10,6 @@ import io
 import json
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.bundle.zips import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description
@@ -31,13 +31,10 @@ __all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]
 
 _FORMAT = 1
 _INDEX = "index"
-_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+_ATTRIBUTES = 0o600
 _KINDS = "iuf"
-_UNREADABLE = (
-    zipfile.BadZipFile, zlib.error, ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError,
-    TypeError, ValueError,
-)  # fmt: skip
-"""What numpy, json and zipfile raise on files that are not what they seem."""
+_UNREADABLE = (ArithmeticError, AttributeError, EOFError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+"""What numpy and json raise on files that are not what they seem."""
 
 _LARGEST = 4 * 2**30
 """Bytes of all arrays together; 2^27 noisy numbers, the most one question may have, are a quarter of it."""
@@ -74,6 +71,11 @@ class Measurements:
 
 def measurements_to_bytes(measurements: Measurements) -> bytes:
     """Write noisy answers and private choices; the same answers give the same bytes."""
+    return _packed(_members(measurements))
+
+
+def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
+    """Return every array of the file by name, the index first."""
     arrays = _Arrays()
     releases = []
     for place, release in enumerate(measurements.releases):
@@ -99,7 +101,7 @@ def measurements_to_bytes(measurements: Measurements) -> bytes:
         index["row_releases"] = [
             _rows_to_dict(place, release, arrays) for place, release in enumerate(measurements.row_releases)
         ]
-    return _packed(index, arrays.by_name)
+    return {_INDEX: np.frombuffer(_index_text(index), dtype=np.uint8), **arrays.by_name}
 
 
 def _selection_to_dict(selection: Selection, arrays: _Arrays) -> dict[str, Any]:
@@ -139,15 +141,12 @@ def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
     return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
 
 
-def _packed(index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    text = json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False)
-    members = {_INDEX: np.frombuffer(text.encode("ascii"), dtype=np.uint8), **arrays}
+def _packed(members: Mapping[str, NDArray[Any]]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in members.items():
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=_FIXED_TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            with archive.open(entry, "w", force_zip64=array.nbytes >= 2**31) as member:
+            entry = new_entry(f"{name}.npy", attributes=_ATTRIBUTES)
+            with archive.open(entry, "w", force_zip64=array.nbytes >= MEMBER_LIMIT) as member:
                 np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
     return buffer.getvalue()
 
@@ -163,20 +162,19 @@ def measurements_from_bytes(data: bytes) -> Measurements:
     Raises
     ------
     VerificationError
-        If it is not a file that :func:`measurements_to_bytes` writes.
+        If it is not a file that :func:`measurements_to_bytes` writes, up to how its members are deflated: arrays that
+        nothing refers to are refused like those that are missing.
     """
+    packed = ExactZip(io.BytesIO(data), name="measurements.npz", attributes=_ATTRIBUTES)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            names = [entry.filename.removesuffix(".npy") for entry in archive.infolist()]
-            if len(set(names)) != len(names):
-                raise ValueError
-            if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
-                raise ValueError
-            arrays = {name: _read_array(archive, name) for name in names}
+        names = [entry.filename.removesuffix(".npy") for entry in packed.entries]
+        if len(set(names)) != len(names) or sum(entry.file_size for entry in packed.entries) > _LARGEST:
+            raise ValueError
+        arrays = {name: _read_array(packed, name) for name in names}
         index = json.loads(arrays[_INDEX].tobytes().decode("ascii"))
         if index["format"] != _FORMAT:
             raise ValueError
-        return Measurements(
+        found = Measurements(
             tuple(_release(entry, arrays) for entry in index["releases"]),
             tuple(_selection(entry, arrays) for entry in index["selections"]),
             _row_count(index["rows"]),
@@ -186,6 +184,42 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except _UNREADABLE:
         raise VerificationError("measurements.npz is damaged or not a file of noisy answers.") from None
+    packed.require_exact()
+    _require_nothing_else(packed, _members(found))
+    return found
+
+
+def _require_nothing_else(packed: ExactZip, members: dict[str, NDArray[Any]]) -> None:
+    """Refuse members that are not, byte for byte and in order, those of the answers that were read."""
+    names = [entry.filename for entry in packed.entries]
+    idle = [name for name in names if name.removesuffix(".npy") not in members]
+    if idle:
+        raise VerificationError(f"measurements.npz holds {len(idle)} arrays that no answer and no question refers to.")
+    same = names == [f"{name}.npy" for name in members]
+    for name in list(members) if same else ():
+        array = members.pop(name)
+        with packed.open(f"{name}.npy") as member:
+            written = member.read()
+        if name == _INDEX:
+            array = _rewritten(written, array)
+        head = io.BytesIO()
+        np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(array))
+        same = same and written == head.getvalue() + array.tobytes()
+    if not same:
+        raise VerificationError("measurements.npz holds more than its answers and questions, or in another order.")
+
+
+def _rewritten(written: bytes, expected: NDArray[Any]) -> NDArray[Any]:
+    """Return the index as it was written if it says what it should: 3 and 3.0 are the same number."""
+    said = np.lib.format.read_array(io.BytesIO(written), allow_pickle=False).tobytes()
+    document = json.loads(said)
+    if document != json.loads(expected.tobytes()):
+        return expected
+    return np.frombuffer(_index_text(document), dtype=np.uint8)
+
+
+def _index_text(index: Mapping[str, Any]) -> bytes:
+    return json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
 def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Release:
@@ -242,16 +276,15 @@ def _described(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]
     return describe(release.feature_map)
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(f"{name}.npy") as member:
+def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:
+    with packed.open(f"{name}.npy") as member:
         # The header is read first, so that a small file cannot ask for a huge array.
         version = np.lib.format.read_magic(member)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read_header(member)
     numbers = int(np.prod(shape, dtype=np.float64))
-    declared = archive.getinfo(f"{name}.npy").file_size
-    if dtype.kind not in _KINDS or numbers * dtype.itemsize > declared:
+    if dtype.kind not in _KINDS or numbers * dtype.itemsize > packed.size(f"{name}.npy"):
         raise ValueError
-    with archive.open(f"{name}.npy") as member:
+    with packed.open(f"{name}.npy") as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
     return array

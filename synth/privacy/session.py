@@ -31,6 +31,7 @@ from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.row_questions import RowQuestions
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
+from synth.privacy.sensitivities import ONE_SCORE, between_neighbours
 from synth.privacy.session_record import Record, assumptions_of
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
@@ -52,15 +53,6 @@ __all__ = [
 ]
 
 ROUNDED_DOWN = 1 - 2.0**-40
-
-
-def between_neighbours(row: Bound, schema: Schema) -> float:
-    """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
-
-    A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
-    """
-    m, replace = schema.unit.rows_per_unit, schema.neighbours is not Neighbours.ADD_REMOVE
-    return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
 
 
 class PrivateSession(RowQuestions):
@@ -277,8 +269,7 @@ class PrivateSession(RowQuestions):
                 check_fits(candidate.one_hot, self.schema)  # says what does not fit
         units = self._affordable(share)
         parameter = exponential_of_mu(math.sqrt(units * MU_UNIT) * ROUNDED_DOWN)
-        # One row changes one count by 1; replacing it changes two.
-        sensitivity = self._between_neighbours(Bound(norm=1.0, diameter=2.0))
+        sensitivity = self._between_neighbours(ONE_SCORE)
         rate = Fraction(parameter) / (2 * Fraction(sensitivity)) * Fraction(SCORE_STEP)
         self._open(query, units)
         scores = scores_of(candidates, self._rows())

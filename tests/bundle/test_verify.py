@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -16,7 +17,9 @@ from bundle_making import Key, altered, config_of, members_of, seal
 
 from synth.bundle.archive import MEMBERS, write_zip
 from synth.bundle.canonical import canonical_json
+from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
 from synth.bundle.verify import verify
+from synth.bundle.zips import new_entry
 from synth.schema import CategoryColumn
 
 
@@ -232,7 +235,7 @@ def repacked(data: bytes, change: Callable[[dict[str, bytes]], None]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in members.items():
-            archive.writestr(name, content)
+            archive.writestr(new_entry(name, attributes=0o600), content)
     return buffer.getvalue()
 
 
@@ -259,7 +262,8 @@ def other_receipt(data: bytes) -> bytes:
 
 
 def lost_answer(data: bytes) -> bytes:
-    return with_index(data, lambda index: index["releases"].pop())
+    known = measurements_from_bytes(data)
+    return measurements_to_bytes(dataclasses.replace(known, releases=known.releases[:-1]))
 
 
 def infinite_answer(data: bytes) -> bytes:
