@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 when ``verify`` found a difference; 2 bad input; 3 over budget; 4 above the allowed epsilon; 5 cancelled;
-        70 internal.
+        0; 1 when ``verify`` found a difference or ``replay`` made another table or report; 2 bad input; 3 over budget;
+        4 above the allowed epsilon; 5 cancelled; 70 internal.
     """
     parser = _parser()
     parsed = parser.parse_args(arguments)
@@ -126,7 +126,12 @@ def _compare(parsed: argparse.Namespace) -> int:
 def _verify(parsed: argparse.Namespace) -> int:
     from synth.bundle.verify import verify
 
-    verdict = verify(parsed.bundle, public_key=parsed.public_key)
+    verdict = verify(
+        parsed.bundle,
+        public_key=parsed.public_key,
+        memory_bytes=int(parsed.memory * 2**30),
+        seconds=parsed.seconds,
+    )
     if parsed.json:
         say(json.dumps(verdict.json, indent=2, sort_keys=True))
     else:
@@ -138,11 +143,10 @@ def _verify(parsed: argparse.Namespace) -> int:
 def _replay(parsed: argparse.Namespace) -> int:
     from synth.services.replaying import replay_bundle
 
-    for line in replay_bundle(
-        parsed.bundle, parsed.out, refit=parsed.refit, generator=parsed.generator, force=parsed.force
-    ):
+    again = replay_bundle(parsed.bundle, parsed.out, refit=parsed.refit, generator=parsed.generator, force=parsed.force)
+    for line in again.lines:
         say(line)
-    return 0
+    return 0 if again.as_certified else 1
 
 
 def _account(parsed: argparse.Namespace) -> int:
@@ -251,13 +255,17 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("folders", metavar="DIR", nargs="+")
     compare.set_defaults(command=_compare)
 
-    verify = commands.add_parser("verify", help="check a bundle: its privacy claim, hashes, domain and signature")
+    verify = commands.add_parser("verify", help="check a bundle: its promise, every file and every cell")
     verify.add_argument("bundle", metavar="BUNDLE")
     verify.add_argument("--public-key", metavar="FILE")
     verify.add_argument("--json", action="store_true")
+    verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="what checking may take (default 1)")
+    verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long it may take (default 60)")
     verify.set_defaults(command=_verify)
 
-    replay = commands.add_parser("replay", help="make the table again from a bundle, at no cost")
+    replay = commands.add_parser(
+        "replay", help="make the table and its report again from a bundle, at no cost; exit code 1 where they differ"
+    )
     replay.add_argument("bundle", metavar="BUNDLE")
     replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again")
     replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")

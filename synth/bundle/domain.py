@@ -96,10 +96,11 @@ def _date_candidates(column: DateColumn, text: str) -> list[int]:
 class _ColumnCheck:
     """One column: how many cells lie outside, and a hash of all codes by which two files are compared."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, *, keep: bool) -> None:
         self.column = column
         self.outside = 0
         self.digest = hashlib.sha256()
+        self.kept: list[Places] | None = [] if keep and isinstance(column, ModelledColumn) else None
         self._known: dict[str, int] = {}
 
     def add(self, texts: list[str], places: Places) -> None:
@@ -112,6 +113,8 @@ class _ColumnCheck:
         codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
         self.outside += int((codes < 0).sum())
         self.digest.update(codes.tobytes())
+        if self.kept is not None:
+            self.kept.append(codes.astype(np.min_scalar_type(-self.column.size)))  # type: ignore[union-attr]
 
     def _code(self, text: str) -> int:
         if text not in self._known:
@@ -132,11 +135,17 @@ class TableCheck:
         One sentence for each difference.
     """
 
-    def __init__(self, name: str, schema: Schema) -> None:
+    def __init__(self, name: str, schema: Schema, *, keep: bool = False) -> None:
         self.name = name
         self.rows = 0
         self.problems: list[str] = []
-        self._columns = [_ColumnCheck(column) for column in schema.printed]
+        self._columns = [_ColumnCheck(column, keep=keep) for column in schema.printed]
+
+    @property
+    def codes(self) -> Places:
+        """The codes of all cells, shape (rows, n_modelled), where they were kept; -1 outside the domain."""
+        kept = [check.kept for check in self._columns if check.kept is not None]
+        return np.stack([np.concatenate([np.empty(0, dtype=np.int8), *codes]) for codes in kept], axis=1)
 
     def add(self, arrays: list[pa.Array]) -> None:
         """Take in a batch: one array of cells for every printed column, as texts or in the column's own type."""
@@ -165,15 +174,23 @@ class TableCheck:
         ]
 
 
-def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None) -> TableCheck:
+def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool = False) -> TableCheck:
     """Check ``synthetic.csv`` against the schema and the stated number of rows, if there is one.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+    schema : Schema
+    rows : int, optional
+    keep : bool
+        Whether the codes of all cells are kept.
 
     Raises
     ------
     VerificationError
         If it is not a table with the printed columns of the schema.
     """
-    check = TableCheck("synthetic.csv", schema)
+    check = TableCheck("synthetic.csv", schema, keep=keep)
     names = [guarded(column.name) for column in schema.printed]
     try:
         reader = pa_csv.open_csv(

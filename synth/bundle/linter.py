@@ -15,6 +15,7 @@ import socket
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
     for name in ("report.json", "certificate.json", "schema.json"):
         if name in members:
             findings += _lint_json(name, _bytes(members[name]))
+    if "report.html" in members:
+        findings += _lint_page(_bytes(members["report.html"]).decode("utf-8", "replace"))
     return [*dict.fromkeys(findings), *_lint_table(members, schema)]
 
 
@@ -160,6 +163,55 @@ def _lint_json(name: str, data: bytes) -> list[str]:
                 yield from walk(entry)
 
     return list(walk(json.loads(data)))
+
+
+_PAGE_TAGS = frozenset(
+    {
+        *("html", "head", "meta", "title", "style", "body", "main", "section", "div", "span", "p", "ul", "ol", "li"),
+        *("h1", "h2", "h3", "h4", "small", "b", "i", "em", "strong", "br", "hr", "figure", "figcaption", "details"),
+        *("summary", "table", "caption", "thead", "tbody", "tr", "th", "td", "svg", "g", "rect", "line", "path"),
+        *("polyline", "polygon", "circle", "ellipse", "text", "tspan", "desc"),
+    }
+)
+_PAGE_ATTRIBUTES = re.compile(r"on.*|.*href|.*src.*|.*action|style|http-equiv|data|ping|poster|background|cite")
+_FETCHED_BY_STYLE = re.compile(r"url\s*\(|@import|expression\s*\(|\\", re.IGNORECASE)
+
+
+class _Page(HTMLParser):
+    """Looks for what a browser would run or fetch, and for what it would not show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.findings: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        if tag not in _PAGE_TAGS or any(_PAGE_ATTRIBUTES.fullmatch(name) for name, _ in attrs):
+            self.findings.append("report.html holds something that a browser would run or fetch.")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "style" and _FETCHED_BY_STYLE.search(data):
+            self.findings.append("report.html holds something that a browser would run or fetch.")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_comment(self, data: str) -> None:
+        self.findings.append("report.html holds a comment, which nobody sees.")
+
+    def handle_pi(self, data: str) -> None:
+        self.handle_comment(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.handle_comment(data)
+
+
+def _lint_page(text: str) -> list[str]:
+    page = _Page()
+    page.feed(text)
+    page.close()
+    return page.findings
 
 
 def _lint_table(members: Mapping[str, bytes | Path], schema: Schema) -> list[str]:

@@ -24,6 +24,7 @@ __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"
 
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20
+_ALIGNMENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,44 @@ def model_from_bytes(data: bytes) -> tuple[ModelCard, dict[str, NDArray[Any]]]:
     Raises
     ------
     VerificationError
-        If it is not a model that :func:`model_to_bytes` writes.
+        If it is not a model that :func:`model_to_bytes` writes, up to the order of its tensors.
     """
     card = card_from_stream(io.BytesIO(data))
     try:
-        return card, load_safetensors(data)
-    except (SafetensorError, ValueError, KeyError):
+        state = load_safetensors(data)
+        exact = _is_exact(data)
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise VerificationError("model.safetensors is damaged.") from None
+    if not exact:
+        raise VerificationError("model.safetensors holds something that is neither a tensor nor its card.")
+    return card, state
+
+
+def _is_exact(data: bytes) -> bool:
+    """Whether a file holds its tensors one after another, one card, and nothing else.
+
+    How tensors are ordered is left open, since that changes with the library.
+    """
+    length = int.from_bytes(data[:8], "little")
+    text = data[8 : 8 + length].decode("utf-8")
+    header: dict[str, Any] = json.loads(text)
+    metadata = header.pop("__metadata__")
+    body = json.loads(metadata[_KEY])
+    place = 0
+    for tensor in sorted(header.values(), key=lambda tensor: tuple(tensor["data_offsets"])):
+        if set(tensor) != {"dtype", "shape", "data_offsets"} or tensor["data_offsets"][0] != place:
+            return False
+        place = tensor["data_offsets"][1]
+    # Written again, so that a key given twice, a blank or an escape has no room.
+    written = {"__metadata__": metadata, **header}
+    plain = json.dumps(written, separators=(",", ":"), ensure_ascii=False)
+    return (
+        text == plain + " " * (-len(plain.encode()) % _ALIGNMENT)
+        and 8 + length + place == len(data)
+        and set(metadata) == {_KEY}
+        and set(body) == {"generator", "options", "schema", "label", "seed"}
+        and metadata[_KEY] == json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    )
 
 
 def card_from_stream(stream: BinaryIO) -> ModelCard:

@@ -56,6 +56,11 @@ class Replay:
     lines: tuple[str, ...]
     report_identical: bool | None = None
 
+    @property
+    def as_certified(self) -> bool:
+        """Whether everything that ought to be as certified is: anything may come of answers that are fitted again."""
+        return self.report_identical is None or (self.identical and self.report_identical)
+
 
 def replay(
     bundle: str | Path,

@@ -1,32 +1,69 @@
-"""The plain-text files of a bundle: what it is and how to cite it."""
+"""The texts of a bundle that follow from the rest of it: what it is, how to cite it, its report as a page."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from synth.bundle.certificate import Certificate, promise
+from synth.reports.evidence import Publishable
+from synth.reports.page import report_page
 from synth.schema import IdentifierColumn, Neighbours, Schema
 
-__all__ = ["CANNOT_SHOW", "citation_text", "readme_text"]
+__all__ = ["CANNOT_SHOW", "LEFT_TO_REPLAY", "citation_text", "readme_text", "written_texts"]
 
 CANNOT_SHOW = (
-    "that the noise was really drawn from the stated law",
+    "that the noise was really drawn from the stated law and at the stated scale, nor that a private choice was drawn "
+    "with the stated parameter",
     "that the receipts are complete, so that no other question was asked of the rows",
-    "that the declared unit is true, so that nobody has more rows than stated",
+    "which other candidates a private choice was made among: the chosen one alone is kept",
+    "that the declared unit is true, so that nobody has more rows than stated under one id or under several",
     "that bounds and categories marked as declared were written down without looking at the rows",
+    "what else the account has released: the head of its ledger is stated, not shown",
 )
 """What no check of a bundle can establish; it rests on the program and on the owner's word."""
 
+LEFT_TO_REPLAY = (
+    "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the rows made and "
+    "the noisy answers (synth replay makes both again)",
+    "that the model was fitted to the noisy answers and to nothing else (synth replay --refit fits it again)",
+)
+"""What verifying leaves to a replay, which takes longer."""
+
 
 _MADE_BY_A_MODEL = (
-    "No row of synthetic.csv describes a real person. The rows were made by a model that was trained on noisy",
-    "answers about a private table.",
+    "The rows of synthetic.csv were drawn from a model that was fitted to noisy answers about a private table. None",
+    "is a copy of a private row, though some may equal one by chance.",
 )
 
 _MADE_FROM_NOISY_ROWS = (
     "Every row of the private table was made noisy by itself; the rows of synthetic.csv are what smoothing made of",
     "those noisy rows, one for each, in another order. So the number of private rows can be seen.",
 )
+
+
+def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[Publishable]) -> dict[str, bytes]:
+    """Write every file of a bundle that follows from its certificate, its schema and the numbers of its report.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        With or without the hashes of files.
+    schema : Schema
+    evidence : sequence of Publishable
+        What report.json holds.
+
+    Returns
+    -------
+    dict
+        Bytes by the name of the file.
+    """
+    page = report_page(evidence, heading=f"Synthetic table of {certificate.account}", promise=promise(certificate))
+    return {
+        "README.txt": readme_text(certificate, schema).encode("utf-8"),
+        "CITATION.cff": citation_text(certificate).encode("utf-8"),
+        "report.html": page.encode("utf-8"),
+    }
 
 
 def readme_text(certificate: Certificate, schema: Schema) -> str:
@@ -66,7 +103,7 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "",
         "Check and remake",
         "----------------",
-        "python -m synth verify bundle.zip --public-key KEY.pem     checks everything that can be checked",
+        "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise, every file and every cell",
         "python -m synth replay bundle.zip --out FOLDER             makes synthetic.csv again, byte for byte",
         "Both need the program that wrote this bundle (Hermitage, see 'versions' in certificate.json) and the bundle:",
         "no database, no account, no network. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
@@ -74,6 +111,10 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "What no check can show",
         "----------------------",
         *(f"- {sentence}" for sentence in CANNOT_SHOW),
+        "",
+        "What verify leaves to replay",
+        "----------------------------",
+        *(f"- {sentence}" for sentence in LEFT_TO_REPLAY),
         "",
         "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
         "",

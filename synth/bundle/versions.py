@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import platform
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
-__all__ = ["current_versions"]
+__all__ = ["SOURCE", "current_versions"]
 
 _PACKAGES = ("hermitage", "autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
+
+SOURCE = "source"
+"""Key of the hash of this program's own source files: a version number alone does not say which words it prints."""
 
 
 def current_versions() -> dict[str, str]:
@@ -18,4 +24,16 @@ def current_versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return found | {SOURCE: _source()}
+
+
+@functools.cache
+def _source() -> str:
+    """Return the first 32 hexadecimal digits of SHA-256 over names and contents of all source files, by name."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:32]

@@ -10,12 +10,12 @@ from typing import Protocol
 
 from synth.bundle.archive import SIGNED_BY_HASH, write_zip
 from synth.bundle.canonical import canonical_json, sha256_of
-from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
+from synth.bundle.certificate import Certificate, certificate_to_bytes
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_to_bytes
 from synth.bundle.schema_json import schema_to_document
-from synth.bundle.texts import citation_text, readme_text
+from synth.bundle.texts import written_texts
 from synth.config import RunConfig
 from synth.config_file import config_to_yaml
 from synth.errors import PrivacyError
@@ -26,7 +26,6 @@ from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
-from synth.reports.page import report_page
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle"]
 
@@ -131,11 +130,7 @@ def write_bundle(
         ),
         "model.safetensors": model_to_bytes(ModelCard.of(config), contents.state),
         "report.json": report_json,
-        "report.html": report_page(
-            evidence, heading=f"Synthetic table of {config.account}", promise=promise(contents.certificate)
-        ).encode("utf-8"),
-        "README.txt": readme_text(contents.certificate, config.schema).encode("utf-8"),
-        "CITATION.cff": citation_text(contents.certificate).encode("utf-8"),
+        **written_texts(contents.certificate, config.schema, evidence),
     }
     certificate = replace(contents.certificate, files={name: _hash(members[name]) for name in SIGNED_BY_HASH})
     certificate_json = certificate_to_bytes(certificate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from synth.bundle.replay import replay
+from synth.bundle.replay import Replay, replay
 from synth.services.local import empty_folder
 
 __all__ = ["replay_bundle"]
@@ -12,8 +12,8 @@ __all__ = ["replay_bundle"]
 
 def replay_bundle(
     bundle: str | Path, out: str | Path, *, refit: bool = False, generator: str | None = None, force: bool = False
-) -> tuple[str, ...]:
-    """Make the table of a bundle again in an empty folder, and say in words how it compares with the certified one.
+) -> Replay:
+    """Make the table of a bundle again in an empty folder, and say how it compares with the certified one.
 
     Raises
     ------
@@ -23,4 +23,4 @@ def replay_bundle(
         If the bundle cannot be read.
     """
     folder = empty_folder(out, force=force)
-    return replay(bundle, folder, refit=refit, generator=generator).lines
+    return replay(bundle, folder, refit=refit, generator=generator)

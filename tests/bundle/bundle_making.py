@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, write_zip
 from synth.bundle.canonical import canonical_json, sha256_of
 from synth.bundle.certificate import certify
+from synth.bundle.checks import check
+from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.config import RunConfig
@@ -163,6 +165,11 @@ def run(
 def seal(config: RunConfig, folder: Path, key: Key, **changes: Any) -> SealedBundle:
     contents, _ = run(config, folder)
     return write_bundle(folder / "bundle.zip", replace(contents, **changes), signer=key)
+
+
+def checked(bundle: Path, public_key: bytes | None = None) -> Verdict:
+    """Check a bundle as ``verify`` does, in this process: a process for each of hundreds of forgeries takes minutes."""
+    return verdict_of(check(bundle, expected_key=public_key), key_given=public_key is not None)
 
 
 def members_of(bundle: Path) -> dict[str, bytes]:

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, members_of
+from bundle_making import Key, altered, checked, members_of
 
 from synth.bundle.canonical import canonical_json
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
-from synth.bundle.verify import verify
 from synth.bundle.writer import SealedBundle
 from synth.config import RunConfig
 from synth.errors import PrivacyError
@@ -123,7 +122,7 @@ def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: K
 def test_it_is_paid_for_certified_and_verified(tmp_path: Path, key: Key) -> None:
     config = config_of(epsilon=1.0)
     sealed, _ = made(config, tmp_path / "run", key)
-    verdict = verify(sealed.path, public_key=key.public_key_pem)
+    verdict = checked(sealed.path, public_key=key.public_key_pem)
     assert verdict.ok, verdict.lines
     certificate = certificate_from_dict(json.loads(members_of(sealed.path)["certificate.json"]))
     asked = {receipt.query: receipt for receipt in certificate.receipts}
@@ -170,7 +169,7 @@ def test_a_charged_number_that_states_another_cost_is_noticed(
         return canonical_json(report)
 
     forged = altered(sealed.path, tmp_path / "forged.zip", files={"report.json": better})
-    verdict = verify(forged)
+    verdict = checked(forged)
     assert not verdict.ok
     assert words in " ".join(verdict.lines)
     assert not replay(forged, tmp_path / "again").report_identical
@@ -223,7 +222,7 @@ def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, mo
     found = charged(sealed.path)
     assert "the most frequent class" in found["accuracy"].sentence
     assert found["accuracy"].value == pytest.approx(found["majority_accuracy"].value, abs=3 * found["accuracy"].error)
-    assert verify(sealed.path).ok
+    assert checked(sealed.path).ok
 
 
 def test_a_tiny_hold_out_says_that_noise_hides_it(tmp_path: Path, key: Key) -> None:

@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pytest
-from bundle_making import Key, config_of, members_of, simulated_codes
+from bundle_making import Key, checked, config_of, members_of, simulated_codes
 
 from synth.bundle.replay import replay
-from synth.bundle.verify import verify
 from synth.config import RunConfig
 from synth.forecast import budget_parts, forecast
 from synth.generators import GENERATORS, Generator, GeneratorTask, Needs, State
@@ -178,7 +177,7 @@ def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: st
     (tmp_path / "run").mkdir()
     seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
     bundle = tmp_path / "run" / "bundle.zip"
-    verdict = verify(bundle, key.public_key_pem)
+    verdict = checked(bundle, key.public_key_pem)
     assert verdict.ok, verdict.lines
     for number, changes in enumerate(({}, {"refit": True})):
         again = replay(bundle, tmp_path / str(number), **changes)

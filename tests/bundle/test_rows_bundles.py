@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import COLUMNS, Key, altered, config_of, members_of, simulated_codes
+from bundle_making import COLUMNS, Key, altered, checked, config_of, members_of, simulated_codes
 
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.replay import replay
-from synth.bundle.verify import verify
 from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.forecast import budget_parts, forecast
@@ -56,14 +55,14 @@ def measurements_of(bundle: Path) -> Measurements:
 
 
 def failures(bundle: Path) -> str:
-    verdict = verify(bundle)
+    verdict = checked(bundle)
     assert not verdict.ok
     return " ".join(verdict.json["failures"])
 
 
 @pytest.mark.parametrize("mode", ["cell", "rows"])
 def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: str, tmp_path: Path) -> None:
-    verdict = verify(sealed[mode])
+    verdict = checked(sealed[mode])
     assert verdict.ok, verdict.lines
     again = replay(sealed[mode], tmp_path / "again")
     assert again.identical
@@ -75,7 +74,7 @@ def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: st
 
 
 def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path]) -> None:
-    verdict = verify(sealed["cell"])
+    verdict = checked(sealed["cell"])
     text = " ".join(verdict.lines)
     assert "Protects ONE CELL: epsilon = 1, pure" in text
     assert "Class labels, class sizes and the number of rows are not protected." in text
@@ -91,12 +90,12 @@ def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path
     assert worth <= shown["value"] < worth * 1.001
     assert "compare other releases with this number" in shown["sentence"]
     assert "row_epsilon" not in members_of(sealed["rows"])["report.json"].decode()
-    assert "row_epsilon" not in verify(sealed["rows"]).json or verify(sealed["rows"]).json["row_epsilon"] is None
+    assert "row_epsilon" not in checked(sealed["rows"]).json or checked(sealed["rows"]).json["row_epsilon"] is None
 
 
 def test_what_is_stated_is_what_was_forecast(sealed: dict[str, Path]) -> None:
     expected = forecast(config_for("cell"))
-    assert expected.row_epsilon == pytest.approx(verify(sealed["cell"]).json["row_epsilon"], rel=1e-9)
+    assert expected.row_epsilon == pytest.approx(checked(sealed["cell"]).json["row_epsilon"], rel=1e-9)
     assert [noise.column for noise in expected.row_noise] == [
         column.name for column in config_for("cell").schema.modelled if column.name != "outcome"
     ]

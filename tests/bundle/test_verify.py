@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, config_of, members_of, seal
+from bundle_making import Key, altered, checked, config_of, members_of, seal
 
 from synth.bundle.archive import MEMBERS, write_zip
 from synth.bundle.canonical import canonical_json
 from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
 from synth.bundle.verify import verify
 from synth.bundle.zips import new_entry
+from synth.errors import InputError
 from synth.schema import CategoryColumn
 
 
 def failures(path: Path, **options: Any) -> str:
-    verdict = verify(path, **options)
+    verdict = checked(path, **options)
     assert not verdict.ok
     assert verdict.json["failures"]
     assert any(line.startswith("FAILED: ") for line in verdict.lines)
@@ -32,7 +33,7 @@ def failures(path: Path, **options: Any) -> str:
 
 
 def test_a_bundle_says_what_is_promised_and_what_cannot_be_shown(bundle: Path, key: Key) -> None:
-    verdict = verify(bundle, public_key=key.public_key_pem)
+    verdict = checked(bundle, public_key=key.public_key_pem)
     assert verdict.ok, verdict.lines
     assert verdict.lines[0] == "NOT covered by the guarantee: domain of age read from the private rows."
     text = "\n".join(verdict.lines)
@@ -46,7 +47,7 @@ def test_a_bundle_says_what_is_promised_and_what_cannot_be_shown(bundle: Path, k
 
 
 def test_without_a_key_the_signer_is_not_checked(bundle: Path) -> None:
-    verdict = verify(bundle)
+    verdict = checked(bundle)
     assert verdict.ok
     assert verdict.json["signer"] == "not checked"
     assert any("Signer not checked" in line for line in verdict.lines)
@@ -55,13 +56,13 @@ def test_without_a_key_the_signer_is_not_checked(bundle: Path) -> None:
 def test_an_unpacked_bundle_and_the_folder_of_a_run_are_checked_too(bundle: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
         archive.extractall(tmp_path / "unpacked")
-    assert verify(tmp_path / "unpacked").ok
+    assert checked(tmp_path / "unpacked").ok
     beside = tmp_path / "run"
     beside.mkdir()
     members = members_of(bundle)
     (beside / "bundle.zip").write_bytes(bundle.read_bytes())
     (beside / "synthetic.csv").write_bytes(members["synthetic.csv"])
-    assert verify(beside).ok
+    assert checked(beside).ok
     (beside / "synthetic.csv").write_bytes(members["synthetic.csv"][:-2])
     assert "synthetic.csv beside the bundle" in failures(beside)
 
@@ -85,7 +86,7 @@ def test_one_altered_byte_of_a_zip_fails_and_never_raises(bundle: Path, tmp_path
         target = tmp_path / "bundle.zip"
         target.write_bytes(changed)
         if members_or_none(target) != members_of(bundle):
-            assert not verify(target).ok, place
+            assert not checked(target).ok, place
 
 
 def members_or_none(path: Path) -> dict[str, bytes] | None:
@@ -358,12 +359,14 @@ def test_an_exact_number_of_rows_that_was_not_declared_public_is_found(tmp_path:
 def test_signed_anew_by_another_key_fails_under_the_expected_one(bundle: Path, tmp_path: Path, key: Key) -> None:
     stranger = Key()
     forged = altered(bundle, tmp_path / "bundle.zip", sign_with=stranger)
-    assert verify(forged).ok, "nothing but the key differs"
+    assert checked(forged).ok, "nothing but the key differs"
     assert "another key" in failures(forged, public_key=key.public_key_pem)
     pem = tmp_path / "key.pem"
     pem.write_bytes(key.public_key_pem)
-    assert "another key" in failures(forged, public_key=pem)
+    assert "another key" in " ".join(verify(forged, public_key=pem).json["failures"])
     assert verify(bundle, public_key=pem).ok
+    with pytest.raises(InputError, match=r"public key 'absent\.pem' cannot be read"):
+        verify(bundle, public_key=tmp_path / "absent.pem")
 
 
 def hostile(target: Path, entries: list[tuple[str, bytes]]) -> Path:
@@ -422,7 +425,7 @@ def test_a_key_that_is_none_is_named(bundle: Path, pem: bytes) -> None:
 
 def test_add_remove_with_a_measured_number_of_rows(tmp_path: Path, key: Key) -> None:
     sealed = seal(config_of(row_count="private", label="outcome", generator="independent-by-class"), tmp_path, key)
-    verdict = verify(sealed.path)
+    verdict = checked(sealed.path)
     assert verdict.ok, verdict.lines
     assert any("adding or removing one person" in line for line in verdict.lines)
 
@@ -470,7 +473,7 @@ def test_strange_values_are_a_verdict_and_never_an_exception(tiny: Path, tmp_pat
             write_zip(tmp_path / "bundle.zip", dict(members))
         else:
             altered(tiny, tmp_path / "bundle.zip", files={name: lambda _, strange=strange: strange}, sign_with=key)
-        verdict = verify(tmp_path / "bundle.zip")
+        verdict = checked(tmp_path / "bundle.zip")
         assert verdict.lines, (spot, value)
         assert json.dumps(verdict.json)
 
@@ -480,7 +483,7 @@ def test_strange_values_are_a_verdict_and_never_an_exception(tiny: Path, tmp_pat
 def test_every_budget_verifies(tmp_path: Path, key: Key, epsilon: float, row_count: str) -> None:
     config = config_of(epsilon=epsilon, row_count=row_count, rows=50, generator="independent-by-class", label="outcome")
     sealed = seal(config, tmp_path, key)
-    verdict = verify(sealed.path)
+    verdict = checked(sealed.path)
     assert verdict.ok, verdict.json["failures"]
     assert sealed.certificate.epsilon <= epsilon
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from bundle_making import Key, config_of, members_of, run, seal
+from bundle_making import Key, checked, config_of, members_of, run, seal
 
 from synth.bundle.archive import MEMBERS
 from synth.bundle.certificate import (
@@ -27,7 +27,6 @@ from synth.bundle.certificate import (
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.texts import CANNOT_SHOW
-from synth.bundle.verify import verify
 from synth.bundle.writer import write_bundle
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.recorded_noise import RecordedNoise
@@ -197,9 +196,9 @@ EDGES = {
 
 
 @pytest.mark.parametrize("name", EDGES)
-def test_edge_tables_are_sealed_and_verify(tmp_path: Path, key: Key, name: str) -> None:
+def test_edge_tables_are_sealed_and_checked(tmp_path: Path, key: Key, name: str) -> None:
     sealed = seal(EDGES[name], tmp_path, key)
-    verdict = verify(sealed.path, public_key=key.public_key_pem)
+    verdict = checked(sealed.path, public_key=key.public_key_pem)
     assert verdict.ok, verdict.lines
 
 
@@ -212,7 +211,7 @@ def test_a_table_where_everything_is_missing(tmp_path: Path, key: Key) -> None:
         np.tile(codes, (config.rows, 1)), schema, contents.synthetic_csv, contents.synthetic_parquet, config.seed
     )
     sealed = write_bundle(tmp_path / "bundle.zip", contents, signer=key)
-    assert verify(sealed.path).ok
+    assert checked(sealed.path).ok
 
 
 def test_nothing_is_left_behind_when_a_check_refuses(tmp_path: Path, key: Key) -> None:

@@ -1,0 +1,418 @@
+"""The steps of a check, in this process and without limits; :mod:`synth.bundle.verify` runs them in one that has them.
+
+Run as a module it is the confined process: it writes one JSON object a line, what was found so far.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from synth.bundle.answer_checks import choice_problems, row_count_problems, rows_problems, sum_problems
+from synth.bundle.archive import SIGNED_BY_HASH, Archive, open_archive
+from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
+from synth.bundle.certificate import Certificate, certificate_from_dict, promise
+from synth.bundle.domain import check_csv, check_parquet
+from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
+from synth.bundle.measurements import Measurements, measurements_from_bytes
+from synth.bundle.model_file import model_from_bytes
+from synth.bundle.schema_json import schema_from_document, schema_to_document
+from synth.bundle.signature import fingerprint_of, signature_problem
+from synth.bundle.table_bytes import digests_of_tables, parquet_problems
+from synth.bundle.texts import written_texts
+from synth.bundle.verify import Findings
+from synth.bundle.versions import SOURCE, current_versions
+from synth.config import RunConfig
+from synth.config_file import parse_config, read_mapping
+from synth.confined import confine
+from synth.errors import SynthError, VerificationError
+from synth.generators import GENERATORS, GeneratorTask, restore
+from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.receipt import GAUSSIAN, Receipt
+from synth.privacy.session_record import assumptions_of, rows_assumptions
+from synth.reports.document import owner_document
+from synth.reports.evidence import (
+    ChargedEvidence,
+    Evidence,
+    OwnerOnlyEvidence,
+    evidence_from_dict,
+    publishable,
+)
+from synth.schema import Neighbours, Schema
+
+__all__ = ["check", "main"]
+
+_RELATIVE = 1e-8
+"""Two computers may disagree on epsilon by this much; the accountant is exact to about 1e-12."""
+
+_ROW_RELATIVE = 1e-4
+"""The same for what noise on cells is worth for a row, which is searched for on a grid."""
+
+_SPENT = 0.995
+"""Least part of its budget that a run spends: every generator spends all, up to a thousandth that no question is worth.
+
+A receipt that states less than its question cost, or that is missing, leaves a part of the budget unspent.
+"""
+
+Tell = Callable[["Findings"], None]
+
+
+def check(path: Path, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
+    """Check a bundle; whatever differs is a finding, never an exception.
+
+    Parameters
+    ----------
+    path : Path
+        A zip or a folder.
+    expected_key : bytes, optional
+        PEM of the signer that is expected.
+    tell : callable, optional
+        Told what was found whenever a step begins, and at the end.
+    """
+    findings = Findings()
+    tell(findings)
+    beside = path if path.is_dir() and (path / "bundle.zip").is_file() else None
+    try:
+        with open_archive(path if beside is None else beside / "bundle.zip") as archive:
+            _Check(archive, findings, expected_key, tell).run(beside)
+    except SynthError as problem:
+        findings.failures.append(str(problem))
+    except MemoryError:
+        findings.failures.append(_too_much_memory(findings.step))
+    except Exception:  # of a library, on what no honest bundle holds
+        findings.failures.append(f"{findings.step[0].upper()}{findings.step[1:]} cannot be checked: it is damaged.")
+    findings.step = ""
+    tell(findings)
+    return findings
+
+
+def _too_much_memory(step: str) -> str:
+    return (
+        f"Checking {step} needs more memory than is allowed, and was stopped. If you trust where the bundle comes "
+        "from, allow more with --memory."
+    )
+
+
+class _Check:
+    """One check of one open bundle."""
+
+    def __init__(self, archive: Archive, findings: Findings, expected_key: bytes | None, tell: Tell) -> None:
+        self.archive, self.findings, self.expected_key, self.tell = archive, findings, expected_key, tell
+
+    def run(self, beside: Path | None) -> None:
+        archive = self.archive
+        data = archive.read("certificate.json")
+        self._step("signature", lambda: self._signature(data))
+        certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+        self.findings.promised += promise(certificate)
+        self.findings.facts |= _facts(certificate)
+        versions = current_versions()
+        # Without the hash of the source files two programs of one version may still print different words.
+        same = SOURCE in versions and dict(certificate.versions) == versions
+        self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
+        self._step("hash of every file", lambda: _hash_problems(archive, certificate))
+        if beside is not None:
+            self._step("files beside the bundle", lambda: _beside_problems(beside, certificate, data))
+        self.findings.step = "schema.json"
+        schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
+        self.findings.step = "config.yaml"
+        config = _config(archive)
+        self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
+        self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
+        self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
+        self._step("noisy answers", lambda: self._answer_problems(certificate, schema, same=same))
+        self._step("fitted model", lambda: _model_problems(archive, certificate, config))
+        self._step("report", lambda: _report_problems(archive, certificate))
+        self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
+        self._step("no leak in any text", lambda: _leak_problems(archive, schema))
+
+    def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
+        found = self.findings
+        found.step = f"the {what}"
+        self.tell(found)
+        before = len(found.failures)
+        try:
+            # One by one: what was found before a step broke off is kept.
+            for problem in problems():
+                found.failures.append(problem)
+        except SynthError as refusal:
+            found.failures.append(str(refusal))
+        except MemoryError:
+            found.failures.append(_too_much_memory(found.step))
+        except Exception:  # of a library, on what no honest bundle holds
+            found.failures.append(f"The {what} cannot be checked: a value is of the wrong kind or out of all range.")
+        if len(found.failures) == before:
+            found.checked.append(what)
+
+    def _signature(self, data: bytes) -> Iterable[str]:
+        inside = self.archive.read("public-key.pem")
+        self.findings.facts["fingerprint"] = fingerprint_of(inside)
+        problem = signature_problem(data, self.archive.read("certificate.json.sig"), inside, self.expected_key)
+        return [] if problem is None else [problem]
+
+    def _made_again(self, name: str, same_bytes: bool, *, same: bool) -> Iterator[str]:
+        """Yield a problem, or note that another version wrote the file, where the bytes made again are not its own."""
+        if not same_bytes and same:
+            yield f"{name} is not what the rest of the bundle makes again, byte for byte: it was altered."
+        elif not same_bytes:
+            self.findings.not_compared.append(name)
+
+    def _table_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+        with self.archive.open("synthetic.csv") as stream:
+            printed = check_csv(stream, schema, rows=certificate.rows, keep=True)
+        data = self.archive.read("synthetic.parquet")
+        typed = check_parquet(data, schema, rows=certificate.rows)
+        problems = [*printed.problems, *typed.problems, *printed.differences(typed), *parquet_problems(data)]
+        yield from problems
+        if problems:
+            return
+        for name, digest in digests_of_tables(printed.codes, schema, certificate.seed).items():
+            with self.archive.open(name) as stream:
+                yield from self._made_again(name, sha256_of(stream) == digest, same=same)
+
+    def _answer_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+        found = measurements_from_bytes(self.archive.read("measurements.npz"))
+        yield from _pairing_problems(found, certificate)
+        for release in found.releases:
+            yield from sum_problems(release, schema)
+        for selection in found.selections:
+            yield from choice_problems(selection, schema)
+        for rows in found.row_releases:
+            yield from rows_problems(rows, schema)
+        yield from row_count_problems(found, schema)
+        of_rows = {one.sequence: rows.question.label for rows in found.row_releases for one in rows.receipts}
+        for receipt in certificate.receipts:
+            leans_on = [*assumptions_of(schema)]
+            if receipt.sequence in of_rows:
+                leans_on += rows_assumptions(schema, of_rows[receipt.sequence])
+            unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
+            if unsaid and same:
+                yield f"The receipt of '{receipt.query}' leaves out what follows from the declared table: {unsaid[0]}"
+            # Another version may have worded it otherwise: then the reader is told in the words of this one.
+            lines = [f"Assumed: {sentence}" for sentence in unsaid if sentence not in certificate.assumptions]
+            self.findings.promised += [line for line in lines if line not in self.findings.promised]
+
+    def _text_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+        evidence = publishable(_evidence(self.archive))  # type: ignore[arg-type]  # owner-only ones are refused here
+        for name, written in written_texts(certificate, schema, evidence).items():
+            yield from self._made_again(name, self.archive.read(name) == written, same=same)
+
+
+def _facts(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "neighbours": certificate.neighbours.value,
+        "row_epsilon": certificate.row_epsilon,
+        "not_covered": list(certificate.read_columns),
+    }
+
+
+def _receipt_problems(certificate: Certificate) -> Iterable[str]:
+    unit = certificate.unit
+    if [receipt.sequence for receipt in certificate.receipts] != list(range(len(certificate.receipts))):
+        yield "The receipts are not numbered 0, 1, 2, ...: one was taken out or added."
+    if len({receipt.query for receipt in certificate.receipts}) != len(certificate.receipts):
+        yield "Two receipts are of questions of one name, which no run asks."
+    for receipt in certificate.receipts:
+        name = f"The receipt of '{receipt.query}'"
+        if not set(receipt.assumptions) <= set(certificate.assumptions):
+            yield f"{name} leans on an assumption that the certificate leaves out."
+        if receipt.neighbours is not certificate.neighbours:
+            yield f"{name} belongs to another neighbouring relation than the certificate."
+        if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
+            yield f"{name} protects another unit than the certificate."
+        if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
+            yield f"{name} states a cost that does not follow from its sensitivity and noise."
+        if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
+            yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
+        if receipt.mechanism in GAUSSIAN and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
+            yield f"{name} leaves out a part of the cost of noise on a grid."
+    recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
+    if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
+        yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
+    if certificate.row_epsilon is not None:
+        of_row = row_epsilon_of_receipts(certificate.receipts, certificate.delta)
+        if of_row is None or not abs(of_row - certificate.row_epsilon) <= _ROW_RELATIVE * of_row:
+            yield (
+                f"The receipts are worth epsilon = {of_row or 0.0:.6g} for a whole row; the certificate states "
+                f"{certificate.row_epsilon:.6g}."
+            )
+
+
+def _slack(receipt: Receipt) -> float:
+    return 6 * receipt.dimension * (receipt.grid / receipt.noise_scale) ** 2
+
+
+def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
+    if set(certificate.files) != set(SIGNED_BY_HASH):
+        yield "The certificate does not list exactly the files of a bundle."
+    for name in SIGNED_BY_HASH:
+        with archive.open(name) as stream:
+            if sha256_of(stream) != certificate.files.get(name):
+                yield f"{name} is not the file that was certified: its hash differs."
+
+
+def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Iterable[str]:
+    for name in ("synthetic.csv", "synthetic.parquet", "report.json"):
+        loose = folder / name
+        if loose.is_file():
+            with loose.open("rb") as stream:
+                if sha256_of(stream) != certificate.files.get(name):
+                    yield f"{name} beside the bundle is not the one inside it."
+    loose = folder / "certificate.json"
+    if loose.is_file() and loose.read_bytes() != data:
+        yield "certificate.json beside the bundle is not the one inside it."
+
+
+def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:
+    if (schema.unit, schema.neighbours) != (certificate.unit, certificate.neighbours):
+        yield "schema.json declares another unit or another rule for the number of rows than the certificate."
+    unknown = set(certificate.domain_source) - {column.name for column in schema}
+    if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
+        yield "The certificate does not say for exactly the declared columns where their domain comes from."
+    if schema_to_document(config.schema) != schema_to_document(schema):
+        yield "config.yaml and schema.json declare different columns or units."
+    if config.table is not None or config.test_table is not None:
+        yield "config.yaml names the file of a private table."
+    run = (certificate.generator, dict(certificate.options), certificate.seed)
+    if (config.account, config.rows) != (certificate.account, certificate.rows):
+        yield "config.yaml names another account or number of rows than the certificate."
+    if (config.generator, dict(config.options), config.seed) != run:
+        yield "config.yaml names another generator, options or seed than the certificate."
+    text = archive.read("config.yaml").decode("utf-8")
+    if yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True, width=120) != text:
+        yield "config.yaml holds a comment, or is not written as it was sealed."
+
+
+def _config(archive: Archive) -> RunConfig:
+    try:
+        return parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+    except (UnicodeDecodeError, SynthError):
+        raise VerificationError("config.yaml cannot be read.") from None
+
+
+def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:
+    """Yield where receipts do not compose to at most the budget of the run, at its delta, or leave a part of it."""
+    if config.delta != certificate.delta:
+        yield f"config.yaml asks for delta = {config.delta:g}; the certificate states {certificate.delta:g}."
+    if not certificate.epsilon <= config.epsilon * (1 + _RELATIVE):
+        yield (
+            f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {certificate.epsilon:.9g}, which "
+            "no run of it spends."
+        )
+    pure = certificate.neighbours is Neighbours.CELL
+    spent = sum(receipt.pure_units if pure else receipt.mu_squared_units for receipt in certificate.receipts)
+    allowed = PrivacyBudget(config.epsilon, config.delta, certificate.neighbours).units
+    if spent < _SPENT * allowed:
+        yield (
+            f"The receipts spend {spent / allowed:.1%} of the budget of config.yaml, and every run spends all of it: a "
+            "receipt states less than its question cost, or is missing."
+        )
+    if not (config.holdout and config.prediction_share):
+        for receipt in certificate.receipts:
+            if receipt.part == "holdout":
+                yield (
+                    f"The receipt of '{receipt.query}' is of held-out rows, and config.yaml pays for no prediction of "
+                    "them."
+                )
+
+
+def _pairing_problems(found: Measurements, certificate: Certificate) -> Iterator[str]:
+    """Yield where a receipt has no answer or two, or an answer has no receipt."""
+    by_sequence = {receipt.sequence: receipt for receipt in certificate.receipts}
+    answered = [release.receipt for release in found.releases]
+    answered += [selection.receipt for selection in found.selections]
+    answered += [receipt for release in found.row_releases for receipt in release.receipts]
+    seen: set[int] = set()
+    for receipt in answered:
+        if by_sequence.get(receipt.sequence) != receipt:
+            yield f"The answer to '{receipt.query}' carries another receipt than the certificate."
+        if receipt.sequence in seen:
+            yield f"measurements.npz holds a second answer to '{receipt.query}', and only one was paid for."
+        seen.add(receipt.sequence)
+    for receipt in certificate.receipts:
+        if receipt.sequence not in seen:
+            yield f"measurements.npz lacks the answer to '{receipt.query}'."
+
+
+def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:
+    """Yield where the model is not the certified one, or its file holds more than drawing rows needs."""
+    card, state = model_from_bytes(archive.read("model.safetensors"))
+    run = (certificate.generator, dict(certificate.options), certificate.seed)
+    if (card.generator, dict(card.options), card.seed) != run:
+        yield "model.safetensors was made by another generator, options or seed than certified."
+    if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(config.schema)):
+        yield "model.safetensors belongs to another schema."
+    if card.label != config.label:
+        yield "model.safetensors was fitted for another label than that of config.yaml."
+    if card.generator not in GENERATORS:
+        yield f"model.safetensors is of the generator '{card.generator}', which this program does not know."
+        return
+    task = GeneratorTask(schema=card.schema, label=card.label, seed=card.seed, device="cpu")
+    try:
+        needed = restore(card.generator, task, card.options, state).state()
+    except (LookupError, RuntimeError, TypeError, ValueError):  # one for each library that generators are made of
+        needed = {}
+    if needed.keys() != state.keys():
+        yield "model.safetensors does not hold exactly the tensors that drawing rows needs."
+    for name in needed.keys() & state.keys():
+        if needed[name].shape != state[name].shape or not np.array_equal(needed[name], state[name]):
+            yield f"model.safetensors holds other numbers in '{name}' than drawing rows needs."
+
+
+def _evidence(archive: Archive) -> list[Evidence]:
+    report = parse_canonical(archive.read("report.json"), name="report.json")
+    return [evidence_from_dict(entry) for entry in report["evidence"]]
+
+
+def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
+    report = parse_canonical(archive.read("report.json"), name="report.json")
+    evidence = _evidence(archive)
+    paid = {receipt.sequence: receipt for receipt in certificate.receipts}
+    for entry in evidence:
+        if isinstance(entry, OwnerOnlyEvidence):
+            yield f"report.json holds a number that may not be published: {entry.title}."
+        elif isinstance(entry, ChargedEvidence) and not paid.keys() >= set(entry.receipts):
+            yield f"report.json holds a charged number without its receipt: {entry.title}."
+        elif isinstance(entry, ChargedEvidence):
+            alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
+            if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
+                yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
+    if owner_document(evidence) != report:
+        yield "report.json holds more than its numbers, or marginals that are not among them."
+
+
+def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
+    # Names of the owner's machine are unknown here; paths, owner-only numbers and counts of private rows are not.
+    return lint_members({name: archive.read(name) for name in TEXT_FILES}, schema, LeakWords(names=()))
+
+
+def main() -> int:
+    """Check the bundle that the request on standard input names, with the limits in it, and say what was found."""
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    request = json.loads(sys.stdin.buffer.read())
+    confine(memory_bytes=request["memory_bytes"], cpu_seconds=request["cpu_seconds"])
+
+    def tell(findings: Findings) -> None:
+        answers.write(json.dumps({name: getattr(findings, name) for name in Findings.__slots__}) + "\n")
+        answers.flush()
+
+    key = request["public_key"]
+    check(Path(request["path"]), expected_key=None if key is None else key.encode("latin-1"), tell=tell)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
