@@ -206,6 +206,8 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
         for batch in reader:
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
+    except MemoryError:
+        raise
     except (pa.ArrowException, UnicodeDecodeError, ValueError):
         raise VerificationError("synthetic.csv is not a table that can be read.") from None
     return check.finish(rows)
@@ -233,6 +235,8 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
+    except MemoryError:  # which is an ArrowException too
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
         raise VerificationError("synthetic.parquet is not a table that can be read.") from None
     return check.finish(rows)

@@ -9,6 +9,7 @@ import math
 import struct
 import zipfile
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from synth.bundle.texts import written_texts
 from synth.bundle.versions import current_versions
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import CellNoise, Receipt, Release
 from synth.privacy.selection import Selection
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict

@@ -1,0 +1,165 @@
+"""Hostile bundles: whatever swells, nests or never ends is a verdict within a gibibyte and a minute, never a hang."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pa_parquet
+import pytest
+from bundle_making import Key, altered
+
+from synth import confined
+from synth.bundle import verify as verifying
+from synth.bundle.verify import SECONDS, verify
+from synth.errors import InputError
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "bundles" / "independent.zip"
+
+
+def swelling_parquet(data: bytes) -> bytes:
+    """A hundred rows by the footer's word in the certificate, and columns of a few cells a gigabyte long each."""
+    table = pa_parquet.read_table(io.BytesIO(data))
+    long = pa.array(["x" * (150 * 2**20)] * 8 + ["north"] * (len(table) - 8))
+    place = table.column_names.index("ward")
+    sink = io.BytesIO()
+    wide = table.set_column(place, "ward", long)
+    pa_parquet.write_table(wide, sink, store_schema=False, compression="zstd", use_dictionary=False)
+    return sink.getvalue()
+
+
+def nested_json(data: bytes) -> bytes:
+    return b"[" * 3_000_000 + b"]" * 3_000_000 + b"\n"
+
+
+def nested_yaml(data: bytes) -> bytes:
+    return data + b"rules: " + b"[" * 200_000 + b"]" * 200_000 + b"\n"
+
+
+def laughing_yaml(data: bytes) -> bytes:
+    levels = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 12)]
+    return data + b"domain_source:\n  x: 1\na0: &a0 [lol]\n" + "\n".join(levels).encode() + b"\n"
+
+
+def huge_header(data: bytes) -> bytes:
+    """An array of four exabytes, by the word of its header."""
+    source, buffer = zipfile.ZipFile(io.BytesIO(data)), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for old in source.infolist():
+            content = source.read(old)
+            if old.filename == "answer_0000.npy":
+                text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 536870912), }\n"
+                content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+            entry = zipfile.ZipInfo(old.filename, date_time=old.date_time)
+            entry.compress_type, entry.external_attr = old.compress_type, old.external_attr
+            archive.writestr(entry, content)
+    return buffer.getvalue()
+
+
+def huge_array(data: bytes) -> bytes:
+    """A gigabyte and a half of zeros, which deflate to little."""
+    buffer = io.BytesIO(data)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        entry = zipfile.ZipInfo("zeros.npy", date_time=(1980, 1, 1, 0, 0, 0))
+        entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o600 << 16
+        with archive.open(entry, "w", force_zip64=True) as member:
+            head = {"descr": "|u1", "fortran_order": False, "shape": (3 * 2**29,)}
+            np.lib.format.write_array_header_1_0(member, head)
+            block = bytes(2**24)
+            for _ in range(3 * 2**5):
+                member.write(block)
+    return buffer.getvalue()
+
+
+def huge_csv(data: bytes) -> bytes:
+    """One cell of three hundred megabytes."""
+    lines = data.split(b"\n")
+    return b"\n".join([lines[0], b'"' + b"x" * (300 * 2**20) + b'"', *lines[2:]])
+
+
+def huge_report(data: bytes) -> bytes:
+    return b'{"evidence":[' + b"[],[],{},[]," * 2_500_000 + b"[]]}\n"
+
+
+HOSTILE: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("synthetic.parquet", swelling_parquet, "domain of every cell"),
+    ("schema.json", nested_json, "schema.json is not valid JSON"),
+    ("report.json", nested_json, "report.json is not valid JSON"),
+    ("config.yaml", nested_yaml, "config.yaml"),
+    ("config.yaml", laughing_yaml, "config.yaml"),
+    ("measurements.npz", huge_header, "measurements.npz is damaged"),
+    ("measurements.npz", huge_array, "noisy answers"),
+    ("synthetic.csv", huge_csv, "synthetic.csv is not a table that can be read"),
+    ("report.json", huge_report, "report"),
+]
+
+
+PROGRAM = """
+import json, resource, sys
+from synth.bundle.verify import verify
+from synth.services.release import peak_memory_bytes
+verdict = verify(sys.argv[1])
+child = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(json.dumps({"json": verdict.json, "lines": verdict.lines, "own": peak_memory_bytes(), "child": child}))
+"""
+
+
+@pytest.mark.parametrize(("name", "forge", "reason"), HOSTILE, ids=[forge.__name__ for _, forge, _ in HOSTILE])
+def test_what_swells_is_a_verdict(
+    tmp_path: Path, key: Key, name: str, forge: Callable[[bytes], bytes], reason: str
+) -> None:
+    path = altered(GOLDEN, tmp_path / "hostile.zip", files={name: forge}, sign_with=key)
+    # In a fresh process, as a child's memory counts from that of the process that started it.
+    run = subprocess.run([sys.executable, "-c", PROGRAM, str(path)], capture_output=True, text=True, check=True)
+    found = json.loads(run.stdout)
+    assert any(reason in failure for failure in found["json"]["failures"]), found["json"]["failures"]
+    assert found["lines"][-1] == "The bundle does NOT hold what it claims."
+    assert found["json"]["fingerprint"] is not None, "what was found before the limit is kept"
+    assert found["child"] < 2**30
+    assert found["own"] < 2**28, "and nothing of it reached the process that asked"
+
+
+def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = ["-n", "1000000000000", "pass"]
+    monkeypatch.setattr(verifying, "start_confined", lambda module: confined.start_confined("timeit", endless))
+    verdict = verify(GOLDEN, seconds=0.5)
+    assert not verdict.ok
+    assert verdict.json["failures"] == [
+        "Checking the bundle as a file took too long and was stopped. If you trust where the bundle comes from, allow "
+        "more with --seconds."
+    ]
+
+
+def test_a_process_that_dies_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verifying, "start_confined", lambda module: confined.start_confined("antigravity_absent"))
+    verdict = verify(GOLDEN)
+    assert not verdict.ok
+    assert verdict.json["failures"] == [
+        "Checking the bundle as a file broke off: it is damaged, or needs more memory than is allowed. If you trust "
+        "where the bundle comes from, allow more with --memory."
+    ]
+
+
+def test_limits_are_what_they_are_said_to_be() -> None:
+    assert (verifying.MEMORY_BYTES, SECONDS) == (2**30, 60.0)
+    for limits in ({"memory_bytes": 0}, {"seconds": 0.0}):
+        with pytest.raises(InputError, match="positive limits"):
+            verify(GOLDEN, **limits)  # type: ignore[arg-type]
+    assert verify(GOLDEN, memory_bytes=2 * 2**30, seconds=120.0).ok
+
+
+def test_the_process_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://owner:secret@localhost/x")
+    process = confined.start_confined("site")
+    with process:
+        environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        process.kill()
+    assert b"secret" not in environment
