@@ -47,6 +47,8 @@ from synth.reports.evidence import (
     evidence_from_dict,
     publishable,
 )
+from synth.reports.measured import EVALUATION_QUERY
+from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.schema import Neighbours, Schema
 
 __all__ = ["check", "main"]
@@ -62,6 +64,9 @@ _SPENT = 0.995
 
 A receipt that states less than its question cost, or that is missing, leaves a part of the budget unspent.
 """
+
+_SHARE = 1e-4
+"""How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
 
 Tell = Callable[["Findings"], None]
 
@@ -318,6 +323,14 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
             f"The receipts spend {spent / allowed:.1%} of the budget of config.yaml, and every run spends all of it: a "
             "receipt states less than its question cost, or is missing."
         )
+    shares = {EVALUATION_QUERY: config.evaluation_share, PREDICTION_QUERY: config.prediction_share}
+    for receipt in certificate.receipts:
+        share = shares.get(receipt.query)
+        if share is not None and not abs(receipt.mu_squared_units - share * allowed) <= _SHARE * allowed:
+            yield (
+                f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget of "
+                f"config.yaml, which gives it {share:.3%}."
+            )
     if not (config.holdout and config.prediction_share):
         for receipt in certificate.receipts:
             if receipt.part == "holdout":
