@@ -8,6 +8,7 @@ import pytest
 from bundle_making import Key, altered, config_of, members_of, seal
 
 from synth.bundle.replay import replay
+from synth.cli import main
 from synth.errors import PrivacyError, VerificationError
 from synth.generators import GENERATORS, options_of
 from synth.schema import NumberColumn
@@ -82,3 +83,30 @@ def test_a_broken_bundle_is_named(tmp_path: Path) -> None:
     (tmp_path / "bundle.zip").write_bytes(b"nothing")
     with pytest.raises(VerificationError, match="neither a bundle"):
         replay(tmp_path / "bundle.zip", tmp_path / "out")
+
+
+def test_the_command_says_by_its_exit_code_whether_all_is_as_certified(
+    bundle: Path, tmp_path: Path, key: Key, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def replayed(path: Path, *options: str) -> int:
+        return main(["replay", str(path), "--out", str(tmp_path / "out"), "--force", *options])
+
+    assert replayed(bundle) == 0
+    other_table = altered(
+        bundle, tmp_path / "table.zip", files={"config.yaml": lambda data: data.replace(b"seed: 5", b"seed: 6")}
+    )
+    assert replayed(other_table) == 1
+    assert "made another table than the certified one" in capsys.readouterr().out
+
+    # The numbers of the report are what a replay checks and verify does not.
+    def more_rows(data: bytes) -> bytes:
+        return data.replace(b'"value": 700', b'"value": 701')
+
+    other_report = altered(bundle, tmp_path / "report.zip", files={"report.json": more_rows})
+    assert replayed(other_report) == 1
+    assert "report.json differs from the certified one" in capsys.readouterr().out
+    # Anything may come of answers that are fitted again: that is asked for.
+    labelled = seal(config_of(label="outcome", generator="independent-by-class"), tmp_path / "labelled", key).path
+    assert replayed(labelled, "--generator", "independent") == 0
+    assert replayed(bundle, "--refit") == 0
+    assert replayed(tmp_path / "absent.zip") == 1
