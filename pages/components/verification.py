@@ -26,8 +26,8 @@ def show_verdict(verdict: dict[str, Any]) -> None:
     """Say whether the bundle is what it claims, and why."""
     with st.container(border=True):
         if verdict["ok"]:
-            st.success("This bundle is what its certificate says.")
+            st.success("Nothing in this bundle differs from its certificate. Below: what was checked, and what was not.")
         else:
-            st.error("This bundle is not what its certificate says, or it cannot be read.")
+            st.error("This bundle differs from its certificate, or it cannot be read.")
         for line in verdict["lines"]:
             st.markdown(f"- {plain(line)}")

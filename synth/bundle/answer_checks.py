@@ -211,6 +211,10 @@ def row_count_problems(found: Measurements, schema: Schema) -> Iterator[str]:
         yield "measurements.npz states an exact number of rows, which was not declared public."
         return
     counts = [one for one in found.releases if isinstance(one.feature_map, Constant) and one.receipt.part == "train"]
-    paid = [(max(float(one.value[0]), 1.0), one.noise_std) for one in counts if one.receipt.query == ROW_COUNT_QUERY]
+    paid = [
+        (max(float(one.value[0]), 1.0), one.receipt.noise_scale)
+        for one in counts
+        if one.receipt.query == ROW_COUNT_QUERY
+    ]
     if (rows.value, rows.noise_std) not in paid:
         yield "measurements.npz states a number of rows that is not the noisy one that was paid for."

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from synth.bundle.answer_checks import choice_problems, row_count_problems, rows_problems, sum_problems
@@ -378,8 +377,9 @@ def _model_problems(archive: Archive, certificate: Certificate, config: RunConfi
         needed = {}
     if needed.keys() != state.keys():
         yield "model.safetensors does not hold exactly the tensors that drawing rows needs."
-    for name in needed.keys() & state.keys():
-        if needed[name].shape != state[name].shape or not np.array_equal(needed[name], state[name]):
+    for name in sorted(needed.keys() & state.keys()):
+        ours, theirs = needed[name], state[name]
+        if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype) or ours.tobytes() != theirs.tobytes():
             yield f"model.safetensors holds other numbers in '{name}' than drawing rows needs."
 
 

@@ -30,8 +30,9 @@ from synth.bundle.texts import written_texts
 from synth.bundle.versions import current_versions
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.features import OneHot
 from synth.privacy.receipt import CellNoise, Receipt, Release
-from synth.privacy.selection import Selection
+from synth.privacy.selection import Candidate, Selection
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict
 
@@ -351,6 +352,76 @@ def test_a_number_of_rows_that_was_not_paid_for(tmp_path: Path, key: Key) -> Non
     only(path, "not the noisy one that was paid for")
 
 
+def of_kind(kind: str, **changes: Any) -> Change:
+    def change(receipt: Receipt) -> Receipt:
+        return costing(dataclasses.replace(receipt, **changes)) if receipt.mechanism == kind else receipt
+
+    return change
+
+
+STATED: list[tuple[str, Change, str]] = [
+    ("dp-hp-adaptive", of_kind("exponential", grid=2.0**-20), "states a grid that no score is taken on"),
+    ("kahm-rows", of_kind("gaussian_rows", grid=2.0**-11), "states a grid that no row is let out on"),
+    ("kahm-cell", of_kind("discrete_laplace", sensitivity=1.0), "the sensitivity and noise of its dearest column"),
+    ("independent-by-class", of_kind("discrete_gaussian", mechanism="gaussian_rows"), "a receipt that is not of a sum"),
+    ("kahm-rows", of_kind("gaussian_rows", mechanism="discrete_gaussian"), "a receipt that is not of rows with"),
+    ("dp-hp-adaptive", of_kind("discrete_gaussian", dimension=1000), "another number of coordinates than its receipt"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "reason"), STATED, ids=[reason for _, _, reason in STATED])
+def test_a_receipt_that_its_answer_does_not_bear_out(
+    tmp_path: Path, key: Key, name: str, change: Change, reason: str
+) -> None:
+    only(forged(golden(name), tmp_path / "f.zip", key, receipts=change), reason)
+
+
+def test_a_choice_that_is_a_sum_by_its_receipt(tmp_path: Path, key: Key) -> None:
+    def a_sum(receipt: Receipt) -> Receipt:
+        if receipt.mechanism != "exponential":
+            return receipt
+        noise = receipt.sensitivity / math.sqrt(receipt.mu_squared_units * 2.0**-40)
+        return costing(dataclasses.replace(receipt, mechanism="discrete_gaussian", noise_scale=noise, slack=1e-9))
+
+    path = forged(golden("dp-hp-adaptive"), tmp_path / "f.zip", key, receipts=a_sum)
+    only(path, "has a receipt that is not of a choice")
+
+
+def test_a_question_of_another_table(tmp_path: Path, key: Key) -> None:
+    def other(found: Measurements) -> Measurements:
+        count, *others = found.releases
+        question = OneHot(("outcome",), (np.zeros(3, dtype=np.int32),))
+        return dataclasses.replace(found, releases=(Release(count.receipt, count.value, question), *others))
+
+    path = forged(golden("independent-by-class"), tmp_path / "f.zip", key, answers=other)
+    only(path, "cannot have been asked of the declared table", "not the noisy one that was paid for")
+
+
+def test_a_choice_of_no_candidate_and_one_of_another_table(tmp_path: Path, key: Key) -> None:
+    def beyond(found: Measurements) -> Measurements:
+        first, *others = found.selections
+        chosen = Selection(first.receipt, first.receipt.dimension, first.candidate)
+        return dataclasses.replace(found, selections=(chosen, *others))
+
+    def strange(found: Measurements) -> Measurements:
+        first, *others = found.selections
+        candidate = Candidate(("outcome",), np.ones(3))
+        return dataclasses.replace(found, selections=(Selection(first.receipt, 0, candidate), *others))
+
+    bundle = golden("dp-hp-adaptive")
+    only(forged(bundle, tmp_path / "f.zip", key, answers=beyond), "chose a candidate that is not among")
+    only(forged(bundle, tmp_path / "f.zip", key, answers=strange), "cannot have been made on the declared table")
+
+
+def test_another_number_of_noisy_rows_than_is_public(tmp_path: Path, key: Key) -> None:
+    def more(found: Measurements) -> Measurements:
+        assert found.rows is not None
+        return dataclasses.replace(found, rows=dataclasses.replace(found.rows, value=found.rows.value + 1))
+
+    path = forged(golden("kahm-rows"), tmp_path / "f.zip", key, answers=more)
+    only(path, "does not state the number of rows that was declared public")
+
+
 # Bytes that nothing refers to ---------------------------------------------------------------------------------------
 
 
@@ -438,6 +509,41 @@ def test_a_tensor_that_drawing_rows_does_not_need(tmp_path: Path, key: Key, name
     only(path, "exactly the tensors that drawing rows needs")
 
 
+def test_tensors_of_another_kind(tmp_path: Path, key: Key) -> None:
+    def single(data: bytes) -> bytes:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        return bytes(save_safetensors({"table.0": load_safetensors(data).pop("table.0").astype("f4")}, metadata))
+
+    def all_single(data: bytes) -> bytes:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        return bytes(save_safetensors({k: v.astype("f4") for k, v in load_safetensors(data).items()}, metadata))
+
+    for forge, reason in ((single, "exactly the tensors"), (all_single, "holds other numbers in 'table.")):
+        only(forged(golden("independent"), tmp_path / "f.zip", key, files={"model.safetensors": forge}), reason)
+
+
+def test_a_generator_that_nobody_knows(tmp_path: Path, key: Key) -> None:
+    def other(data: bytes) -> bytes:
+        return data.replace(b"independent", b"nobodyknown")
+
+    def configuration(data: bytes) -> bytes:
+        return data.replace(b"name: independent", b"name: nobodyknown")
+
+    path = forged(
+        golden("independent"),
+        tmp_path / "f.zip",
+        key,
+        certificate=lambda one: one.update(generator="nobodyknown"),
+        files={
+            "config.yaml": lambda data: data.replace(b"name: independent", b"name: nobodyknown"),
+            "model.safetensors": other,
+        },
+    )
+    only(path, "which this program does not know")
+
+
 def rewritten(change: Callable[[pa.Table], pa.Table], **options: Any) -> Callable[[bytes], bytes]:
     def write(data: bytes) -> bytes:
         sink = io.BytesIO()
@@ -467,6 +573,7 @@ PARQUET = [
     (rewritten(lambda table: table, store_schema=True), "metadata of its own"),
     (rewritten(lambda table: table.append_column("exact", pa.array([1] * len(table)))), "the declared columns"),
     (hidden_between, "bytes that belong to no column"),
+    (lambda data: data.replace(b"parquet-cpp-arrow", b"parquet-cpp-sorow"), "by a library that writes no bundles"),
     (rewritten(lambda table: table, compression="zstd"), "not what the rest of the bundle makes again"),
     (rewritten(lambda table: table, row_group_size=7), "not what the rest of the bundle makes again"),
 ]
