@@ -17,7 +17,7 @@ import yaml
 from synth.bundle.answer_checks import choice_problems, row_count_problems, rows_problems, sum_problems
 from synth.bundle.archive import SIGNED_BY_HASH, Archive, open_archive
 from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
-from synth.bundle.certificate import Certificate, certificate_from_dict, promise
+from synth.bundle.certificate import DECLARED, Certificate, certificate_from_dict, promise
 from synth.bundle.domain import check_csv, check_parquet
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes
@@ -102,7 +102,7 @@ def check(path: Path, *, expected_key: bytes | None = None, tell: Tell = lambda 
 def _too_much_memory(step: str) -> str:
     return (
         f"Checking {step} needs more memory than is allowed, and was stopped. If you trust where the bundle comes "
-        "from, allow more with --memory."
+        "from, allow more: synth verify --memory."
     )
 
 
@@ -284,6 +284,9 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
     unknown = set(certificate.domain_source) - {column.name for column in schema}
     if unknown or not {column.name for column in schema.modelled} <= set(certificate.domain_source):
         yield "The certificate does not say for exactly the declared columns where their domain comes from."
+    for name, source in certificate.domain_source.items():
+        if source != config.domain_source.get(name, DECLARED):
+            yield f"The certificate says that the domain of '{name}' was {source}; config.yaml says otherwise."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
     if config.table is not None or config.test_table is not None:

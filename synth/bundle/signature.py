@@ -37,6 +37,8 @@ def signature_problem(message: bytes, signature: bytes, inside: bytes, expected:
     expected : bytes, optional
         PEM of the key the reader trusts.
     """
+    if inside != _key(inside).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo):
+        return "public-key.pem holds more than a public key."
     if expected is not None and _raw(expected) != _raw(inside):
         return "The bundle was signed with another key than the one you gave: it may have been altered and signed anew."
     try:
@@ -47,10 +49,14 @@ def signature_problem(message: bytes, signature: bytes, inside: bytes, expected:
 
 
 def _raw(public_pem: bytes) -> bytes:
+    return _key(public_pem).public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _key(public_pem: bytes) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(public_pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise VerificationError("A public key cannot be read; it must be an Ed25519 key in PEM form.") from None
     if not isinstance(key, Ed25519PublicKey):
         raise VerificationError("A public key is not an Ed25519 key.")
-    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return key

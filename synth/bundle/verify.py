@@ -140,7 +140,10 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     if fingerprint is not None:
         lines.append(f"Signed by the key with fingerprint {fingerprint}.")
     if not key_given:
-        lines.append("Signer not checked: give the signer's key with --public-key to know who signed.")
+        lines.append(
+            "Signer not checked: compare this fingerprint with the owner's, or give the owner's key: synth verify "
+            "--public-key."
+        )
     lines += [
         f"Not compared: {name} was written by other versions than those installed here (the certificate names them), "
         "and they would have to make it again. What is checked above holds for it; the rest of it was not looked at."
@@ -208,10 +211,10 @@ def _last(told: bytearray) -> Findings:
 def _stopped(step: str, *, timed_out: bool) -> str:
     if timed_out:
         return (
-            f"Checking {step} took too long and was stopped. If you trust where the bundle comes from, allow more with "
-            "--seconds."
+            f"Checking {step} took too long and was stopped. If you trust where the bundle comes from, allow more: "
+            "synth verify --seconds."
         )
     return (
         f"Checking {step} broke off: it is damaged, or needs more memory than is allowed. If you trust where the "
-        "bundle comes from, allow more with --memory."
+        "bundle comes from, allow more: synth verify --memory."
     )

@@ -134,7 +134,7 @@ def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not verdict.ok
     assert verdict.json["failures"] == [
         "Checking the bundle as a file took too long and was stopped. If you trust where the bundle comes from, allow "
-        "more with --seconds."
+        "more: synth verify --seconds."
     ]
 
 
@@ -144,7 +144,7 @@ def test_a_process_that_dies_is_a_verdict(monkeypatch: pytest.MonkeyPatch) -> No
     assert not verdict.ok
     assert verdict.json["failures"] == [
         "Checking the bundle as a file broke off: it is damaged, or needs more memory than is allowed. If you trust "
-        "where the bundle comes from, allow more with --memory."
+        "where the bundle comes from, allow more: synth verify --memory."
     ]
 
 

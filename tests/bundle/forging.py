@@ -1,0 +1,122 @@
+"""Forge golden bundles: everything in them agrees with the forgery, and the signature is right."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bundle_making import Key, altered, checked, members_of
+
+from synth.bundle.archive import MEMBERS, write_zip
+from synth.bundle.canonical import canonical_json
+from synth.bundle.certificate import certificate_from_dict
+from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
+from synth.bundle.schema_json import schema_from_document
+from synth.bundle.texts import written_texts
+from synth.bundle.versions import current_versions
+from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
+from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.receipt import Receipt, Release
+from synth.privacy.selection import Selection
+from synth.reports.document import owner_document
+from synth.reports.evidence import evidence_from_dict
+
+FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
+SUMS = ["independent", "independent-by-class", "dp-hp", "dp-merf", "kahm", "dp-hp-adaptive-several-rows"]
+
+Change = Callable[[Receipt], Receipt]
+
+
+def golden(name: str) -> Path:
+    return FOLDER / f"{name}.zip"
+
+
+def answers_of(bundle: Path) -> Measurements:
+    return measurements_from_bytes(members_of(bundle)["measurements.npz"])
+
+
+def costing(receipt: Receipt) -> Receipt:
+    """State the cost that follows from what is stated, as whoever believes the receipt would work it out."""
+    slack = 6 * receipt.dimension * (receipt.grid / receipt.noise_scale) ** 2 * 1.001 if receipt.slack else 0.0
+    return dataclasses.replace(
+        receipt,
+        mu_squared_units=units_of_receipt(receipt) or receipt.mu_squared_units,
+        pure_units=pure_units_of_receipt(receipt),
+        slack=slack,
+    )
+
+
+def with_receipts(found: Measurements, change: Change) -> Measurements:
+    return dataclasses.replace(
+        found,
+        releases=tuple(Release(change(one.receipt), one.value, one.feature_map) for one in found.releases),
+        selections=tuple(Selection(change(one.receipt), one.index, one.candidate) for one in found.selections),
+        row_releases=tuple(
+            dataclasses.replace(one, receipts=tuple(map(change, one.receipts))) for one in found.row_releases
+        ),
+    )
+
+
+def forged(
+    bundle: Path,
+    target: Path,
+    key: Key,
+    *,
+    receipts: Change | None = None,
+    answers: Callable[[Measurements], Measurements] | None = None,
+    certificate: Callable[[dict[str, Any]], None] | None = None,
+    files: dict[str, Callable[[bytes], bytes]] | None = None,
+    budget: bool = False,
+) -> Path:
+    """Change receipts wherever they stand, let epsilon and every text follow, and sign.
+
+    With ``budget`` the configuration asks for what the forged receipts spend, so that this agrees too.
+    """
+    members = members_of(bundle)
+    document = json.loads(members["certificate.json"])
+    found = measurements_from_bytes(members["measurements.npz"])
+    if receipts is not None:
+        found = with_receipts(found, receipts)
+        changed = [receipts(Receipt.from_dict(one)) for one in document["receipts"]]
+        document["receipts"] = [receipt.to_dict() for receipt in changed]
+        document["epsilon"] = epsilon_of_receipts(changed, document["delta"])
+        if "row_epsilon" in document:
+            document["row_epsilon"] = row_epsilon_of_receipts(changed, document["delta"])
+    if answers is not None:
+        found = answers(found)
+    document["versions"] = current_versions()
+    if certificate is not None:
+        certificate(document)
+    if receipts is not None or answers is not None:
+        members["measurements.npz"] = measurements_to_bytes(found)
+    if budget:
+        text = members["config.yaml"].decode()
+        members["config.yaml"] = text.replace("epsilon: 4.0", f"epsilon: {document['epsilon'] * 1.00002!r}").encode()
+    schema = schema_from_document(json.loads(members["schema.json"]))
+    entries = json.loads(members["report.json"])["evidence"]
+    for entry in entries:
+        if entry["kind"] == "charged":
+            paid = [Receipt.from_dict(document["receipts"][sequence]) for sequence in entry["receipts"]]
+            entry["epsilon"] = epsilon_of_receipts(paid, document["delta"])
+    evidence = [evidence_from_dict(one) for one in entries]
+    members["report.json"] = canonical_json(owner_document(evidence))
+    members |= written_texts(certificate_from_dict(document), schema, evidence)  # type: ignore[arg-type]
+    members["certificate.json"] = canonical_json(document)
+    write_zip(target, {name: members[name] for name in MEMBERS})
+    return altered(target, target, files=files, certificate=lambda _: None, sign_with=key)
+
+
+def failures(path: Path) -> Sequence[str]:
+    verdict = checked(path)
+    assert verdict.ok is not bool(verdict.json["failures"])
+    return verdict.json["failures"]
+
+
+def only(path: Path, *reasons: str) -> None:
+    """Each reason is found, and nothing else."""
+    found = failures(path)
+    assert all(any(reason in failure for failure in found) for reason in reasons), found or "nothing was found"
+    assert all(any(reason in failure for reason in reasons) for failure in found), found
