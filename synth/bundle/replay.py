@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from synth.bundle.archive import Archive, open_archive
 from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.derived_session import DerivedSession
-from synth.bundle.measurements import measurements_from_bytes
+from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.config import RunConfig
 from synth.config_file import parse_config, read_mapping
@@ -23,6 +23,7 @@ from synth.errors import VerificationError
 from synth.generators import Generator, GeneratorTask, make, restore
 from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.receipt import Receipt
 from synth.privacy.recorded_session import RecordedSession
 from synth.progress import NullProgress, Progress
 from synth.reports.document import report_document
@@ -32,6 +33,9 @@ from synth.rules import parse_rules, repair
 from synth.writing import read_table, write_table
 
 __all__ = ["Replay", "replay"]
+
+_SHARE = 1e-6
+"""Costs are rounded to whole units, shares to floats: parts of the budget agree to about a billionth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +53,23 @@ class Replay:
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
         The same in words.
+    costs_differ : tuple of str
+        Where the generator was fitted again: one sentence for each receipt that states another part of the budget than
+        the generator asks its question with.
     """
 
     identical: bool
     distance: float | None
     lines: tuple[str, ...]
     report_identical: bool | None = None
+    costs_differ: tuple[str, ...] = ()
 
     @property
     def as_certified(self) -> bool:
-        """Whether everything that ought to be as certified is: anything may come of answers that are fitted again."""
-        return self.report_identical is None or (self.identical and self.report_identical)
+        """Whether everything that ought to be as certified is: another table may come of answers fitted again."""
+        if self.report_identical is None:
+            return not self.costs_differ
+        return self.identical and self.report_identical
 
 
 def replay(
@@ -100,7 +110,12 @@ def replay(
         card, _ = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         again = refit or generator is not None
-        codes, facts = (_refitted(archive, config, generator, progress), ()) if again else _sampled(archive, config)
+        facts: Sequence[Fact] = ()
+        costs_differ: tuple[str, ...] = ()
+        if again:
+            codes, costs_differ = _refitted(archive, config, generator, progress)
+        else:
+            codes, facts = _sampled(archive, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -109,7 +124,8 @@ def replay(
         distance = None if identical else _distance(archive, written, config)
         report_identical = None if again else _same_report(archive, config, codes, facts, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
-    return Replay(identical, distance, (*lines, *_report_lines(report_identical)), report_identical)
+    lines = (*lines, *_report_lines(report_identical), *costs_differ)
+    return Replay(identical, distance, lines, report_identical, costs_differ)
 
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
@@ -144,7 +160,7 @@ def _same_report(
 
 def _refitted(
     archive: Archive, config: RunConfig, generator: str | None, progress: Progress | None
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     known = measurements_from_bytes(archive.read("measurements.npz"))
     rows = known.rows or published_rows(known.releases)
     if rows is None:
@@ -165,7 +181,28 @@ def _refitted(
     )
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
     fitted = fresh.fit(session, progress or NullProgress())
-    return _drawn(fitted, config)
+    return _drawn(fitted, config), () if other else tuple(_cost_problems(session.asked, known))
+
+
+def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:
+    """Yield where a receipt is another part of what the generator spent than the generator asked its question with.
+
+    Noise cannot be seen in an answer, but a generator divides its budget by public rules: a receipt that was made
+    cheaper afterwards stands out.
+    """
+    spent = {one.receipt.query: _cost(one.receipt) for one in (*known.releases, *known.selections)}
+    spent |= {one.receipt.query: sum(map(_cost, one.receipts)) for one in known.row_releases}
+    paid, whole = sum(spent[query] for query in asked), sum(asked.values())
+    for query, share in asked.items():
+        if abs(spent[query] / paid - share / whole) > _SHARE:
+            yield (
+                f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; it asks that with "
+                f"{share / whole:.3%}. Its cost was altered, or other versions divide the budget otherwise."
+            )
+
+
+def _cost(receipt: Receipt) -> int:
+    return receipt.pure_units or receipt.mu_squared_units
 
 
 def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:

@@ -26,7 +26,8 @@ CANNOT_SHOW = (
 LEFT_TO_REPLAY = (
     "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the rows made and "
     "the noisy answers (synth replay makes both again)",
-    "that the model was fitted to the noisy answers and to nothing else (synth replay --refit fits it again)",
+    "that the model was fitted to the noisy answers and to nothing else, and that each answer cost the part of the "
+    "budget that the generator asks it with (synth replay --refit fits it again)",
 )
 """What verifying leaves to a replay, which takes longer."""
 

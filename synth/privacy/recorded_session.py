@@ -44,6 +44,9 @@ class RecordedSession:
     ) -> None:
         self.schema, self.budget, self.rows = schema, budget, rows
         self.remaining_share = 1.0
+        self.asked: dict[str, float] = {}
+        """Part of this session's budget that each question was asked with, in all parts, by its name."""
+        self._of_whole = 1.0
         self._releases = {release.receipt.query: release for release in releases}
         self._selections = {selection.receipt.query: selection for selection in selections}
         self._row_releases = {release.receipt.query: release for release in row_releases}
@@ -66,7 +69,7 @@ class RecordedSession:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
         if not same_map(release.feature_map, feature_map):
             raise PrivacyError(f"'{query}' was asked with another feature map; use the options of the recorded run.")
-        self._take(share)
+        self._take(share, query)
         return release
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
@@ -82,7 +85,7 @@ class RecordedSession:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
         if len(candidates) != selection.receipt.dimension:
             raise PrivacyError(f"'{query}' was asked with other candidates; use the options of the recorded run.")
-        self._take(share)
+        self._take(share, query)
         return Selection(selection.receipt, selection.index, candidates[selection.index])
 
     def noisy_rows(
@@ -96,7 +99,7 @@ class RecordedSession:
         query: str,
         source: str,
     ) -> RowsRelease:
-        """Return the recorded rows; ``share``, ``label_share`` and ``source`` are not used.
+        """Return the recorded rows; ``label_share`` and ``source`` are not used.
 
         Raises
         ------
@@ -108,6 +111,7 @@ class RecordedSession:
             raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
         if not release.question.same_as(RowsQuestion(tuple(tables), label, noise=noise)):
             raise PrivacyError(f"'{query}' was asked of other columns; use the options of the recorded run.")
+        self.asked[query] = self._of_whole * share
         return release
 
     def part(self, share: float) -> RecordedSession:
@@ -117,8 +121,11 @@ class RecordedSession:
         view.schema, view.budget, view.rows, view.remaining_share = self.schema, self.budget, self.rows, 1.0
         view._releases, view._selections = self._releases, self._selections
         view._row_releases = self._row_releases
+        view.asked, view._of_whole = self.asked, self._of_whole * share
         return view
 
-    def _take(self, share: float) -> None:
+    def _take(self, share: float, query: str | None = None) -> None:
         """Keep count of what was asked as the earlier session did, so that what follows from it is decided alike."""
         self.remaining_share = max(self.remaining_share - share, 0.0)
+        if query is not None:
+            self.asked[query] = self._of_whole * share

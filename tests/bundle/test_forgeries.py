@@ -19,6 +19,7 @@ from bundle_making import Key, altered, checked, members_of
 from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only
 
 from synth.bundle.measurements import Measurements
+from synth.bundle.replay import replay
 from synth.privacy.features import OneHot
 from synth.privacy.receipt import CellNoise, Receipt, Release
 from synth.privacy.selection import Candidate, Selection
@@ -72,6 +73,28 @@ def test_a_tenth_of_the_parameter_of_a_choice_leaves_a_budget_that_no_run_leaves
 
     for name in ("dp-hp-adaptive", "dp-hp-adaptive-several-rows"):
         only(forged(golden(name), tmp_path / "f.zip", key, receipts=weaker), "of the budget of config.yaml")
+
+
+def test_a_tenth_of_the_parameter_and_a_budget_to_match_is_left_to_a_refit(tmp_path: Path, key: Key) -> None:
+    def weaker(receipt: Receipt) -> Receipt:
+        if receipt.mechanism != "exponential":
+            return receipt
+        return costing(dataclasses.replace(receipt, noise_scale=receipt.noise_scale / 10))
+
+    path = forged(golden("dp-hp-adaptive"), tmp_path / "f.zip", key, receipts=weaker, budget=True)
+    assert checked(path).ok, "the smaller budget is spent whole"
+    honest = replay(golden("dp-hp-adaptive"), tmp_path / "honest", refit=True)
+    assert honest.as_certified
+    again = replay(path, tmp_path / "again", refit=True)
+    assert not again.as_certified
+    assert any("Its cost was altered" in line for line in again.lines)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)
+def test_every_generator_asks_with_the_shares_that_its_receipts_state(path: Path, tmp_path: Path) -> None:
+    again = replay(path, tmp_path, refit=True)
+    assert again.costs_differ == ()
+    assert again.as_certified
 
 
 @pytest.mark.parametrize("name", ["kahm-rows", "kahm-cell"])
