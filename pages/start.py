@@ -45,7 +45,7 @@ with begin:
         go("upload")
 with verify:
     st.subheader("Verify someone else's certificate")
-    st.markdown("Give the bundle you received. Epsilon is worked out again from its receipts.")
+    st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
     bundle = st.file_uploader("Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=200)
 
 if bundle is not None:

@@ -112,7 +112,7 @@ def certificate_summary(run_id: str) -> None:
 def how_to_verify() -> None:
     """Say how anybody checks the bundle, without this server."""
     st.subheader("How anybody can check it")
-    st.markdown("With the package, offline; epsilon is worked out again from the receipts:")
+    st.markdown("With the package, offline: the promise, every file and every cell are checked again:")
     st.code("python -m synth verify hermitage.zip", language="bash")
     st.markdown(
         "The same rows again, byte for byte, from the saved model, with the versions that the certificate names:"

@@ -26,7 +26,7 @@ def show_verdict(verdict: dict[str, Any]) -> None:
     """Say whether the bundle is what it claims, and why."""
     with st.container(border=True):
         if verdict["ok"]:
-            st.success("Nothing in this bundle differs from its certificate. Below: what was checked, and what was not.")
+            st.success("Nothing differs from the certificate. Below: what was checked, and what was not.")
         else:
             st.error("This bundle differs from its certificate, or it cannot be read.")
         for line in verdict["lines"]:

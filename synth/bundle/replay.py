@@ -190,7 +190,8 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
     Noise cannot be seen in an answer, but a generator divides its budget by public rules: a receipt that was made
     cheaper afterwards stands out.
     """
-    spent = {one.receipt.query: _cost(one.receipt) for one in (*known.releases, *known.selections)}
+    spent = {one.receipt.query: _cost(one.receipt) for one in known.releases}
+    spent |= {one.receipt.query: _cost(one.receipt) for one in known.selections}
     spent |= {one.receipt.query: sum(map(_cost, one.receipts)) for one in known.row_releases}
     paid, whole = sum(spent[query] for query in asked), sum(asked.values())
     for query, share in asked.items():

@@ -214,6 +214,10 @@ def test_identifiers_that_say_something(tmp_path: Path, key: Key) -> None:
     changes = {"synthetic.csv": csv, "synthetic.parquet": rewritten(parquet)}
     path = forged(golden("independent"), tmp_path / "f.zip", key, files=changes)
     only(path, "not what the rest of the bundle makes again")
+    other = altered(path, path, certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    verdict = checked(other)
+    assert verdict.ok, verdict.json["failures"]
+    assert verdict.json["not_compared"] == ["synthetic.csv", "synthetic.parquet"], "it is said where it is not known"
 
 
 def first_member(data: bytes) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import stat
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from driving import LABELLED, described, errors, go, open_app, started, texts, w
 from streamlit.testing.v1 import AppTest
 
 from pages.components.badges import BADGES, OWNER_ONLY_NOTE
+from synth.bundle.zips import new_entry
 
 TABS = (
     "● At a glance",
@@ -216,7 +218,7 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", data, "application/zip")
     start.run()
-    assert "This bundle is what its certificate says." in texts(start)
+    assert "Nothing differs from the certificate. Below: what was checked, and what was not." in texts(start)
 
 
 def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
@@ -228,18 +230,20 @@ def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(changed, "w") as new:
         for name in old.namelist():
             body = old.read(name)
-            new.writestr(name, body.replace(b"north", b"South", 1) if name == "synthetic.csv" else body)
+            packed = new_entry(name, attributes=stat.S_IFREG | 0o644)
+            new.writestr(packed, body.replace(b"north", b"South", 1) if name == "synthetic.csv" else body)
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", changed.getvalue(), "application/zip")
     start.run()
-    assert "This bundle is not what its certificate says, or it cannot be read." in texts(start)
+    assert "This bundle differs from its certificate, or it cannot be read." in texts(start)
+    assert "synthetic.csv is not the file that was certified: its hash differs." in texts(start)
 
 
 def test_something_that_is_no_bundle_is_said_to_be_none() -> None:
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", b"not a zip", "application/zip")
     start.run()
-    assert "This bundle is not what its certificate says, or it cannot be read." in texts(start)
+    assert "This bundle differs from its certificate, or it cannot be read." in texts(start)
     assert not start.exception
 
 
