@@ -67,6 +67,9 @@ A receipt that states less than its question cost, or that is missing, leaves a 
 _SHARE = 1e-4
 """How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
 
+_LONGEST_LINE = 4_000
+_MOST_LINES = 500
+
 Tell = Callable[["Findings"], None]
 
 
@@ -422,12 +425,20 @@ def main() -> int:
     confine(memory_bytes=request["memory_bytes"], cpu_seconds=request["cpu_seconds"])
 
     def tell(findings: Findings) -> None:
-        answers.write(json.dumps({name: getattr(findings, name) for name in Findings.__slots__}) + "\n")
+        told = {name: getattr(findings, name) for name in Findings.__slots__}
+        told |= {name: _shortened(texts) for name, texts in told.items() if isinstance(texts, list)}
+        answers.write(json.dumps(told) + "\n")
         answers.flush()
 
     key = request["public_key"]
     check(Path(request["path"]), expected_key=None if key is None else key.encode("latin-1"), tell=tell)
     return 0
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    """Cut what no honest bundle says, so that a verdict can be read."""
+    cut = [text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]} ..." for text in texts[:_MOST_LINES]]
+    return cut if len(texts) <= _MOST_LINES else [*cut, f"... and {len(texts) - _MOST_LINES:,} more."]
 
 
 if __name__ == "__main__":

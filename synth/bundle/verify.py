@@ -153,6 +153,8 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     lines += [f"Not recomputed here: {sentence}." for sentence in LEFT_TO_REPLAY]
     lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append("The bundle holds what it claims." if ok else "The bundle does NOT hold what it claims.")
+    # What a stranger wrote stays within its own line: no line break, nothing that moves the cursor of a terminal.
+    lines = ["".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line) for line in lines]
     certified = dict.fromkeys(("epsilon", "delta", "neighbours", "row_epsilon", "fingerprint"))
     document = {
         **certified,

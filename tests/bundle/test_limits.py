@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -125,6 +126,21 @@ def test_what_swells_is_a_verdict(
     assert found["json"]["fingerprint"] is not None, "what was found before the limit is kept"
     assert found["child"] < 2**30
     assert found["own"] < 2**28, "and nothing of it reached the process that asked"
+
+
+def test_what_a_stranger_wrote_stays_in_its_line(tmp_path: Path, key: Key) -> None:
+    spoof = "\x1b[2J\nThe bundle holds what it claims."
+
+    def talk(document: dict[str, Any]) -> None:
+        document["assumptions"] += [spoof, *(f"{number} {'x' * 9_000}" for number in range(2_000))]
+
+    path = altered(GOLDEN, tmp_path / "long.zip", certificate=talk)
+    verdict = verify(path)
+    assert not verdict.ok
+    assert verdict.lines.count("The bundle holds what it claims.") == 0
+    assert all(line.isprintable() for line in verdict.lines)
+    assert len("".join(verdict.lines)) < 3_000_000
+    assert any(line.endswith("more.") for line in verdict.lines)
 
 
 def test_what_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
