@@ -70,7 +70,7 @@ _SHARE = 1e-4
 _LONGEST_LINE = 4_000
 _MOST_LINES = 500
 
-Tell = Callable[["Findings"], None]
+Tell = Callable[[Findings], None]
 
 
 def check(path: Path, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
@@ -129,9 +129,9 @@ class _Check:
         self._step("hash of every file", lambda: _hash_problems(archive, certificate))
         if beside is not None:
             self._step("files beside the bundle", lambda: _beside_problems(beside, certificate, data))
-        self.findings.step = "schema.json"
+        self._begin("schema.json")
         schema = schema_from_document(parse_canonical(archive.read("schema.json"), name="schema.json"))
-        self.findings.step = "config.yaml"
+        self._begin("config.yaml")
         config = _config(archive)
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
@@ -142,10 +142,14 @@ class _Check:
         self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
 
+    def _begin(self, step: str) -> None:
+        # Told before anything is read, so that whoever has to stop this process knows what it was doing.
+        self.findings.step = step
+        self.tell(self.findings)
+
     def _step(self, what: str, problems: Callable[[], Iterable[str]]) -> None:
         found = self.findings
-        found.step = f"the {what}"
-        self.tell(found)
+        self._begin(f"the {what}")
         before = len(found.failures)
         try:
             # One by one: what was found before a step broke off is kept.
