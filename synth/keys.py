@@ -2,7 +2,8 @@
 
 ``keys/`` in the home directory has mode 0700 and holds, each with mode 0600:
 
-- ``master.key``: AES-256, seals the headers of encrypted tables (each has a data key of its own);
+- ``master.key``: AES-256, seals the headers of encrypted tables (each has a data key of its own); the key that links
+  the ledger is derived from it;
 - ``fingerprint.key``: HMAC-SHA-256, fingerprints of tables and of unit ids;
 - ``signing.key``: Ed25519, signs certificates; ``public-key.pem`` is its public half.
 """
@@ -59,6 +60,11 @@ class Keys:
         purpose_key = hmac.digest(self.fingerprint_key, purpose.encode(), hashlib.sha256)
         return hmac.digest(purpose_key, message, hashlib.sha256)
 
+    @property
+    def ledger_key(self) -> bytes:
+        """The key (32 bytes) that links the entries of the ledger, derived from the master key for this alone."""
+        return hmac.digest(self.master, b"hermitage ledger 1", hashlib.sha256)
+
     def sign(self, message: bytes) -> bytes:
         """Return the Ed25519 signature (64 bytes) of a message."""
         return Ed25519PrivateKey.from_private_bytes(self.signing_seed).sign(message)
@@ -81,14 +87,14 @@ def load_keys(home: Path) -> Keys:
     Raises
     ------
     ConfigError
-        If a key is missing, unreadable or of the wrong length, or all are missing while encrypted tables exist.
+        If a key is missing, unreadable or of the wrong length, or all are missing while the vault holds something.
     """
     directory = home / "keys"
     if not directory.exists():
-        if any((home / "vault").glob("*.table")):
+        if any((home / "vault").glob("*.*")):
             raise ConfigError(
-                f"The keys are missing from {directory}, and encrypted tables exist that only they can open. "
-                "Restore the keys from a backup, or delete the folder 'vault' to start afresh."
+                f"The keys are missing from {directory}, and only they open the tables and the ledger of this "
+                "installation. Restore them from a backup, or name a new folder with HERMITAGE_HOME to start afresh."
             )
         _make(home, directory)
     return Keys(*(_read(directory / name) for name in SECRET_FILES))

@@ -234,10 +234,13 @@ def test_a_kept_table_can_be_reported_on_again_and_a_deleted_one_cannot(
     assert (tmp_path / "kept" / "owner" / "report.json").exists()
     assert synth("report", "kept", "--classifiers", "all", "--hard-labels").returncode == 0
     assert synth("run", config, "--out", "gone").returncode == 0
+    again = json.loads((tmp_path / "gone" / "certificate.json").read_text())
+    assert not any("chosen after looking" in note for note in again["assumptions"]), "the same configuration again"
+    assert synth("run", config, "--out", "other", "--rows", "77", "--no-owner-report").returncode == 0
     refused = synth("report", "gone")
     assert refused.returncode != 0
     assert "--keep-table" in refused.stderr
-    later = json.loads((tmp_path / "gone" / "certificate.json").read_text())
+    later = json.loads((tmp_path / "other" / "certificate.json").read_text())
     assert any("chosen after looking at private rows" in note for note in later["assumptions"])
 
 

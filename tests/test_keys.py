@@ -58,7 +58,7 @@ def test_new_keys_are_refused_where_encrypted_tables_need_the_old_ones(tmp_path:
     (tmp_path / "vault").mkdir()
     (tmp_path / "vault" / "x.table").write_bytes(b"ciphertext")
     shutil.rmtree(tmp_path / "keys")
-    with pytest.raises(ConfigError, match="only they can open"):
+    with pytest.raises(ConfigError, match="only they open the tables and the ledger"):
         load_keys(tmp_path)
 
 

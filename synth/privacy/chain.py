@@ -1,21 +1,29 @@
-"""The hash chain of an account's charges: whoever alters, removes or inserts a row breaks every digest after it.
+"""The chain of an account's entries: whoever alters, removes or inserts one breaks every digest after it.
 
-The first link holds the account's fixed facts, so that its neighbouring relation cannot be changed either. Cutting rows
-off the end leaves a shorter chain that is whole; :class:`LedgerHead`, kept beside every encrypted table and printed in
-every certificate, is what reveals that.
+Entries are the account's charges and, between them, the decisions about it: whom it protects, its limit, whether it is
+frozen. Every digest is an HMAC under a key of the installation, so that whoever can write the database but has no key
+cannot make a chain that is whole. Before the first charge the chain says whom all charges protect.
+
+Cutting entries off the end leaves a shorter chain that is whole; :class:`LedgerHead`, kept beside every encrypted table
+and printed in every certificate, is what reveals that.
+
+Chains of layout 2 were plain hashes. They are checked as they were, and a decision "taken over" links their last digest
+to the keyed entries after it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from synth.errors import LedgerError
-from synth.store import Account, Charge, ChargeState
+from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, now
 
-__all__ = ["SUCCESSORS", "LedgerHead", "head_of", "link", "verify"]
+__all__ = ["SUCCESSORS", "Chain", "LedgerHead", "altered", "plain_chain", "unit_facts", "verify"]
 
 SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
     None: (ChargeState.RESERVED,),
@@ -32,48 +40,201 @@ _CHANGING = ("position", "state", "who", "certificate_id", "time", "previous", "
 
 @dataclass(frozen=True, slots=True)
 class LedgerHead:
-    """How many rows an account's chain has, and the digest of the last one (of the account itself when it has none)."""
+    """How far a chain has come: its rows of charges, its decisions, and the digest of its last entry.
+
+    ``decisions`` is None in a head that a version without decisions kept.
+    """
 
     account_id: str
     count: int
     digest: str
+    decisions: int | None = None
 
 
-def head_of(account: Account, charges: Sequence[Charge]) -> LedgerHead:
-    """Return the head of an account's chain, given all its rows in order."""
-    digest = charges[-1].digest if charges else _first_link(account)
-    return LedgerHead(account_id=account.id, count=len(charges), digest=digest)
+@dataclass(frozen=True, slots=True, repr=False)
+class Chain:
+    """An account's chain after every entry of it was checked.
+
+    ``links`` are the heads it had, the last one first to last; ``key`` links what follows.
+    """
+
+    account: Account
+    charges: tuple[Charge, ...]
+    decisions: tuple[Decision, ...]
+    links: tuple[LedgerHead, ...]
+    key: bytes
+
+    @property
+    def head(self) -> LedgerHead:
+        """How far it has come."""
+        return self.links[-1]
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the last word on freezing is that it is frozen."""
+        last = _last(self.decisions, DecisionKind.FROZEN, DecisionKind.THAWED)
+        return self.account.frozen or (last is not None and last.kind is DecisionKind.FROZEN)
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether an entry says whom all charges protect."""
+        return _last(self.decisions, DecisionKind.UNIT) is not None
+
+    @property
+    def was_spent(self) -> bool:
+        """Whether rows may ever have been read under it."""
+        return any(charge.state is ChargeState.SPENT for charge in self.charges)
+
+    def holds(self, seen: LedgerHead) -> bool:
+        """Whether the chain once had this head, or it says nothing: an older version saw no charge."""
+        if seen.decisions is None:
+            return seen.count == 0 or any((seen.count, seen.digest) == (one.count, one.digest) for one in self.links)
+        return seen in self.links
+
+    def with_charge(self, charge: Charge) -> Chain:
+        """Return the chain with one more row of a charge, placed and linked; it is the last of ``charges``."""
+        placed = replace(charge, position=self.head.count + 1, previous=self.head.digest, digest="", time=now())
+        linked = replace(placed, digest=_keyed(self.key, _charge_facts(placed)))
+        head = LedgerHead(self.account.id, linked.position, linked.digest, len(self.decisions))
+        return replace(self, charges=(*self.charges, linked), links=(*self.links, head))
+
+    def with_decision(self, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> Chain:
+        """Return the chain with one more decision, placed and linked; it is the last of ``decisions``."""
+        decision = Decision(
+            account_id=self.account.id,
+            number=len(self.decisions) + 1,
+            charges=self.head.count,
+            kind=kind,
+            body=dict(body),
+            who=who,
+            time=now(),
+            previous=self.head.digest,
+            digest="",
+        )
+        linked = replace(decision, digest=_keyed(self.key, _decision_facts(decision)))
+        head = LedgerHead(self.account.id, self.head.count, linked.digest, linked.number)
+        return replace(self, decisions=(*self.decisions, linked), links=(*self.links, head))
 
 
-def link(charge: Charge, head: LedgerHead) -> Charge:
-    """Return the charge as the row after ``head``, with its position and digests filled in."""
-    placed = replace(charge, position=head.count + 1, previous=head.digest, digest="")
-    return replace(placed, digest=_digest(placed))
-
-
-def verify(account: Account, charges: Sequence[Charge]) -> LedgerHead:
-    """Return the head of an account's chain after checking every row.
+def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Decision], key: bytes) -> Chain:
+    """Return an account's chain after checking every entry, and the account against what was decided about it.
 
     Raises
     ------
     LedgerError
-        If a row was altered, removed, inserted or moved, or a charge took a step that does not exist.
+        If an entry was altered, removed, inserted or moved, a charge took a step that does not exist, or the account's
+        unit or limit is not the one that was decided.
     """
-    head = LedgerHead(account_id=account.id, count=0, digest=_first_link(account))
-    latest: dict[str, Charge] = {}
+    if not account.keyed:
+        raise altered(account, "before this version took it over")
+    walk = _Walk(account, key, plain=_taken_over(decisions))
+    waiting = list(decisions)
+    for charge in (*charges, None):
+        while waiting and waiting[0].charges == walk.head.count:
+            walk.decide(waiting.pop(0))
+        if charge is not None:
+            walk.charge(charge)
+    if waiting:
+        raise altered(account, f"at row {waiting[0].charges + 1}")
+    chain = Chain(account, tuple(charges), tuple(decisions), tuple(walk.links), key)
+    _check_account(chain)
+    return chain
+
+
+def plain_chain(account: Account, charges: Sequence[Charge], key: bytes) -> Chain:
+    """Return a chain of layout 2 after checking it, ready to be taken over under the key.
+
+    Raises
+    ------
+    LedgerError
+        If a row was altered, removed, inserted or moved.
+    """
+    walk = _Walk(account, key, plain=len(charges))
     for charge in charges:
-        before = latest.get(charge.charge_id)
-        is_next = charge.position == head.count + 1 and charge.previous == head.digest
-        is_whole = charge.account_id == account.id and charge.digest == _digest(replace(charge, digest=""))
+        walk.charge(charge)
+    return Chain(account, tuple(charges), (), tuple(walk.links), key)
+
+
+class _Walk:
+    """One pass over a chain; ``plain`` is how many rows of charges have plain hashes."""
+
+    def __init__(self, account: Account, key: bytes, *, plain: int) -> None:
+        self._account, self._key, self._plain = account, key, plain
+        self._latest: dict[str, Charge] = {}
+        self._decisions = 0
+        self._has_unit = False
+        first = _plain(_plain_account_facts(account)) if plain else _keyed(key, _account_facts(account))
+        self.links = [LedgerHead(account.id, 0, first, 0)]
+
+    @property
+    def head(self) -> LedgerHead:
+        return self.links[-1]
+
+    def charge(self, charge: Charge) -> None:
+        before = self._latest.get(charge.charge_id)
+        facts = _charge_facts(charge)
+        plain = charge.position <= self._plain
+        is_next = charge.position == self.head.count + 1 and charge.previous == self.head.digest
+        digest = _plain(facts) if plain else _keyed(self._key, facts)
+        is_whole = charge.account_id == self._account.id and charge.digest == digest
         is_step = charge.state in SUCCESSORS[before.state if before else None]
-        if not (is_next and is_whole and is_step and (before is None or _same_cost(before, charge))):
-            raise LedgerError(
-                f"The ledger of account '{account.name}' was altered at row {head.count + 1}. Private runs on it are "
-                "off until the ledger is restored from a backup."
-            )
-        latest[charge.charge_id] = charge
-        head = LedgerHead(account_id=account.id, count=charge.position, digest=charge.digest)
-    return head
+        is_for_the_unit = plain or before is not None or self._has_unit
+        is_same = before is None or _same_cost(before, charge)
+        if not (is_next and is_whole and is_step and is_for_the_unit and is_same):
+            raise altered(self._account, f"at row {self.head.count + 1}")
+        self._latest[charge.charge_id] = charge
+        self.links.append(LedgerHead(self._account.id, charge.position, charge.digest, self._decisions))
+
+    def decide(self, decision: Decision) -> None:
+        is_next = decision.number == self._decisions + 1 and decision.previous == self.head.digest
+        digest = _keyed(self._key, _decision_facts(decision))
+        is_whole = decision.account_id == self._account.id and decision.digest == digest
+        is_first = decision.kind is not DecisionKind.TAKEN_OVER or decision.number == 1
+        if not (is_next and is_whole and is_first):
+            raise altered(self._account, f"at decision {self._decisions + 1}")
+        self._decisions = decision.number
+        self._has_unit |= decision.kind is DecisionKind.UNIT
+        self.links.append(LedgerHead(self._account.id, decision.charges, decision.digest, decision.number))
+
+
+def _taken_over(decisions: Sequence[Decision]) -> int:
+    first = decisions[0] if decisions else None
+    return first.charges if first is not None and first.kind is DecisionKind.TAKEN_OVER else 0
+
+
+def _check_account(chain: Chain) -> None:
+    account = chain.account
+    unit = _last(chain.decisions, DecisionKind.UNIT)
+    if unit is not None and dict(unit.body) != unit_facts(account):
+        raise altered(account, "in whom it protects")
+    if account.disagreeing != (_last(chain.decisions, DecisionKind.DISAGREEING) is not None):
+        raise altered(account, "in whom it protects")
+    cap = _last(chain.decisions, DecisionKind.CAP)
+    decided = {"epsilon": None, "delta": None} if cap is None else dict(cap.body)
+    if decided != {"epsilon": account.epsilon_cap, "delta": account.delta_cap}:
+        raise altered(account, "in its limit")
+
+
+def unit_facts(account: Account) -> dict[str, Any]:
+    """Return whom an account protects, as a decision holds it."""
+    return {
+        "neighbours": account.neighbours,
+        "protects": account.protects,
+        "id_column": account.id_column,
+        "rows_per_unit": account.rows_per_unit,
+    }
+
+
+def altered(account: Account, where: str) -> LedgerError:
+    """Return the refusal of a ledger that is not as it was written."""
+    return LedgerError(
+        f"The ledger of account '{account.name}' was altered {where}. Private runs on it are off until the ledger is "
+        "restored from a backup."
+    )
+
+
+def _last(decisions: Sequence[Decision], *kinds: DecisionKind) -> Decision | None:
+    return next((decision for decision in reversed(decisions) if decision.kind in kinds), None)
 
 
 def _same_cost(before: Charge, after: Charge) -> bool:
@@ -84,23 +245,34 @@ def _same_cost(before: Charge, after: Charge) -> bool:
     )
 
 
-def _first_link(account: Account) -> str:
-    facts = {
-        "id": account.id,
-        "name": account.name,
-        "neighbours": account.neighbours,
-        "protects": account.protects,
-        "created": int(account.created.timestamp()),
-    }
-    return hashlib.sha256(_canonical(facts)).hexdigest()
+def _account_facts(account: Account) -> dict[str, Any]:
+    return {"id": account.id, "name": account.name, "created": int(account.created.timestamp())}
 
 
-def _digest(charge: Charge) -> str:
+def _plain_account_facts(account: Account) -> dict[str, Any]:
+    return {**_account_facts(account), "neighbours": account.neighbours, "protects": account.protects}
+
+
+def _charge_facts(charge: Charge) -> dict[str, Any]:
     facts = {field.name: getattr(charge, field.name) for field in fields(Charge) if field.name != "digest"}
     if charge.pure_units == 0:  # rows older than this field stay as they were hashed
         del facts["pure_units"]
     facts["time"] = int(charge.time.timestamp())
+    return facts
+
+
+def _decision_facts(decision: Decision) -> dict[str, Any]:
+    facts = {field.name: getattr(decision, field.name) for field in fields(Decision) if field.name != "digest"}
+    # An entry of one kind can never pass for one of the other: a charge has no such field.
+    return {**facts, "body": dict(decision.body), "time": int(decision.time.timestamp())}
+
+
+def _plain(facts: Mapping[str, object]) -> str:
     return hashlib.sha256(_canonical(facts)).hexdigest()
+
+
+def _keyed(key: bytes, facts: Mapping[str, object]) -> str:
+    return hmac.digest(key, _canonical(facts), hashlib.sha256).hex()
 
 
 def _canonical(facts: Mapping[str, object]) -> bytes:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from synth.errors import LedgerError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.chain import Chain
 from synth.privacy.spending import Cost
 from synth.store import Account, Charge, ChargeState, now
 
@@ -27,12 +28,13 @@ def charge_in(account: Account, charges: Sequence[Charge], charge_id: str) -> Ch
     raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
 
 
-def require_open(account: Account) -> None:
+def require_open(chain: Chain) -> None:
     """Refuse a frozen account."""
-    if account.frozen:
+    if chain.frozen:
         raise LedgerError(
-            f"The account '{account.name}' is frozen, because its ledger may be older than what was released. "
-            "An administrator has to enter the later certificates first."
+            f"The account '{chain.account.name}' is frozen, because its ledger may be older than what was released. "
+            "Enter the certificates that are missing and accept the ledger: on the page Admin, or with synth account "
+            "--enter and --accept."
         )
 
 

@@ -1,18 +1,17 @@
-"""What lies beside the encrypted chunks, sealed by the master key: headers of tables and marks of accounts.
+"""Headers: what lies beside the encrypted chunks of a table, sealed by the master key.
 
-Both remember how far the account's ledger had come. A restored backup of the database would un-spend privacy loss; a
-header or a mark that is ahead of the ledger shows that. A mark outlives the account's tables.
+Each remembers how far the account's ledger had come, as a mark does (:mod:`synth.privacy.marks`).
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from synth.errors import LedgerError, TableError
+from synth.errors import TableError
 from synth.privacy.chain import LedgerHead
 from synth.privacy.private_files import replace_durably
 from synth.privacy.sealing import seal, unseal
@@ -22,7 +21,7 @@ __all__ = ["Header", "HeaderFiles"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Header:
-    """The table's own key (hexadecimal), its plaintext size in bytes, and the account's row count and chain head."""
+    """The table's own key (hexadecimal), its plaintext size in bytes, and the head of the account's chain."""
 
     table_id: str
     account_id: str
@@ -30,13 +29,23 @@ class Header:
     size: int
     count: int
     digest: str
+    decisions: int | None = None
+
+    @property
+    def head(self) -> LedgerHead:
+        """How far the account's ledger had come."""
+        return LedgerHead(self.account_id, self.count, self.digest, self.decisions)
+
+    def at(self, head: LedgerHead) -> Header:
+        """Return the header with another head."""
+        return replace(self, count=head.count, digest=head.digest, decisions=head.decisions)
 
     def __repr__(self) -> str:
         return f"Header({self.table_id})"
 
 
 class HeaderFiles:
-    """``<table>.header`` and ``<account>.mark`` in the vault's directory.
+    """``<table>.header`` in the vault's directory.
 
     Parameters
     ----------
@@ -64,12 +73,12 @@ class HeaderFiles:
             sealed = self.path(table_id).read_bytes()
         except OSError:
             raise TableError("The encrypted table is missing from disk. Upload it again.") from None
-        return Header(**json.loads(unseal(self._master, sealed, context=_context("header", table_id))))
+        return Header(**json.loads(unseal(self._master, sealed, context=_context(table_id))))
 
     def write(self, header: Header) -> None:
         """Write a table's header in one step."""
         payload = json.dumps(asdict(header)).encode()
-        context = _context("header", header.table_id)
+        context = _context(header.table_id)
         replace_durably(self.path(header.table_id), seal(self._master, payload, context=context))
 
     def of_account(self, account_id: str) -> list[Header]:
@@ -80,35 +89,6 @@ class HeaderFiles:
                 headers.append(self.read(path.stem))
         return [header for header in headers if header.account_id == account_id]
 
-    def mark(self, account_id: str) -> LedgerHead | None:
-        """Return the head that the account's ledger had when one of its tables was last opened, if one ever was.
 
-        Raises
-        ------
-        LedgerError
-            If the mark was altered.
-        """
-        path = self._mark_path(account_id)
-        if not path.exists():
-            return None
-        try:
-            payload = unseal(self._master, path.read_bytes(), context=_context("mark", account_id))
-        except TableError:
-            raise LedgerError(
-                f"The file {path.name} in the vault was altered, so nobody can tell whether the ledger is complete. "
-                "Restore it from a backup, or have an administrator accept the ledger."
-            ) from None
-        return LedgerHead(**json.loads(payload))
-
-    def set_mark(self, head: LedgerHead) -> None:
-        """Write the account's mark in one step."""
-        payload = json.dumps(asdict(head)).encode()
-        context = _context("mark", head.account_id)
-        replace_durably(self._mark_path(head.account_id), seal(self._master, payload, context=context))
-
-    def _mark_path(self, account_id: str) -> Path:
-        return self._directory / f"{UUID(account_id)}.mark"
-
-
-def _context(kind: str, identity: str) -> bytes:
-    return f"hermitage {kind} 1 ".encode() + UUID(identity).bytes
+def _context(table_id: str) -> bytes:
+    return b"hermitage header 1 " + UUID(table_id).bytes

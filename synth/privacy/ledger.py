@@ -1,32 +1,56 @@
 """The ledger: what has been spent on a group of people, in rows that are only ever appended.
 
-A charge is *reserved* (one transaction that holds the account and checks its cap), then *spent* (durable before any
-row is read), then *released* or *failed-spent*. Only a reservation that never became spent is *freed*; nothing else is
-given back, because an answer cannot be taken back. A process that dies leaves its charge where it was, which counts.
+A charge is *reserved* (one transaction that holds the account, compares whom it protects and checks its cap), then
+*spent* (durable before any row is read), then *released* or *failed-spent*. Only a reservation that never became spent
+is *freed*; nothing else is given back, because an answer cannot be taken back. A process that dies leaves its charge
+where it was, which counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import Connection
 
-from synth.errors import LedgerError
+from synth.errors import InputError, LedgerError
+from synth.keys import Keys, load_keys
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.cell_accounts import Cells, require_same_cells
-from synth.privacy.chain import LedgerHead
+from synth.privacy.chain import Chain, LedgerHead
 from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
+from synth.privacy.marks import Marks
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
 from synth.schema import Neighbours
-from synth.store import Account, Charge, ChargeState, EventKind, RunState, Store, now
+from synth.store import (
+    Account,
+    Charge,
+    ChargeState,
+    DecisionKind,
+    EventKind,
+    RunState,
+    Store,
+    check_same_promise,
+    now,
+    promise_of_config,
+)
 
-__all__ = ["CHOSEN_AFTER_LOOKING", "SEEN_ELSEWHERE", "Ledger", "LedgerHead", "Spent"]
+__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "SEEN_ELSEWHERE", "SPENT_OR_FREED", "Ledger", "LedgerHead", "Spent"]
 
 CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
+LOOKED_AT = (
+    "exact numbers of its private rows were looked at; the certificate of a later run with another configuration will "
+    "say that it was chosen after looking"
+)
 SEEN_ELSEWHERE = "the same table was also taken in under another account; the two totals concern the same people"
+
+SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
+"""What happens to a budget, in the words of every screen and command."""
 
 UNSTARTED_RESERVATION = timedelta(hours=1)
 """How long a reservation may wait for a run that was never handed to an engine, before it is taken for abandoned."""
@@ -35,11 +59,24 @@ UNSTARTED_RESERVATION = timedelta(hours=1)
 class Ledger:
     """Reserve, spend and account for privacy loss, per account.
 
-    Every method that writes does so in one transaction that holds the account, and first verifies its hash chain.
+    Every method that writes does so in one transaction that holds the account, and first verifies its chain.
+
+    Parameters
+    ----------
+    store : Store
+    keys : Keys, optional
+        The installation's; by default those of the store's home. The ledger of an older version is taken over under
+        them when it is first opened.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keys: Keys | None = None) -> None:
         self._store = store
+        own = load_keys(store.settings.home) if keys is None else keys
+        self._key = own.ledger_key
+        self._marks = Marks(store.settings.home / "vault", own.master)
+        for account in store.accounts.all():
+            if not account.keyed:
+                self._take_over(account.id)
 
     def reserve(self, account_id: str, run_id: str, budget: PrivacyBudget, *, purpose: str, who: str = "") -> Charge:
         """Set a budget aside for a run.
@@ -48,7 +85,8 @@ class Ledger:
         ----------
         account_id : str
         run_id : str
-            The run (or other action) that will spend it.
+            The run (or other action) that will spend it. What a planned run says it protects is compared here, in the
+            transaction that charges; anything else is charged for what the account protects.
         budget : PrivacyBudget
             All of it is charged, spent by the run or not.
         purpose : str
@@ -61,28 +99,47 @@ class Ledger:
         BudgetExceededError
             If the account's cap would be exceeded.
         PrivacyError
-            If the budget speaks of another neighbouring relation than the account, or hides one cell and the run hides
-            other cells than an earlier one.
+            If the budget speaks of another neighbouring relation than the account, or the run protects another unit,
+            or hides one cell and the run hides other cells than an earlier one.
         LedgerError
             If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
         """
         cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
-            account, charges = self._locked(connection, account_id)
-            require_open(account)
-            require_same_neighbours(account, budget)
+            found = self._locked(connection, account_id)
+            require_open(found)
+            configs = self._store.runs.configs(connection, account_id)
+            found = self._for_one_unit(connection, found, budget, configs.get(run_id))
             if budget.neighbours is Neighbours.CELL:
-                configs = self._store.runs.configs(connection, account_id)
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
-                require_same_cells(account, Cells.of_config(configs[run_id]), _cells_charged(charges, configs))
-            before = Cost.of_charges(latest_rows(charges))
-            if stays_within_cap(account, before + cost):
-                return self._append(
-                    connection, account, charges, reservation(account, run_id, budget, cost, purpose=purpose, who=who)
-                )
+                cells = Cells.of_config(configs[run_id])
+                require_same_cells(found.account, cells, _cells_charged(found.charges, configs))
+            before = Cost.of_charges(latest_rows(found.charges))
+            if stays_within_cap(found.account, before + cost):
+                charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
+                return self._append(connection, found, charge).charges[-1]
+            account = found.account
         # Worked out after the transaction: saying what would fit takes longer than others should wait.
         raise over_cap_error(account, before, budget)
+
+    def _for_one_unit(self, connection: Connection, found: Chain, budget: PrivacyBudget, config: str | None) -> Chain:
+        """Compare whom a run protects with the account, and enter it before the first charge."""
+        account = found.account
+        if config is not None:
+            neighbours, unit = promise_of_config(config)
+            check_same_promise(account, neighbours, unit)
+            account = self._store.accounts.settle_promise(connection, account, neighbours, unit)
+        require_same_neighbours(account, budget)
+        if account.disagreeing or not account.has_unit:
+            raise LedgerError(
+                f"It is not settled whom the account '{account.name}' protects. Name a new account for this run."
+            )
+        if found.has_unit:
+            return found
+        return self._decide(
+            connection, replace(found, account=account), DecisionKind.UNIT, chain.unit_facts(account), who=""
+        )
 
     def check_same_cells(self, account_id: str, config: str) -> None:
         """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
@@ -104,35 +161,54 @@ class Ledger:
         Raises
         ------
         LedgerError
-            If the charge is not reserved (spent before, or freed), or the account was frozen meanwhile.
+            If the charge is not reserved (spent before, or freed), the account was frozen meanwhile, or its mark is
+            gone.
         """
-        return self._step(charge, ChargeState.SPENT, must_be_open=True)
+        with self._store.writing() as connection:
+            found = self._locked(connection, charge.account_id)
+            require_open(found)
+            latest = _next_row(found, charge, ChargeState.SPENT)
+            self._require_mark(found)
+            return self._append(connection, found, latest).charges[-1]
 
     def release(self, charge: Charge, certificate_id: str) -> Charge:
         """Record that a spent charge led to a release."""
         return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
 
-    def enter_certificate(self, account_id: str, budget: PrivacyBudget, *, certificate_id: str, who: str) -> Charge:
+    def enter_certificate(
+        self, account_id: str, budget: PrivacyBudget, *, certificate_id: str, who: str, run_id: str | None = None
+    ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
+
+        Parameters
+        ----------
+        account_id : str
+        budget : PrivacyBudget
+            Epsilon and delta as the certificate states them.
+        certificate_id, who : str
+        run_id : str, optional
+            The run that was entered with it; by default the certificate stands in its place.
 
         Raises
         ------
+        PrivacyError
+            If the certificate protects another unit than the account.
         LedgerError
             If the certificate is in the ledger already, or the chain is broken.
         """
         cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
-            account, charges = self._locked(connection, account_id)
-            require_same_neighbours(account, budget)
-            if any(charge.certificate_id == certificate_id for charge in charges):
+            found = self._locked(connection, account_id)
+            if any(charge.certificate_id == certificate_id for charge in found.charges):
                 raise LedgerError("This certificate is in the ledger already. Enter only those that are missing.")
+            configs = self._store.runs.configs(connection, account_id)
+            found = self._for_one_unit(connection, found, budget, configs.get(run_id or ""))
             purpose = "entered from its certificate"
-            charge = reservation(account, certificate_id, budget, cost, purpose=purpose, who=who)
+            charge = reservation(found.account, run_id or certificate_id, budget, cost, purpose=purpose, who=who)
             for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
                 known = certificate_id if state is ChargeState.RELEASED else None
-                charge = self._append(connection, account, charges, replace(charge, state=state, certificate_id=known))
-                charges = (*charges, charge)
-        return charge
+                found = self._append(connection, found, replace(charge, state=state, certificate_id=known))
+        return found.charges[-1]
 
     def free(self, charge: Charge) -> Charge:
         """Give back a reservation that never became spent.
@@ -146,13 +222,13 @@ class Ledger:
 
     def fail(self, charge: Charge) -> Charge:
         """End the charge of a run that stopped: a spent one stays spent, one that never was is freed."""
-        with self._store.writing() as connection:
-            account, charges = self._locked(connection, charge.account_id)
-            latest = charge_in(account, charges, charge.charge_id)
-            end = {ChargeState.RESERVED: ChargeState.FREED, ChargeState.SPENT: ChargeState.FAILED_SPENT}
-            if latest.state not in end:
-                return latest
-            return self._append(connection, account, charges, replace(latest, state=end[latest.state]))
+        end = {ChargeState.RESERVED: (ChargeState.FREED,), ChargeState.SPENT: (ChargeState.FAILED_SPENT,)}
+        return self._end(charge, end)
+
+    def count_as_spent(self, charge: Charge) -> Charge:
+        """End a charge of which nobody knows any more whether it became spent, after a restore: it counts."""
+        last = ChargeState.FAILED_SPENT
+        return self._end(charge, {ChargeState.RESERVED: (ChargeState.SPENT, last), ChargeState.SPENT: (last,)})
 
     def settle(self, run_id: str) -> tuple[Charge, ...]:
         """End every open charge of a run that will not go on, and return them; safe to repeat."""
@@ -178,6 +254,150 @@ class Ledger:
         if run is not None and run.state is not RunState.PLANNED:
             return run.is_finished
         return now() - charge.time > UNSTARTED_RESERVATION
+
+    # Limits and freezing --------------------------------------------------------------------------------------------
+
+    def set_cap(self, account_id: str, *, epsilon: float | None, delta: float | None, who: str = "") -> Account:
+        """Set or lift the cap, as an entry of the chain. One below what is spent only refuses what comes next.
+
+        Parameters
+        ----------
+        account_id : str
+        epsilon, delta : float or None
+            Both positive, or both None for no cap; ``delta`` below 1.
+        who : str
+            Name of the person who asked.
+        """
+        if (epsilon is None) != (delta is None):
+            raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
+        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+            raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
+        if delta is not None and not 0 < delta < 1:
+            raise InputError(f"The delta cap must be between 0 and 1, got {delta:g}.")
+        cap = {
+            name: None if value is None else float(value) for name, value in (("epsilon", epsilon), ("delta", delta))
+        }
+        with self._store.writing() as connection:
+            found = self._decide(connection, self._locked(connection, account_id), DecisionKind.CAP, cap, who=who)
+            # A mark that is ahead of the chain is never written over.
+            marked = self._marks.of(account_id)
+            was_whole = marked is None or found.holds(marked)
+            account = self._store.accounts.note(
+                connection, account_id, epsilon_cap=cap["epsilon"], delta_cap=cap["delta"]
+            )
+        if was_whole and (marked is not None or not found.was_spent):
+            self.mark(account_id)
+        return account
+
+    def freeze(self, account_id: str, *, because: str, who: str = "") -> None:
+        """Refuse every new charge on the account until :meth:`thaw`; repeated it changes nothing."""
+        with self._store.writing() as connection:
+            found = self._locked(connection, account_id)
+            if found.frozen:
+                return
+            self._decide(connection, found, DecisionKind.FROZEN, {"because": because}, who=who)
+            self._store.accounts.note(connection, account_id, frozen=True)
+        self._store.events.add(EventKind.FROZEN, account_id=account_id, who=who, detail={"because": because})
+
+    def thaw(self, account_id: str, *, who: str) -> None:
+        """Allow charges again; who did it is an entry of the chain and an event."""
+        with self._store.writing() as connection:
+            self._decide(connection, self._locked(connection, account_id), DecisionKind.THAWED, {}, who=who)
+            self._store.accounts.note(connection, account_id, frozen=False)
+        self._store.events.add(EventKind.THAWED, account_id=account_id, who=who)
+
+    # What the database and the marks know of each other ---------------------------------------------------------------
+
+    def mark(self, account_id: str) -> LedgerHead:
+        """Write the account's present head into its mark, and return it."""
+        with self._store.writing() as connection:
+            # The account's lock keeps a slower process from writing an older head over a newer one.
+            head = self._locked(connection, account_id).head
+            self._marks.set(head)
+        return head
+
+    def check_marks(self) -> None:
+        """Refuse to go on where the vault remembers accounts that the database does not know.
+
+        Raises
+        ------
+        LedgerError
+            Saying how many.
+        """
+        marked = self._marks.accounts()  # first: an account is in the database before it is marked
+        unknown = set(marked) - {account.id for account in self._store.accounts.all()}
+        if unknown:
+            raise LedgerError(
+                f"The vault in {self._store.settings.home} remembers spending on {len(unknown)} accounts that the "
+                "database does not know: it was deleted, or is an older or another one. Restore it (synth restore), or "
+                "name the right one with DATABASE_URL."
+            )
+
+    def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
+        """Refuse to go on where the ledger lacks what a mark or a table's header has seen; this freezes the account.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger is behind or altered, or the mark of spent charges is gone.
+        """
+        # What was seen comes first: rows that another process appends meanwhile must not look like missing ones.
+        mark = self._marks.of(account_id)
+        found = self.chain(account_id)
+        name = found.account.name
+        if not all(found.holds(head) for head in (*seen, *(() if mark is None else (mark,)))):
+            self.freeze(account_id, because="behind")
+            raise LedgerError(
+                f"The ledger of account '{name}' is older than what was already spent, or was altered. Its tables "
+                "stay closed. Restore the latest ledger, or enter the later certificates and accept it (page Admin)."
+            )
+        # A mark is written before the first charge is spent: where it appeared meanwhile, it is there now.
+        if mark is None and found.was_spent and self._marks.of(account_id) is None:
+            self.freeze(account_id, because="no mark")
+            raise LedgerError(_no_mark(found.account))
+
+    def _require_mark(self, found: Chain) -> None:
+        if self._marks.of(found.account.id) is not None:
+            return
+        if found.was_spent:
+            raise LedgerError(_no_mark(found.account))
+        # Before the first charge is spent, so that from then on a missing mark was deleted.
+        self._marks.set(found.links[-1])
+
+    def _take_over(self, account_id: str) -> None:
+        """Check the chain of an account of an older version once, and link it to keyed entries.
+
+        A chain that is broken, or that this version has marked already, stays as it is: every use of it is refused.
+        """
+        with self._store.writing() as connection:
+            account = self._store.accounts.lock(connection, account_id)
+            if account.keyed:
+                return
+            charges = self._store.charges.of_account(connection, account_id)
+            try:
+                found = chain.plain_chain(account, charges, self._key)
+                mark = self._marks.of(account_id)
+            except LedgerError:
+                return
+            if self._store.decisions.of_account(connection, account_id) or (mark and mark.decisions is not None):
+                return
+            account = self._store.accounts.note(connection, account_id, keyed=True)
+            found = replace(found, account=account)
+            if charges:
+                found = self._decide(connection, found, DecisionKind.TAKEN_OVER, {}, who="")
+            if account.has_unit:
+                found = self._decide(connection, found, DecisionKind.UNIT, chain.unit_facts(account), who="")
+            if account.disagreeing:
+                found = self._decide(connection, found, DecisionKind.DISAGREEING, {}, who="")
+            if account.epsilon_cap is not None:
+                cap = {"epsilon": account.epsilon_cap, "delta": account.delta_cap}
+                found = self._decide(connection, found, DecisionKind.CAP, cap, who="")
+            if account.frozen:
+                found = self._decide(connection, found, DecisionKind.FROZEN, {"because": "older"}, who="")
+        if found.decisions and (mark is None or found.holds(mark)):
+            self.mark(account_id)
+
+    # Reading --------------------------------------------------------------------------------------------------------
 
     def rows(self, account_id: str) -> tuple[Charge, ...]:
         """Return every row of an account's ledger, in order, without checking it."""
@@ -219,21 +439,30 @@ class Ledger:
         before, neighbours = Cost.of_charges(self.current(account_id)), account.neighbours or Neighbours.REPLACE
         return largest_fit(account, before, delta=delta, at_most=at_most, neighbours=neighbours)
 
+    def chain(self, account_id: str) -> Chain:
+        """Return the account's chain, checked.
+
+        Raises
+        ------
+        LedgerError
+            Naming the account and the first entry that was altered.
+        """
+        with self._store.reading() as connection:
+            return self._read(connection, self._store.accounts.read(connection, account_id))
+
     def head(self, account_id: str) -> LedgerHead:
-        """Return the account's row count and last digest, for certificates and table headers.
+        """Return how far the account's chain has come, for table headers and marks.
 
         Raises
         ------
         LedgerError
             If the chain is broken.
         """
-        with self._store.reading() as connection:
-            return self.verified_head(connection, account_id)
+        return self.chain(account_id).head
 
     def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
         """Return the account's head inside the caller's transaction, after checking its chain."""
-        account = self._store.accounts.read(connection, account_id)
-        return chain.verify(account, self._store.charges.of_account(connection, account_id))
+        return self._read(connection, self._store.accounts.read(connection, account_id)).head
 
     def verify_chain(self, account_id: str | None = None) -> None:
         """Check one account's chain, or every one.
@@ -241,51 +470,108 @@ class Ledger:
         Raises
         ------
         LedgerError
-            Naming the account and the first row that was altered.
+            Naming the account and the first entry that was altered.
         """
         accounts = self._store.accounts.all() if account_id is None else (self._store.accounts[account_id],)
         for account in accounts:
-            chain.verify(account, self.rows(account.id))
+            self.chain(account.id)
+
+    # Looks and notes ------------------------------------------------------------------------------------------------
 
     def note_owner_view(self, account_id: str, *, run_id: str | None, who: str, what: str) -> None:
-        """Record that somebody looked at owner-only numbers: every later certificate of the account says so."""
+        """Record that somebody looked at owner-only numbers of a run: a later one that differs says so."""
         self._store.events.add(
             EventKind.OWNER_VIEW, account_id=account_id, run_id=run_id, who=who, detail={"what": what}
         )
 
-    def notes(self, account_id: str) -> tuple[str, ...]:
-        """Return the sentences that a certificate made now has to carry."""
+    def notes(self, account_id: str, *, run_id: str | None = None) -> tuple[str, ...]:
+        """Return the sentences that the certificate of a run has to carry, or that stand for the account as a whole.
+
+        A run was chosen after looking when its published configuration differs from that of a run of the account whose
+        exact numbers somebody had seen before it was planned. The same configuration again is no choice.
+
+        Parameters
+        ----------
+        account_id : str
+        run_id : str, optional
+            The run that is certified; by default any run of the account that is charged.
+        """
         notes = []
-        if self._store.events.of_account(account_id, EventKind.OWNER_VIEW):
+        runs = self._store.runs.of_account(account_id)
+        charged = {charge.run_id for charge in self.current(account_id) if charge.state is not ChargeState.FREED}
+        certified = charged if run_id is None else {run_id}
+        later = [run for run in runs if run.id in certified]
+        configs = {run.id: json.loads(run.config) for run in runs}
+        looks = self._store.events.of_account(account_id, EventKind.OWNER_VIEW)
+        if any(
+            # A time in whole seconds cannot say which came first within one: it counts as a look before.
+            look.time <= run.created and configs.get(look.run_id or "") != configs[run.id]
+            for look in looks
+            for run in later
+            if look.run_id != run.id
+        ):
             notes.append(CHOSEN_AFTER_LOOKING)
+        elif looks and run_id is None:
+            notes.append(LOOKED_AT)
         if self._store.events.of_account(account_id, EventKind.SAME_TABLE):
             notes.append(SEEN_ELSEWHERE)
         return tuple(notes)
 
-    def _locked(self, connection: Connection, account_id: str) -> tuple[Account, tuple[Charge, ...]]:
-        account = self._store.accounts.lock(connection, account_id)
-        charges = self._store.charges.of_account(connection, account_id)
-        chain.verify(account, charges)
-        return account, charges
+    # Writing --------------------------------------------------------------------------------------------------------
 
-    def _step(
-        self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None, must_be_open: bool = False
-    ) -> Charge:
+    def _locked(self, connection: Connection, account_id: str) -> Chain:
+        return self._read(connection, self._store.accounts.lock(connection, account_id))
+
+    def _read(self, connection: Connection, account: Account) -> Chain:
+        try:
+            charges = self._store.charges.of_account(connection, account.id)
+            decisions = self._store.decisions.of_account(connection, account.id)
+        except (ValueError, TypeError):  # a state, kind or body that no version ever wrote
+            raise chain.altered(account, "beyond reading") from None
+        return chain.verify(account, charges, decisions, self._key)
+
+    def _step(self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None) -> Charge:
         with self._store.writing() as connection:
-            account, charges = self._locked(connection, charge.account_id)
-            if must_be_open:
-                require_open(account)
-            latest = charge_in(account, charges, charge.charge_id)
-            if state not in chain.SUCCESSORS[latest.state]:
-                raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
-            return self._append(
-                connection, account, charges, replace(latest, state=state, certificate_id=certificate_id)
-            )
+            found = self._locked(connection, charge.account_id)
+            row = replace(_next_row(found, charge, state), certificate_id=certificate_id)
+            return self._append(connection, found, row).charges[-1]
 
-    def _append(self, connection: Connection, account: Account, charges: Sequence[Charge], charge: Charge) -> Charge:
-        row = chain.link(replace(charge, time=now()), chain.head_of(account, charges))
-        self._store.charges.append(connection, row)
-        return row
+    def _end(self, charge: Charge, end: Mapping[ChargeState, Sequence[ChargeState]]) -> Charge:
+        with self._store.writing() as connection:
+            found = self._locked(connection, charge.account_id)
+            latest = charge_in(found.account, found.charges, charge.charge_id)
+            for state in end.get(latest.state, ()):
+                if state is ChargeState.SPENT:
+                    self._require_mark(found)
+                found = self._append(connection, found, replace(latest, state=state))
+                latest = found.charges[-1]
+            return latest
+
+    def _append(self, connection: Connection, found: Chain, charge: Charge) -> Chain:
+        following = found.with_charge(charge)
+        self._store.charges.append(connection, following.charges[-1])
+        return following
+
+    def _decide(
+        self, connection: Connection, found: Chain, kind: DecisionKind, body: Mapping[str, Any], *, who: str
+    ) -> Chain:
+        following = found.with_decision(kind, body, who=who)
+        self._store.decisions.append(connection, following.decisions[-1])
+        return following
+
+
+def _next_row(found: Chain, charge: Charge, state: ChargeState) -> Charge:
+    latest = charge_in(found.account, found.charges, charge.charge_id)
+    if state not in chain.SUCCESSORS[latest.state]:
+        raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
+    return replace(latest, state=state)
+
+
+def _no_mark(account: Account) -> str:
+    return (
+        f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
+        "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
+    )
 
 
 def _cells_charged(charges: Sequence[Charge], configs: Mapping[str, str]) -> list[Cells]:

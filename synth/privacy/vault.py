@@ -1,25 +1,25 @@
 """The encrypted table store: private tables on disk, as ciphertext only.
 
 ``vault/<id>.table`` holds the encrypted chunks of a table, ``vault/<id>.header`` its key, sealed by the master key. No
-table of an account is opened while a header or mark (:mod:`synth.privacy.headers`) is ahead of the account's ledger.
+table of an account is opened while a header (:mod:`synth.privacy.headers`) or a mark (:mod:`synth.privacy.marks`) is
+ahead of the account's ledger.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO, cast
 from uuid import UUID, uuid4
 
-from synth.errors import LedgerError, TableError
+from synth.errors import TableError
 from synth.keys import KEY_BYTES, Keys
-from synth.privacy.chain import LedgerHead
 from synth.privacy.fingerprint import Fingerprint
 from synth.privacy.headers import Header, HeaderFiles
 from synth.privacy.ledger import Ledger
+from synth.privacy.marks import Marks
 from synth.privacy.private_files import private_file, sync_directory
 from synth.privacy.sealing import DecryptedStream, encrypt_stream, seal, unseal
 from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now
@@ -44,10 +44,11 @@ class Vault:
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
-        self._ledger = Ledger(store)
+        self._ledger = Ledger(store, keys)
         self._directory = store.settings.home / "vault"
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._headers = HeaderFiles(self._directory, keys.master)
+        self._marks = Marks(self._directory, keys.master)
 
     def put(
         self,
@@ -97,7 +98,7 @@ class Vault:
             with private_file(self._path(table_id)) as target:
                 size = encrypt_stream(stream, target, key=key, table_id=table_id, observe=observe)
             head = self._ledger.head(owner.id)
-            self._headers.write(Header(table_id, owner.id, key.hex(), size=size, count=head.count, digest=head.digest))
+            self._headers.write(Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions))
             table = StoredTable(
                 id=table_id,
                 account_id=owner.id,
@@ -149,20 +150,7 @@ class Vault:
         LedgerError
             If the ledger is behind or altered.
         """
-        # What was seen comes first: rows that another process appends meanwhile must not look like missing ones.
-        seen = self._heads_seen(account_id)
-        self._ledger.verify_chain(account_id)
-        digests = {charge.position: charge.digest for charge in self._ledger.rows(account_id)}
-        if all(head.count == 0 or digests.get(head.count) == head.digest for head in seen):
-            return
-        account = self._store.accounts[account_id]
-        if not account.frozen:
-            self._store.accounts.freeze(account_id)
-            self._store.events.add(EventKind.FROZEN, account_id=account_id)
-        raise LedgerError(
-            f"The ledger of account '{account.name}' is older than what was already spent, or was altered. Its tables "
-            "stay closed. Restore the latest ledger, or enter the later certificates."
-        )
+        self._ledger.check_whole(account_id, [header.head for header in self._headers.of_account(account_id)])
 
     def accept_ledger(self, account_id: str, *, who: str) -> None:
         """Take the ledger as it is for the truth and thaw the account.
@@ -175,14 +163,12 @@ class Vault:
         LedgerError
             If the chain itself is broken.
         """
+        self._ledger.thaw(account_id, who=who)
+        head = self._ledger.mark(account_id)
         with self._store.writing() as connection:
             self._store.accounts.lock(connection, account_id)
-            head = self._ledger.verified_head(connection, account_id)
-            self._headers.set_mark(head)
             for header in self._headers.of_account(account_id):
-                self._headers.write(replace(header, count=head.count, digest=head.digest))
-        self._store.accounts.thaw(account_id)
-        self._store.events.add(EventKind.THAWED, account_id=account_id, who=who)
+                self._headers.write(header.at(head))
 
     def delete(self, table_id: str, *, who: str = "") -> None:
         """Delete a table's rows now. Its key goes first, so that what a disk may still hold cannot be read."""
@@ -230,20 +216,15 @@ class Vault:
         for account_id in {table.account_id, *(twin.account_id for twin in twins)} if twins else ():
             self._store.events.add(EventKind.SAME_TABLE, account_id=account_id, table_id=table.id)
 
-    def _heads_seen(self, account_id: str) -> list[LedgerHead]:
-        heads = [LedgerHead(account_id, header.count, header.digest) for header in self._headers.of_account(account_id)]
-        mark = self._headers.mark(account_id)
-        return heads if mark is None else [*heads, mark]
-
     def _stamp(self, table: StoredTable) -> Header:
         """Write the ledger's present head into the table's header and the account's mark; return the header."""
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
             self._store.accounts.lock(connection, table.account_id)
             head = self._ledger.verified_head(connection, table.account_id)
-            header = replace(self._headers.read(table.id), count=head.count, digest=head.digest)
+            header = self._headers.read(table.id).at(head)
             self._headers.write(header)
-            self._headers.set_mark(head)
+            self._marks.set(head)
         return header
 
     def _path(self, table_id: str) -> Path:

@@ -49,7 +49,8 @@ class Application:
         self.settings = settings
         self.store = Store(settings)
         self.keys = load_keys(settings.home)
-        self.ledger = Ledger(self.store)
+        self.ledger = Ledger(self.store, self.keys)
+        self.ledger.check_marks()
         self.vault = Vault(self.store, self.keys)
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
@@ -123,7 +124,7 @@ class Application:
     def set_cap(self, name: str, epsilon: float, delta: float) -> AccountView:
         """Set the cap of an account."""
         account = self.store.accounts.open(name)
-        self.store.accounts.set_cap(account.id, epsilon=epsilon, delta=delta)
+        self.ledger.set_cap(account.id, epsilon=epsilon, delta=delta, who=SINGLE_USER)
         self.store.events.add(EventKind.CAP, account_id=account.id, who=SINGLE_USER)
         return self.account(name)
 
@@ -198,7 +199,7 @@ class Application:
         return [view for view in views if account in (None, view.account)]
 
     def cancel(self, run_id: str) -> None:
-        """Stop a run: a queued one is freed, a running one stays spent."""
+        """Stop a run: a reservation that never became spent is freed, what was spent stays spent."""
         self.engine.cancel(run_id)
 
     def config_of(self, run_id: str) -> RunConfig:

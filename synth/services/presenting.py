@@ -29,7 +29,7 @@ def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
     return AccountView(
         name=account.name,
         neighbours=account.neighbours,
-        unit_sentence=account.unit,
+        unit_sentence=account.sentence,
         epsilon_cap=account.epsilon_cap,
         delta_cap=account.delta_cap,
         epsilon_spent=spent.epsilon,

@@ -124,7 +124,7 @@ def _sealing(application: Application, run: Run, charge: Charge) -> Sealing:
     names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
     return Sealing(
         signer=application.keys,
-        notes=application.ledger.notes(run.account_id),
+        notes=application.ledger.notes(run.account_id, run_id=run.id),
         ledger={"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
     )

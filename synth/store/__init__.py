@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from synth.store.accounts import Account, check_same_promise
+from synth.store.accounts import Account, check_same_promise, promise_of_config
 from synth.store.charges import Charge, ChargeState
+from synth.store.decisions import Decision, DecisionKind
 from synth.store.events import Event, EventKind
 from synth.store.moments import now
 from synth.store.names import display_name
@@ -18,6 +19,8 @@ __all__ = [
     "Account",
     "Charge",
     "ChargeState",
+    "Decision",
+    "DecisionKind",
     "Event",
     "EventKind",
     "Run",
@@ -30,4 +33,5 @@ __all__ = [
     "check_same_promise",
     "display_name",
     "now",
+    "promise_of_config",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,29 +19,56 @@ from synth.store.engine import Transactions
 from synth.store.moments import now
 from synth.store.names import display_name
 
-__all__ = ["Account", "Accounts", "check_same_promise"]
+__all__ = ["Account", "Accounts", "check_same_promise", "promise_of_config", "unit_values"]
 
 ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows are not protected"
+
+DISAGREEING = "Its runs protect different units, so the total holds for none of them; it takes no further run"
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
     """A group of people, the relation that hides one of them, and how much may be spent on them.
 
-    ``neighbours``, ``protects`` and ``unit`` are None until the first table is described: a table is taken in before
-    anybody says whom it protects. ``epsilon_cap`` and ``delta_cap`` are both None until a cap is set. A frozen account
-    refuses new charges.
+    ``neighbours`` and ``protects`` are None until the first table is described: a table is taken in before anybody says
+    whom it protects. Of the unit all charges protect either ``id_column`` is known, and then all rows of one of its ids
+    are protected together, or ``rows_per_unit``; both are None until the first run. ``disagreeing`` says that runs of
+    an older version protect different units. ``epsilon_cap`` and ``delta_cap`` are both None until a cap is set. A
+    frozen account refuses new charges. ``keyed`` is False until a chain of an older version was taken over.
     """
 
     id: str
     name: str
     neighbours: Neighbours | None
     protects: str | None
-    unit: str | None
+    id_column: str | None
+    rows_per_unit: int | None
+    disagreeing: bool
     epsilon_cap: float | None
     delta_cap: float | None
     frozen: bool
+    keyed: bool
     created: datetime
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether it is settled whom all charges protect."""
+        return self.id_column is not None or self.rows_per_unit is not None
+
+    @property
+    def sentence(self) -> str | None:
+        """What the total holds for, in words; None before anybody has said whom the account protects."""
+        if self.protects is None:
+            return None
+        if self.disagreeing:
+            return DISAGREEING
+        if self.neighbours is Neighbours.CELL:
+            return ONE_CELL
+        if self.id_column is not None:
+            return f"Protects one {self.protects}: all rows of one {self.id_column}"
+        if self.rows_per_unit is None:
+            return f"Protects one {self.protects}"
+        return PrivacyUnit(self.protects, self.rows_per_unit).sentence
 
 
 class Accounts:
@@ -65,8 +93,8 @@ class Accounts:
         Raises
         ------
         PrivacyError
-            If the account exists with another neighbouring relation or protects another kind of unit: one total
-            cannot speak of both.
+            If the account exists with another neighbouring relation or protects another unit: one total cannot speak
+            of both.
         """
         name = display_name(name, what="The account")
         found = self.named(name)
@@ -78,22 +106,29 @@ class Accounts:
         with self._transactions.writing() as connection:
             found = self.lock(connection, found.id)
             undecided = found.neighbours is None
-            if undecided:
-                connection.execute(
-                    update(ACCOUNTS).where(ACCOUNTS.c.id == found.id).values(**_promise(neighbours, unit))
-                )
-                found = self.read(connection, found.id)
-        check_same_promise(found, neighbours, unit)
+            check_same_promise(found, neighbours, unit)
+            found = self.settle_promise(connection, found, neighbours, unit)
         return found, undecided
+
+    def settle_promise(
+        self, connection: Connection, account: Account, neighbours: Neighbours, unit: PrivacyUnit
+    ) -> Account:
+        """Fix what is still open of an account's promise; the caller has locked it and seen that nothing differs."""
+        values = {name: value for name, value in _promise(neighbours, unit).items() if getattr(account, name) is None}
+        if account.has_unit or not any(value is not None for value in values.values()):
+            return account
+        return self.note(connection, account.id, **values)
 
     def _insert(self, name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> Account | None:
         values = {
             "id": str(uuid4()),
             "name": name,
             **_promise(neighbours, unit),
+            "disagreeing": False,
             "epsilon_cap": None,
             "delta_cap": None,
             "frozen": False,
+            "keyed": True,
             "created": now(),
         }
         try:
@@ -124,30 +159,10 @@ class Accounts:
             rows = connection.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.name)).mappings()
             return tuple(_account(row) for row in rows)
 
-    def set_cap(self, account_id: str, *, epsilon: float | None, delta: float | None) -> Account:
-        """Set or lift the cap. A cap below what is already spent only refuses what comes next.
-
-        Parameters
-        ----------
-        account_id : str
-        epsilon, delta : float or None
-            Both positive, or both None for no cap; ``delta`` below 1.
-        """
-        if (epsilon is None) != (delta is None):
-            raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
-        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
-            raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
-        if delta is not None and not 0 < delta < 1:
-            raise InputError(f"The delta cap must be between 0 and 1, got {delta:g}.")
-        return self._change(account_id, epsilon_cap=epsilon, delta_cap=delta)
-
-    def freeze(self, account_id: str) -> Account:
-        """Refuse every new charge on the account until :meth:`thaw`."""
-        return self._change(account_id, frozen=True)
-
-    def thaw(self, account_id: str) -> Account:
-        """Allow charges again."""
-        return self._change(account_id, frozen=False)
+    def note(self, connection: Connection, account_id: str, **values: Any) -> Account:
+        """Change what may change of an account (cap, freeze) as the ledger has decided, under its lock."""
+        connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**values))
+        return self.read(connection, account_id)
 
     def lock(self, connection: Connection, account_id: str) -> Account:
         """Return the account and keep every other writer of it out until the transaction ends."""
@@ -172,12 +187,6 @@ class Accounts:
         """Keep the account's encrypted split key; the caller has locked the account and seen that there is none."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(split_key=sealed))
 
-    def _change(self, account_id: str, **values: Any) -> Account:
-        with self._transactions.writing() as connection:
-            self.lock(connection, account_id)
-            connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**values))
-            return self.read(connection, account_id)
-
 
 def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUnit) -> None:
     """Refuse to speak of an account in another promise than the one it was opened with, once it has one.
@@ -185,7 +194,7 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
     Raises
     ------
     PrivacyError
-        If the neighbouring relation or the protected unit is another.
+        If the neighbouring relation or the protected unit is another, or earlier runs already disagree.
     """
     if account.neighbours is None:
         return
@@ -201,18 +210,57 @@ def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUn
             f"The account '{account.name}' was opened with a {public} number of rows; this table says otherwise. "
             f"Declare row_count: {public}, or use another account."
         )
+    if account.disagreeing:
+        raise PrivacyError(
+            f"Earlier runs of the account '{account.name}' protect different units, so their costs add up to no "
+            "promise. Name a new account for this run."
+        )
     if account.protects != unit.protects:
         raise PrivacyError(
             f"The account '{account.name}' protects one {account.protects}; this table protects one {unit.protects}. "
             "Declare the same unit, or use another account."
         )
+    if account.has_unit and unit_values(unit) != {
+        "id_column": account.id_column,
+        "rows_per_unit": account.rows_per_unit,
+    }:
+        raise PrivacyError(
+            f"The account '{account.name}' adds up what protects {_unit_words(account)}; this run protects "
+            f"{_unit_words(unit)}. The two cannot be added: declare the same unit, or name a new account."
+        )
 
 
-def _promise(neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[str, str | None]:
+def promise_of_config(config: str) -> tuple[Neighbours, PrivacyUnit]:
+    """Return the relation and the unit that a run's configuration, as JSON, declares; what it leaves out is usual."""
+    mapping: Mapping[str, Any] = json.loads(config)
+    declared: Mapping[str, Any] = mapping.get("unit") or {}
+    unit = PrivacyUnit(
+        protects=str(declared.get("protects", "person")),
+        rows_per_unit=int(declared.get("rows_per_unit", 1)),
+        id_column=None if declared.get("id_column") is None else str(declared["id_column"]),
+    )
+    if mapping.get("protection") == "cell":
+        return Neighbours.CELL, unit
+    return (Neighbours.ADD_REMOVE if mapping.get("row_count") == "private" else Neighbours.REPLACE), unit
+
+
+def unit_values(unit: PrivacyUnit) -> dict[str, str | int | None]:
+    """Return the columns of an account that a unit fixes: with an id column any cap composes, so none is kept."""
+    return {"id_column": unit.id_column, "rows_per_unit": unit.rows_per_unit if unit.id_column is None else None}
+
+
+def _unit_words(one: Account | PrivacyUnit) -> str:
+    if one.id_column is not None:
+        return f"all rows of one {one.id_column}"
+    rows = "one row" if one.rows_per_unit == 1 else f"up to {one.rows_per_unit} rows"
+    return f"one {one.protects} with {rows}"
+
+
+def _promise(neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[str, str | int | None]:
     return {
         "neighbours": None if neighbours is None else neighbours.value,
         "protects": None if unit is None else unit.protects,
-        "unit": ONE_CELL if neighbours is Neighbours.CELL else None if unit is None else unit.sentence,
+        **({"id_column": None, "rows_per_unit": None} if unit is None else unit_values(unit)),
     }
 
 
@@ -222,9 +270,12 @@ def _account(row: RowMapping | dict[str, Any]) -> Account:
         name=row["name"],
         neighbours=None if row["neighbours"] is None else Neighbours(row["neighbours"]),
         protects=row["protects"],
-        unit=row["unit"],
+        id_column=row["id_column"],
+        rows_per_unit=row["rows_per_unit"],
+        disagreeing=bool(row["disagreeing"]),
         epsilon_cap=row["epsilon_cap"],
         delta_cap=row["delta_cap"],
         frozen=bool(row["frozen"]),
+        keyed=bool(row["keyed"]),
         created=row["created"],
     )

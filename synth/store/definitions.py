@@ -14,18 +14,26 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
+    true,
 )
 
 from synth.store.moments import Moment
 
-__all__ = ["ACCOUNTS", "CHARGES", "EVENTS", "METADATA", "RELEASES", "RUNS", "TABLES", "VERSION"]
+__all__ = ["ACCOUNTS", "CHARGES", "DECISIONS", "EVENTS", "METADATA", "RELEASES", "RUNS", "TABLES", "VERSION"]
 
 IDENTITY = String(36)
 DIGEST = String(64)
 
 METADATA = MetaData()
 
-VERSION = Table("store_version", METADATA, Column("number", Integer, primary_key=True, autoincrement=False))
+VERSION = Table(
+    "store_version",
+    METADATA,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # When an older database was brought to this layout; nothing in a database that was made with it.
+    Column("since", Moment),
+)
 
 ACCOUNTS = Table(
     "accounts",
@@ -34,10 +42,14 @@ ACCOUNTS = Table(
     Column("name", String(120), nullable=False, unique=True),
     Column("neighbours", String(20)),
     Column("protects", Text),
-    Column("unit", Text),
+    Column("id_column", Text),
+    Column("rows_per_unit", BigInteger),
+    Column("disagreeing", Boolean, nullable=False, server_default=false()),
     Column("epsilon_cap", Double),
     Column("delta_cap", Double),
     Column("frozen", Boolean, nullable=False),
+    # False in an account of an older layout until its chain is taken over under the installation's key.
+    Column("keyed", Boolean, nullable=False, server_default=true()),
     Column("split_key", LargeBinary),
     Column("created", Moment, nullable=False),
 )
@@ -111,6 +123,20 @@ CHARGES = Table(
     Column("pure_units", BigInteger, nullable=False, server_default="0"),
     Column("accountant", Text, nullable=False),
     Column("certificate_id", Text),
+    Column("time", Moment, nullable=False),
+    Column("previous", DIGEST, nullable=False),
+    Column("digest", DIGEST, nullable=False),
+)
+
+DECISIONS = Table(
+    "decisions",
+    METADATA,
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), primary_key=True),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("charges", BigInteger, nullable=False),
+    Column("kind", String(12), nullable=False),
+    Column("body", Text, nullable=False),
+    Column("who", String(120), nullable=False),
     Column("time", Moment, nullable=False),
     Column("previous", DIGEST, nullable=False),
     Column("digest", DIGEST, nullable=False),

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import MappingProxyType
 
 from sqlalchemy import Connection, insert, inspect, select, text, update
 
 from synth.errors import ConfigError
-from synth.store.definitions import METADATA, VERSION
+from synth.store.accounts import promise_of_config, unit_values
+from synth.store.charges import ChargeState
+from synth.store.definitions import ACCOUNTS, CHARGES, DECISIONS, METADATA, RUNS, VERSION
 from synth.store.engine import Transactions
-from synth.store.triggers import create_triggers
+from synth.store.moments import now
+from synth.store.triggers import add_decisions, create_triggers
 
-__all__ = ["CURRENT_VERSION", "MIGRATIONS", "prepare"]
+__all__ = ["CURRENT_VERSION", "MIGRATIONS", "prepare", "since"]
 
-CURRENT_VERSION = 2
+CURRENT_VERSION = 3
 
 
 def _count_pure_epsilon(connection: Connection) -> None:
@@ -22,7 +27,51 @@ def _count_pure_epsilon(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE charges ADD COLUMN pure_units BIGINT DEFAULT 0 NOT NULL"))
 
 
-MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType({1: _count_pure_epsilon})
+def _say_whom_accounts_protect(connection: Connection) -> None:
+    """Add decisions, and the unit of every account, worked out from the runs that were charged to it.
+
+    The hash chain of an account stays as it is; the ledger takes it over under its key when it is first opened.
+    """
+    on_accounts = "" if connection.dialect.name == "sqlite" else " ON accounts"
+    for statement in (
+        f"DROP TRIGGER accounts_fixed{on_accounts}",
+        "ALTER TABLE accounts DROP COLUMN unit",
+        "ALTER TABLE accounts ADD COLUMN id_column TEXT",
+        "ALTER TABLE accounts ADD COLUMN rows_per_unit BIGINT",
+        "ALTER TABLE accounts ADD COLUMN disagreeing BOOLEAN DEFAULT FALSE NOT NULL",
+        "ALTER TABLE accounts ADD COLUMN keyed BOOLEAN DEFAULT TRUE NOT NULL",
+        "UPDATE accounts SET keyed = FALSE",
+        "ALTER TABLE store_version ADD COLUMN since BIGINT",
+    ):
+        connection.execute(text(statement))
+    connection.execute(update(VERSION).values(since=now()))
+    DECISIONS.create(connection)
+    for account_id, units in _charged_units(connection).items():
+        values = {"disagreeing": True} if len(units) > 1 else units.pop()
+        connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**dict(values)))
+    add_decisions(connection)
+
+
+def _charged_units(connection: Connection) -> dict[str, set[tuple[tuple[str, str | int | None], ...]]]:
+    """Return the units, as columns of an account, of the runs whose charge stands; a run that is unknown has none."""
+    query = (
+        select(CHARGES.c.charge_id, CHARGES.c.account_id, CHARGES.c.state, RUNS.c.config)
+        .join(RUNS, RUNS.c.id == CHARGES.c.run_id)
+        .order_by(CHARGES.c.account_id, CHARGES.c.position)
+    )
+    latest = {
+        charge_id: (account_id, state, config) for charge_id, account_id, state, config in connection.execute(query)
+    }
+    found = defaultdict(set)
+    for account_id, state, config in latest.values():
+        if state != ChargeState.FREED.value:
+            found[account_id].add(tuple(unit_values(promise_of_config(config)[1]).items()))
+    return dict(found)
+
+
+MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
+    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect}
+)
 """From version n to n + 1; there is no way back, because the ledger only grows."""
 
 PREPARATION_LOCK = 0x4845524D
@@ -55,3 +104,9 @@ def prepare(transactions: Transactions) -> None:
             MIGRATIONS[number](connection)
         if found < CURRENT_VERSION:
             connection.execute(update(VERSION).values(number=CURRENT_VERSION))
+
+
+def since(connection: Connection) -> datetime | None:
+    """Return when an older database was brought to the present layout; None where it was made with it."""
+    moment: datetime | None = connection.execute(select(VERSION.c.since)).scalar_one()
+    return moment

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -12,9 +13,10 @@ from sqlalchemy import Connection
 from synth.config import Settings
 from synth.store.accounts import Accounts
 from synth.store.charges import Charges
+from synth.store.decisions import Decisions
 from synth.store.engine import Transactions, make_engine
 from synth.store.events import Events
-from synth.store.migrations import prepare
+from synth.store.migrations import prepare, since
 from synth.store.queue import RunQueue
 from synth.store.releases import Releases
 from synth.store.runs import Runs
@@ -24,7 +26,7 @@ __all__ = ["Store"]
 
 
 class Store:
-    """Accounts, tables, runs, charges, releases and events, in SQLite or PostgreSQL.
+    """Accounts and decisions about them, tables, runs, charges, releases and events, in SQLite or PostgreSQL.
 
     The store keeps ciphertext and keyed hashes; it has no key and never decrypts.
 
@@ -53,6 +55,7 @@ class Store:
         self.runs = Runs(self._transactions)
         self.queue = RunQueue(self._transactions)
         self.charges = Charges(self._transactions)
+        self.decisions = Decisions()
         self.releases = Releases(self._transactions)
         self.events = Events(self._transactions)
 
@@ -67,6 +70,11 @@ class Store:
         """Open a transaction that sees one consistent state of all parts."""
         with self._transactions.reading() as connection:
             yield connection
+
+    def newer_layout_since(self) -> datetime | None:
+        """Return when a database of an older version of the program was brought to this layout, or None."""
+        with self.reading() as connection:
+            return since(connection)
 
     def close(self) -> None:
         """Close every connection."""

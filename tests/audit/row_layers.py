@@ -572,8 +572,11 @@ def accounts_stay_apart(folder: Path) -> None:
             except PrivacyError:
                 continue
             raise AssertionError("an account was opened for another promise")
-        store.accounts.set_cap(cells.id, epsilon=2.0, delta=DELTA)
-        runs = [store.runs.add(account_id=cells.id, config='{"label": "a"}', owner="audit").id for _ in range(3)]
+        ledger.set_cap(cells.id, epsilon=2.0, delta=DELTA)
+        runs = [
+            store.runs.add(account_id=cells.id, config='{"protection": "cell", "label": "a"}', owner="audit").id
+            for _ in range(3)
+        ]
         for run in runs[:2]:
             ledger.reserve(cells.id, run, cell, purpose="audit")
         assert abs(ledger.spent(cells.id).epsilon - 2.0) < 1e-9, "pure epsilons do not add in the ledger"
@@ -583,8 +586,8 @@ def accounts_stay_apart(folder: Path) -> None:
             pass
         else:
             raise AssertionError("more was charged than the cap allows")
-        store.accounts.set_cap(cells.id, epsilon=None, delta=None)
-        other = store.runs.add(account_id=cells.id, config='{"label": "b"}', owner="audit").id
+        ledger.set_cap(cells.id, epsilon=None, delta=None)
+        other = store.runs.add(account_id=cells.id, config='{"protection": "cell", "label": "b"}', owner="audit").id
         try:
             ledger.reserve(cells.id, other, cell, purpose="audit")
         except PrivacyError:

@@ -87,7 +87,7 @@ def test_opening_the_tab_is_a_look_at_private_rows(finished: AppTest) -> None:
     go(finished, "report")
     assert application().account("survey").notes == ()
     shown(finished)
-    assert "chosen after looking at private rows" in " ".join(application().account("survey").notes)
+    assert "private rows were looked at" in " ".join(application().account("survey").notes)
 
 
 def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTest, home: Path) -> None:

@@ -171,7 +171,7 @@ def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: App
     app.session_state["report-tab"] = TABS[-1]
     app.run()
     assert OWNER_ONLY_NOTE in texts(app)
-    assert "chosen after looking at private rows" in " ".join(application().account("survey").notes)
+    assert "private rows were looked at" in " ".join(application().account("survey").notes)
 
 
 def test_no_picture_has_more_than_two_hundred_points(finished: AppTest) -> None:

@@ -98,7 +98,7 @@ def labels(settings: Settings, account_id: str, processes: int, attempts: int) -
         with Store(settings) as store:
             ledger = Ledger(store)
             for account in accounts:
-                config = json.dumps({"label": f"column-{own}"})
+                config = json.dumps({"protection": "cell", "label": f"column-{own}"})
                 run = store.runs.add(account_id=account, config=config, owner="owner")
                 os.write(ready_in, b"!")
                 os.read(gates[own][0], 1)
@@ -118,6 +118,38 @@ def labels(settings: Settings, account_id: str, processes: int, attempts: int) -
         sys.exit("a process was turned away by something else than the label")
 
 
+def units(settings: Settings, account_id: str, processes: int, attempts: int) -> None:
+    """Let processes whose runs protect another unit each reserve on new accounts at once; note account and unit."""
+    budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
+    gates = [os.pipe() for _ in range(processes)]
+    ready, ready_in = os.pipe()
+
+    def work(own: int) -> None:
+        with Store(settings) as store:
+            ledger = Ledger(store)
+            for attempt in range(attempts):
+                os.write(ready_in, b"!")
+                os.read(gates[own][0], 1)
+                # No unit is settled beforehand: the charge alone decides.
+                account = store.accounts.open(f"{account_id} {attempt}")
+                config = json.dumps({"unit": {"protects": "person", "rows_per_unit": own + 1, "id_column": None}})
+                run = store.runs.add(account_id=account.id, config=config, owner="owner")
+                try:
+                    ledger.reserve(account.id, run.id, budget, purpose="units")
+                except PrivacyError:
+                    continue
+                note(settings.home / "units", f"{account.id}:{own + 1}")
+
+    children = [fork(lambda own=own: work(own)) for own in range(processes)]
+    for _ in range(attempts):
+        for _ in children:
+            os.read(ready, 1)
+        for _, gate in gates:
+            os.write(gate, b"!")
+    if any(os.waitpid(pid, 0)[1] for pid in children):
+        sys.exit("a process was turned away by something else than the unit")
+
+
 def note(path: Path, line: str) -> None:
     with path.open("a", encoding="ascii") as file:
         file.write(line + "\n")
@@ -128,5 +160,5 @@ def note(path: Path, line: str) -> None:
 if __name__ == "__main__":
     mu_of_budget(EPSILON, DELTA)  # remembered, and so inherited by every child
     task, home, database_url, account_id, first, second = sys.argv[1:]
-    chosen = {"race": race, "die": die, "labels": labels}[task]
+    chosen = {"race": race, "die": die, "labels": labels, "units": units}[task]
     chosen(Settings(home=Path(home), database_url=database_url), account_id, int(first), int(second))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import math
+import os
 import subprocess
 import sys
-from dataclasses import fields, replace
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import mpmath
@@ -22,10 +23,10 @@ from synth.privacy import chain
 from synth.privacy import ledger as ledger_module
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, Ledger
+from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, LOOKED_AT, Ledger
 from synth.privacy.spending import FINE_UNIT, Cost, fine_units_of
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import Account, Charge, ChargeState, RunState, Store
+from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config
 
 PROCESSES = Path(__file__).with_name("ledger_processes.py")
 
@@ -44,7 +45,7 @@ def reserve(ledger: Ledger, account: Account, epsilon: float = 1.0, run_id: str 
 
 
 def reserve_cells(ledger: Ledger, store: Store, account: Account, **config: object) -> Charge:
-    run = store.runs.add(account_id=account.id, config=json.dumps(config), owner="owner")
+    run = store.runs.add(account_id=account.id, config=json.dumps({"protection": "cell", **config}), owner="owner")
     return ledger.reserve(account.id, run.id, budget(neighbours=Neighbours.CELL), purpose="a run")
 
 
@@ -131,13 +132,13 @@ def test_an_account_that_nobody_described_cannot_be_charged(ledger: Ledger, stor
 
 def test_a_frozen_account_neither_reserves_nor_spends(ledger: Ledger, store: Store, account: Account) -> None:
     charge = reserve(ledger, account)
-    store.accounts.freeze(account.id)
+    ledger.freeze(account.id, because="test")
     with pytest.raises(LedgerError, match="frozen"):
         reserve(ledger, account)
     with pytest.raises(LedgerError, match="frozen"):
         ledger.spend(charge)
     assert ledger.free(charge).state is ChargeState.FREED
-    store.accounts.thaw(account.id)
+    ledger.thaw(account.id, who="owner")
     reserve(ledger, account)
 
 
@@ -157,7 +158,7 @@ def exact_epsilon(mu_squared: object, delta: float) -> mpmath.mpf:
 
 
 def test_the_tight_total_is_the_exact_composition(ledger: Ledger, store: Store, account: Account) -> None:
-    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=4.0, delta=1e-6)
     for epsilon in (1.0, 0.5, 0.25):
         reserve(ledger, account, epsilon)
     spent = ledger.spent(account.id)
@@ -209,7 +210,7 @@ def test_one_charge_of_exactly_the_cap_fits(epsilon: float, delta: float) -> Non
 def test_a_budget_over_the_cap_is_refused_and_the_sentence_helps(
     ledger: Ledger, store: Store, account: Account
 ) -> None:
-    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=4.0, delta=1e-6)
     reserve(ledger, account, 2.0)
     with pytest.raises(BudgetExceededError) as caught:
         reserve(ledger, account, 4.0)
@@ -225,7 +226,7 @@ def test_a_budget_over_the_cap_is_refused_and_the_sentence_helps(
 
 
 def test_a_full_account_says_that_nothing_fits(ledger: Ledger, store: Store, account: Account) -> None:
-    store.accounts.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=1.0, delta=1e-6)
     reserve(ledger, account, 1.0)
     with pytest.raises(BudgetExceededError, match="Nothing more fits; ask for a higher limit"):
         reserve(ledger, account, 0.5)
@@ -233,13 +234,13 @@ def test_a_full_account_says_that_nothing_fits(ledger: Ledger, store: Store, acc
 
 
 def test_a_first_request_above_the_cap_is_told_the_cap(ledger: Ledger, store: Store, account: Account) -> None:
-    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=4.0, delta=1e-6)
     with pytest.raises(BudgetExceededError, match=r"total to 4\.50\. .* Use 4\.00 or less"):
         reserve(ledger, account, 4.5)
 
 
 def test_a_cap_on_delta_that_tails_alone_exceed_is_refused(ledger: Ledger, store: Store, account: Account) -> None:
-    store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-300)
+    ledger.set_cap(account.id, epsilon=4.0, delta=1e-300)
     with pytest.raises(BudgetExceededError, match="limit"):
         reserve(ledger, account, 1.0)
 
@@ -247,7 +248,7 @@ def test_a_cap_on_delta_that_tails_alone_exceed_is_refused(ledger: Ledger, store
 def test_failed_runs_count_towards_the_cap_and_freed_ones_do_not(
     ledger: Ledger, store: Store, account: Account
 ) -> None:
-    store.accounts.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=1.0, delta=1e-6)
     ledger.free(reserve(ledger, account, 1.0))
     ledger.fail(ledger.spend(reserve(ledger, account, 1.0)))
     with pytest.raises(BudgetExceededError):
@@ -280,7 +281,7 @@ def without_triggers(store: Store, statement: str, **values: object) -> None:
             for name in names:
                 connection.execute(text(f"DROP TRIGGER {name}"))
         else:
-            for table in ("charges", "accounts"):
+            for table in ("charges", "decisions", "accounts"):
                 connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER ALL"))
         connection.execute(text(statement), values)
 
@@ -351,22 +352,101 @@ def test_removing_a_whole_charge_is_found(ledger: Ledger, store: Store, three_ch
         ledger.verify_chain(three_charges.id)
 
 
-def test_changing_the_account_behind_its_charges_is_found(ledger: Ledger, store: Store, three_charges: Account) -> None:
-    without_triggers(store, "UPDATE accounts SET neighbours = 'add_remove'")
-    with pytest.raises(LedgerError, match="altered at row 1"):
+CHANGED_ACCOUNTS = {
+    "UPDATE accounts SET neighbours = 'add_remove'": "in whom it protects",
+    "UPDATE accounts SET protects = 'household'": "in whom it protects",
+    "UPDATE accounts SET rows_per_unit = 9": "in whom it protects",
+    "UPDATE accounts SET id_column = 'vid', rows_per_unit = NULL": "in whom it protects",
+    "UPDATE accounts SET disagreeing = TRUE": "in whom it protects",
+    "UPDATE accounts SET epsilon_cap = 100": "in its limit",
+    "UPDATE accounts SET epsilon_cap = NULL, delta_cap = NULL": "in its limit",
+    "UPDATE accounts SET name = 'others'": "at decision 1",
+    "UPDATE accounts SET keyed = FALSE": "before this version took it over",
+    "UPDATE decisions SET body = '{\"delta\": 1e-06, \"epsilon\": 100.0}' WHERE kind = 'cap'": "at decision 2",
+    "UPDATE decisions SET who = 'x' WHERE kind = 'cap'": "at decision 2",
+    "UPDATE decisions SET kind = 'thawed' WHERE kind = 'cap'": "at decision 2",
+    "UPDATE decisions SET kind = 'x' WHERE kind = 'cap'": "beyond reading",
+    "UPDATE charges SET state = 'x' WHERE position = 1": "beyond reading",
+    "UPDATE decisions SET charges = 99 WHERE kind = 'cap'": "at row",
+    "DELETE FROM decisions WHERE kind = 'unit'": "at row 1",
+    "DELETE FROM decisions": "at row 1",
+}
+
+
+@pytest.mark.parametrize(("statement", "where"), CHANGED_ACCOUNTS.items(), ids=[*CHANGED_ACCOUNTS])
+def test_changing_the_account_behind_its_charges_is_found(
+    ledger: Ledger, store: Store, three_charges: Account, statement: str, where: str
+) -> None:
+    ledger.set_cap(three_charges.id, epsilon=4.0, delta=1e-6, who="owner")
+    ledger.spend(reserve(ledger, three_charges, 0.5, "d"))
+    ledger.verify_chain()
+    without_triggers(store, statement)
+    with pytest.raises(LedgerError, match=f"altered {where}"):
         ledger.verify_chain()
+    with pytest.raises(LedgerError, match="altered"):
+        reserve(ledger, three_charges)
+    Ledger(store)  # opening it again takes nothing over
+    with pytest.raises(LedgerError, match="altered"):
+        ledger.verify_chain()
+
+
+def test_an_earlier_limit_does_not_come_back(ledger: Ledger, store: Store, account: Account) -> None:
+    """Removing the last decision and giving the account its limit of before leaves a whole chain: the mark tells."""
+    ledger.set_cap(account.id, epsilon=8.0, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=1.0, delta=1e-6)
+    without_triggers(store, "DELETE FROM decisions WHERE number = 2")
+    without_triggers(store, "UPDATE accounts SET epsilon_cap = 8")
+    ledger.verify_chain(account.id)
+    with pytest.raises(LedgerError, match="older than what was already spent, or was altered"):
+        ledger.check_whole(account.id)
+    with pytest.raises(LedgerError, match="frozen"):
+        reserve(ledger, account)
+
+
+def test_whoever_has_no_key_cannot_make_a_chain_that_is_whole(
+    ledger: Ledger, store: Store, three_charges: Account
+) -> None:
+    """With the code, the database and another installation's key a cheaper history is written; it does not verify."""
+    stranger = os.urandom(32)
+    own = ledger.chain(three_charges.id)
+    forged = replace(own, charges=(), decisions=(), links=(replace(own.links[0], digest="0" * 64),), key=stranger)
+    forged = forged.with_decision(DecisionKind.UNIT, own.decisions[0].body, who="")
+    for charge in own.charges:
+        forged = forged.with_charge(replace(charge, mu_squared_units=1))
+    for account in (three_charges, replace(three_charges, keyed=False)):
+        with pytest.raises(LedgerError, match="altered"):
+            chain.verify(account, forged.charges, forged.decisions, own.key)
+    plain, previous = [], chain._plain(chain._plain_account_facts(three_charges))
+    for charge in own.charges:  # as an older version, which had no key, would have linked them
+        row = replace(charge, mu_squared_units=1, previous=previous, digest="")
+        plain.append(replace(row, digest=(previous := chain._plain(chain._charge_facts(row)))))
+    assert len(chain.plain_chain(three_charges, plain, own.key).charges) == 7
+    for decisions in ((), own.decisions):
+        with pytest.raises(LedgerError, match="altered"):
+            chain.verify(three_charges, plain, decisions, own.key)
+
+
+def test_a_chain_written_as_an_older_version_is_not_taken_over_again(
+    ledger: Ledger, store: Store, three_charges: Account
+) -> None:
+    """The mark of this version stays behind: who can write the database alone cannot go back to plain hashes."""
+    without_triggers(store, "DELETE FROM decisions")
+    without_triggers(store, "DELETE FROM charges")
+    without_triggers(store, "UPDATE accounts SET keyed = FALSE")
+    with pytest.raises(LedgerError, match="before this version took it over"):
+        Ledger(store).verify_chain()
 
 
 def test_a_forged_step_with_right_digests_is_found(ledger: Ledger, account: Account) -> None:
     """Whoever recomputes the digests still cannot give back what was spent, or make a charge cheaper on its way."""
     spent = ledger.spend(reserve(ledger, account))
+    own = ledger.chain(account.id)
     for forged in (
         replace(spent, state=ChargeState.FREED),
         replace(spent, state=ChargeState.RELEASED, mu_squared_units=0),
     ):
-        row = chain.link(forged, chain.head_of(account, ledger.rows(account.id)))
         with pytest.raises(LedgerError, match="altered at row 3"):
-            chain.verify(account, [*ledger.rows(account.id), row])
+            chain.verify(account, own.with_charge(forged).charges, own.decisions, own.key)
 
 
 def test_a_row_out_of_turn_is_refused_by_the_database(ledger: Ledger, store: Store, account: Account) -> None:
@@ -417,12 +497,124 @@ def test_a_reservation_whose_run_was_never_handed_in_is_freed_later(
 # --- notes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_look_at_private_rows_is_in_every_later_certificate(ledger: Ledger, store: Store, account: Account) -> None:
-    other = store.accounts.open("others")
-    assert ledger.notes(account.id) == ()
-    ledger.note_owner_view(account.id, run_id="run", who="owner", what="marginals")
+def planned(
+    store: Store, ledger: Ledger, account: Account, monkeypatch: pytest.MonkeyPatch, *, at: int, **config: object
+) -> str:
+    """Plan and charge a run at a moment, in seconds."""
+    moment = datetime.fromtimestamp(1_000_000_000 + at, UTC)
+    monkeypatch.setattr("synth.store.runs.now", lambda: moment)
+    run = store.runs.add(account_id=account.id, config=json.dumps(config), owner="owner")
+    reserve(ledger, account, 0.1, run.id)
+    return run.id
+
+
+def look(ledger: Ledger, account: Account, run_id: str | None, monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
+    monkeypatch.setattr("synth.store.events.now", lambda: datetime.fromtimestamp(1_000_000_000 + at, UTC))
+    ledger.note_owner_view(account.id, run_id=run_id, who="owner", what="report")
+
+
+def test_only_a_run_that_differs_from_one_that_was_looked_at_was_chosen_after_looking(
+    ledger: Ledger, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = functools.partial(planned, store, ledger, account, monkeypatch)
+    first = plan(at=0, rows=100)
+    before = plan(at=5, rows=200)
+    look(ledger, account, first, monkeypatch, at=10)
+    assert ledger.notes(account.id, run_id=first) == ()
+    assert ledger.notes(account.id) == (LOOKED_AT,)
+    again = plan(at=20, rows=100)
+    assert ledger.notes(account.id) == (LOOKED_AT,)
+    other = plan(at=30, rows=300)
+    chosen = {run: ledger.notes(account.id, run_id=run) for run in (first, before, again, other)}
+    assert chosen == {first: (), before: (), again: (), other: (CHOSEN_AFTER_LOOKING,)}
     assert ledger.notes(account.id) == (CHOSEN_AFTER_LOOKING,)
-    assert ledger.notes(other.id) == ()
+    look(ledger, account, other, monkeypatch, at=40)
+    assert ledger.notes(account.id, run_id=plan(at=50, rows=100)) == (CHOSEN_AFTER_LOOKING,), "it came after another"
+
+
+def test_a_look_in_the_same_second_and_a_look_at_an_unknown_run_count(
+    ledger: Ledger, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = functools.partial(planned, store, ledger, account, monkeypatch)
+    first = plan(at=0, rows=100)
+    look(ledger, account, first, monkeypatch, at=10)
+    assert ledger.notes(account.id, run_id=plan(at=10, rows=200)) == (CHOSEN_AFTER_LOOKING,)
+    other = store.accounts.ensure("others", Neighbours.REPLACE, PrivacyUnit())[0]
+    look(ledger, other, None, monkeypatch, at=0)
+    assert ledger.notes(other.id, run_id=planned(store, ledger, other, monkeypatch, at=1)) == (CHOSEN_AFTER_LOOKING,)
+
+
+def test_a_run_that_was_freed_was_no_choice(
+    ledger: Ledger, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look(ledger, account, planned(store, ledger, account, monkeypatch, at=0, rows=1), monkeypatch, at=1)
+    other = planned(store, ledger, account, monkeypatch, at=2, rows=2)
+    ledger.settle(other)
+    assert ledger.notes(account.id) == (LOOKED_AT,)
+
+
+# --- one unit -----------------------------------------------------------------------------------------------------
+
+
+def unit(protects: str = "person", rows_per_unit: int = 1, id_column: str | None = None) -> dict[str, object]:
+    return {"unit": {"protects": protects, "rows_per_unit": rows_per_unit, "id_column": id_column}}
+
+
+def reserve_for(ledger: Ledger, store: Store, account: Account, declared: dict[str, object]) -> Charge:
+    run = store.runs.add(account_id=account.id, config=json.dumps(declared), owner="owner")
+    return ledger.reserve(account.id, run.id, budget(0.1), purpose="a run")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (unit(), unit(rows_per_unit=4), "one person with one row; this run protects one person with up to 4 rows"),
+        (unit(rows_per_unit=4), unit(), "one person with up to 4 rows; this run protects one person with one row"),
+        (unit(), unit(id_column="pid"), "one person with one row; this run protects all rows of one pid"),
+        (
+            unit("person", 4, "pid"),
+            unit("person", 1, "vid"),
+            "all rows of one pid; this run protects all rows of one vid",
+        ),
+        (unit("person", 4, "pid"), unit("person", 4), "all rows of one pid; this run protects one person with up to 4"),
+        (unit(), unit("household"), "protects one person; this table protects one household"),
+        (unit(), {**unit(), "row_count": "private"}, "public number of rows"),
+        (unit(), {**unit(), "protection": "cell"}, "protects whole rows"),
+    ],
+)
+def test_another_unit_is_refused_inside_the_charge(
+    ledger: Ledger, store: Store, first: dict[str, object], second: dict[str, object], words: str
+) -> None:
+    neighbours, declared = promise_of_config(json.dumps(first))
+    account = store.accounts.ensure("people", neighbours, declared)[0]
+    reserve_for(ledger, store, account, first)
+    with pytest.raises(PrivacyError, match=words) as refusal:
+        reserve_for(ledger, store, account, second)
+    assert "\n" not in str(refusal.value)
+    assert "account" in str(refusal.value)
+    assert len(ledger.rows(account.id)) == 1
+    reserve_for(ledger, store, account, first)
+    assert ledger.spent(account.id).charges == 2
+
+
+def test_with_an_id_column_another_cap_on_rows_adds_up(ledger: Ledger, store: Store) -> None:
+    account = store.accounts.ensure("people", Neighbours.REPLACE, PrivacyUnit("patient", 4, "pid"))[0]
+    for rows in (4, 1, 9):
+        reserve_for(ledger, store, account, unit("patient", rows, "pid"))
+    assert store.accounts[account.id].sentence == "Protects one patient: all rows of one pid"
+    assert ledger.spent(account.id).charges == 3
+
+
+def test_the_unit_is_the_first_entry_of_the_chain(ledger: Ledger, store: Store, account: Account) -> None:
+    reserve(ledger, account)
+    (first,) = ledger.chain(account.id).decisions
+    assert (first.kind, first.charges) == (DecisionKind.UNIT, 0)
+    assert dict(first.body) == {
+        "neighbours": "replace_one",
+        "protects": "person",
+        "id_column": None,
+        "rows_per_unit": 1,
+    }
 
 
 # --- cells --------------------------------------------------------------------------------------------------------
@@ -488,7 +680,7 @@ def test_a_charge_for_cells_is_for_a_planned_run(ledger: Ledger, cells: Account)
 def run_processes(task: str, settings: Settings, account: Account, first: int, second: int) -> list[str]:
     arguments = [task, str(settings.home), settings.database_url, account.id, str(first), str(second)]
     subprocess.run([sys.executable, str(PROCESSES), *arguments], check=True, timeout=120)
-    noted = settings.home / {"race": "granted", "die": "opened", "labels": "labels"}[task]
+    noted = settings.home / {"race": "granted", "die": "opened", "labels": "labels", "units": "units"}[task]
     return noted.read_text(encoding="ascii").split()
 
 
@@ -496,7 +688,7 @@ def run_processes(task: str, settings: Settings, account: Account, first: int, s
 def test_racing_processes_are_granted_exactly_what_fits(
     ledger: Ledger, store: Store, settings: Settings, account: Account, cap: float, attempts: int
 ) -> None:
-    store.accounts.set_cap(account.id, epsilon=cap, delta=1e-6)
+    ledger.set_cap(account.id, epsilon=cap, delta=1e-6)
     fits = 0
     total = Cost()
     while (total := total + Cost.of_budget(0.25, 1e-6, Neighbours.REPLACE)).fits(epsilon=cap, delta=1e-6):
@@ -534,18 +726,70 @@ def test_killing_the_spender_at_random_never_loses_a_charge(
     assert ledger.spent(account.id).charges >= len(opened)
 
 
-def test_pure_epsilon_is_in_the_chain_and_older_rows_are_as_they_were(
-    ledger: Ledger, store: Store, account: Account
-) -> None:
+def test_pure_epsilon_is_in_the_chain(ledger: Ledger, store: Store) -> None:
     cells = store.accounts.ensure("cells", Neighbours.CELL, PrivacyUnit())[0]
     charge = reserve_cells(ledger, store, cells)
     assert charge.pure_units == 2**40
-    chain.verify(cells, [charge])
+    own = ledger.chain(cells.id)
     for units in (0, 2**39):
         with pytest.raises(LedgerError, match="altered at row 1"):
-            chain.verify(cells, [replace(charge, pure_units=units)])
-    without = reserve(ledger, account, 1.0)
-    facts = {field.name: getattr(without, field.name) for field in fields(without)}
-    del facts["digest"], facts["pure_units"]  # as a row was hashed before there was such a field
-    facts["time"] = int(without.time.timestamp())
-    assert without.digest == hashlib.sha256(chain._canonical(facts)).hexdigest()
+            chain.verify(cells, [replace(charge, pure_units=units)], own.decisions, own.key)
+
+
+# --- marks --------------------------------------------------------------------------------------------------------
+
+
+def mark_of(store: Store, account: Account) -> Path:
+    return store.settings.home / "vault" / f"{account.id}.mark"
+
+
+def test_a_mark_is_there_before_the_first_charge_is_spent(ledger: Ledger, store: Store, account: Account) -> None:
+    charge = reserve(ledger, account)
+    assert not mark_of(store, account).exists()
+    ledger.spend(charge)
+    assert mark_of(store, account).exists()
+    ledger.check_whole(account.id)
+
+
+def test_a_deleted_mark_is_noticed_and_stops_the_account(ledger: Ledger, store: Store, account: Account) -> None:
+    ledger.spend(reserve(ledger, account))
+    waiting = reserve(ledger, account)
+    mark_of(store, account).unlink()
+    with pytest.raises(LedgerError, match="mark of account 'city survey' is gone"):
+        ledger.spend(waiting)
+    with pytest.raises(LedgerError, match="mark of account 'city survey' is gone"):
+        ledger.check_whole(account.id)
+    with pytest.raises(LedgerError, match="frozen"):
+        reserve(ledger, account)
+    ledger.set_cap(account.id, epsilon=9.0, delta=1e-6)
+    assert not mark_of(store, account).exists(), "a new limit does not vouch for the ledger"
+
+
+def test_a_frozen_account_cannot_be_thawed_in_the_database(ledger: Ledger, store: Store, account: Account) -> None:
+    ledger.freeze(account.id, because="restored")
+    without_triggers(store, "UPDATE accounts SET frozen = FALSE")
+    with pytest.raises(LedgerError, match="frozen"):
+        reserve(ledger, account)
+
+
+def test_marks_of_accounts_that_the_database_does_not_know_refuse_to_start(
+    ledger: Ledger, store: Store, account: Account
+) -> None:
+    ledger.check_marks()
+    ledger.spend(reserve(ledger, account))
+    ledger.check_marks()
+    for table in ("charges", "decisions", "accounts"):
+        without_triggers(store, f"DELETE FROM {table}")  # noqa: S608 - names from the line above
+    with pytest.raises(LedgerError, match="remembers spending on 1 accounts that the database does not know"):
+        ledger.check_marks()
+
+
+def test_racing_runs_of_other_units_never_share_an_account(
+    ledger: Ledger, store: Store, settings: Settings, account: Account
+) -> None:
+    granted = [line.split(":") for line in run_processes("units", settings, account, 3, 8)]
+    units = {identity: {rows for own, rows in granted if own == identity} for identity, _ in granted}
+    assert len(units) == 8
+    for identity, found in units.items():
+        assert found == {str(store.accounts[identity].rows_per_unit)}
+        assert ledger.spent(identity).charges == 1

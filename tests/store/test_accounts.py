@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from synth.errors import InputError, PrivacyError
+from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store, display_name
 
@@ -37,13 +38,13 @@ def test_a_cap_is_two_sensible_numbers_or_none(
     store: Store, account: Account, epsilon: float | None, delta: float | None
 ) -> None:
     with pytest.raises(InputError, match="cap"):
-        store.accounts.set_cap(account.id, epsilon=epsilon, delta=delta)
+        Ledger(store).set_cap(account.id, epsilon=epsilon, delta=delta)
     assert store.accounts[account.id].epsilon_cap is None
 
 
 def test_a_cap_is_set_and_lifted(store: Store, account: Account) -> None:
-    assert store.accounts.set_cap(account.id, epsilon=4.0, delta=1e-6).epsilon_cap == 4.0
-    assert store.accounts.set_cap(account.id, epsilon=None, delta=None) == account
+    assert Ledger(store).set_cap(account.id, epsilon=4.0, delta=1e-6).epsilon_cap == 4.0
+    assert Ledger(store).set_cap(account.id, epsilon=None, delta=None) == account
 
 
 def test_an_unknown_account_is_a_sentence(store: Store) -> None:

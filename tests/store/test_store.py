@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from synth.schema import Neighbours
 from synth.store import Account, EventKind, Store, migrations
 from synth.store.definitions import METADATA
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
 
 
@@ -67,16 +70,21 @@ def test_an_older_database_is_brought_forward_once(
     assert steps == [1, 2]
 
 
-def test_a_ledger_without_pure_epsilon_gets_it_and_still_verifies(settings: Settings, filled: Store) -> None:
-    with filled.writing() as connection:
-        connection.execute(text("ALTER TABLE charges DROP COLUMN pure_units"))
-        connection.execute(text("UPDATE store_version SET number = 1"))
-    with Store(settings) as again:
-        ledger, account = Ledger(again), again.accounts.all()[0]
-        ledger.verify_chain()
-        assert [charge.pure_units for charge in ledger.rows(account.id)] == [0]
+def test_a_ledger_without_pure_epsilon_gets_it_and_still_verifies(tmp_path: Path) -> None:
+    """Layout 1 had no pure epsilon; what layout 2 wrote without any is the same row, hashed the same."""
+    home = tmp_path / "home"
+    shutil.copytree(GOLDEN, home)
+    with sqlite3.connect(home / "hermitage.sqlite") as connection:
+        connection.execute("ALTER TABLE charges DROP COLUMN pure_units")
+        connection.execute("UPDATE store_version SET number = 1")
+    connection.close()
+    with Store(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as again:
+        ledger, account = Ledger(again), again.accounts.named("visits")
+        assert account is not None
+        ledger.verify_chain(account.id)
+        assert {charge.pure_units for charge in ledger.rows(account.id)} == {0}
         ledger.reserve(account.id, "another run", CHARGE, purpose="a run")
-        ledger.verify_chain()
+        ledger.verify_chain(account.id)
 
 
 def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:
@@ -158,7 +166,7 @@ def test_a_wrong_address_is_one_sentence_without_the_password(tmp_path: Path, ad
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("table", ["charges", "events", "releases"])
+@pytest.mark.parametrize("table", ["charges", "decisions", "events", "releases"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET who = 'x'", "DELETE FROM {}"])
 def test_append_only_tables_refuse_update_and_delete(filled: Store, table: str, statement: str) -> None:
     with pytest.raises(DBAPIError, match="append-only"), filled.writing() as connection:
@@ -167,7 +175,7 @@ def test_append_only_tables_refuse_update_and_delete(filled: Store, table: str, 
         assert connection.execute(select(METADATA.tables[table].c.who)).scalars().all() != ["x"]
 
 
-@pytest.mark.parametrize("table", ["charges", "events", "releases"])
+@pytest.mark.parametrize("table", ["charges", "decisions", "events", "releases"])
 def test_append_only_tables_refuse_replacement(filled: Store, table: str) -> None:
     """SQLite fires no delete trigger for a replaced row in a connection that does not ask for it."""
     columns = ", ".join(column.name for column in METADATA.tables[table].columns)

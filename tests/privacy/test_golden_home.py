@@ -1,0 +1,210 @@
+"""A home of layout 2 opens: its chains are taken over under the installation's key, and a further run is charged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from synth.bundle.verify import verify
+from synth.config import Settings
+from synth.errors import LedgerError, PrivacyError
+from synth.keys import load_keys
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, Ledger
+from synth.privacy.vault import Vault
+from synth.schema import Neighbours
+from synth.store import Account, ChargeState, DecisionKind, Store, TableState
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
+
+HEADS = {"survey": 8, "visits": 6, "mixed": 6, "cells": 3, "undescribed": 0}
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> Settings:
+    """The golden home on each database."""
+    home = tmp_path / "home"
+    shutil.copytree(GOLDEN, home)
+    if database_url.startswith("postgresql"):
+        import psycopg
+
+        (home / "hermitage.sqlite").unlink()
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
+    return Settings(home=home, database_url=database_url)
+
+
+@pytest.fixture
+def before(settings: Settings) -> Iterator[dict[str, list[str]]]:
+    """The digests of every account's rows as the older version left them."""
+    from sqlalchemy import create_engine
+
+    engine = create_engine(settings.database_url.replace("postgresql://", "postgresql+psycopg://"))
+    query = (
+        "SELECT accounts.name, charges.digest FROM charges JOIN accounts ON accounts.id = charges.account_id "
+        "ORDER BY charges.account_id, charges.position"
+    )
+    found: dict[str, list[str]] = {}
+    with engine.connect() as connection:
+        for name, digest in connection.execute(text(query)):
+            found.setdefault(name, []).append(digest)
+    engine.dispose()
+    return found
+
+
+def named(store: Store, name: str) -> Account:
+    account = store.accounts.named(name)
+    assert account is not None
+    return account
+
+
+def test_every_chain_is_whole_and_its_rows_are_as_they_were(settings: Settings, before: dict[str, list[str]]) -> None:
+    with Store(settings) as store:
+        ledger = Ledger(store)
+        ledger.verify_chain()
+        ledger.check_marks()
+        for name, count in HEADS.items():
+            account = named(store, name)
+            found = ledger.chain(account.id)
+            assert [charge.digest for charge in found.charges] == before.get(name, [])
+            assert found.head.count == count
+            assert (found.decisions[0].kind is DecisionKind.TAKEN_OVER) == (count > 0)
+            ledger.check_whole(account.id)
+        assert store.newer_layout_since() is not None
+
+
+def test_units_follow_from_the_runs_that_were_charged(settings: Settings) -> None:
+    with Store(settings) as store:
+        Ledger(store)
+        assert {name: named(store, name).sentence for name in HEADS} == {
+            "survey": "Protects one person contributing one row",
+            "visits": "Protects one patient: all rows of one pid",
+            "mixed": "Its runs protect different units, so the total holds for none of them; it takes no further run",
+            "cells": "Protects ONE CELL; class labels, class sizes and the number of rows are not protected",
+            "undescribed": None,
+        }
+        cap = {name: (named(store, name).epsilon_cap, named(store, name).delta_cap) for name in HEADS}
+        assert cap["survey"] == (4.0, 1e-6)
+        assert cap["undescribed"] == (2.0, 1e-6)
+
+
+def reserve_again(store: Store, ledger: Ledger, account: Account, **changes: object) -> str:
+    """Charge the account for one of its own runs once more."""
+    config = json.loads(store.runs.of_account(account.id)[0].config) | changes
+    run = store.runs.add(account_id=account.id, config=json.dumps(config), owner="owner")
+    delta = 1e-5 if account.neighbours is Neighbours.CELL else 1e-6
+    budget = PrivacyBudget(0.5, delta, account.neighbours)  # type: ignore[arg-type]
+    ledger.spend(ledger.reserve(account.id, run.id, budget, purpose="a further run"))
+    return run.id
+
+
+@pytest.mark.parametrize("name", ["survey", "visits", "cells"])
+def test_a_further_run_is_charged_under_the_key(settings: Settings, name: str) -> None:
+    with Store(settings) as store:
+        ledger, account = Ledger(store), named(store, name)
+        spent = ledger.spent(account.id).epsilon
+        reserve_again(store, ledger, account)
+        assert ledger.spent(account.id).epsilon > spent
+        own = ledger.chain(account.id)
+        ledger.check_whole(account.id)
+    with Store(settings) as again:
+        assert Ledger(again).chain(account.id).links == own.links
+
+
+def test_runs_that_disagree_stop_their_account(settings: Settings) -> None:
+    with Store(settings) as store:
+        ledger, account = Ledger(store), named(store, "mixed")
+        with pytest.raises(PrivacyError, match=r"protect different units.* Name a new account"):
+            reserve_again(store, ledger, account)
+        assert len(ledger.rows(account.id)) == HEADS["mixed"]
+
+
+def test_the_limit_still_holds_and_the_freed_reservation_does_not_count(settings: Settings) -> None:
+    with Store(settings) as store:
+        ledger, account = Ledger(store), named(store, "survey")
+        states = [charge.state for charge in ledger.current(account.id)]
+        assert states == [ChargeState.RELEASED, ChargeState.FREED, ChargeState.FAILED_SPENT]
+        assert ledger.spent(account.id).charges == 2
+
+
+def test_a_look_of_before_still_counts(settings: Settings) -> None:
+    with Store(settings) as store:
+        ledger, account = Ledger(store), named(store, "survey")
+        assert CHOSEN_AFTER_LOOKING in ledger.notes(account.id, run_id=reserve_again(store, ledger, account, seed="7"))
+        assert CHOSEN_AFTER_LOOKING not in ledger.notes(account.id, run_id=reserve_again(store, ledger, account))
+
+
+def test_the_kept_table_opens_and_the_certificates_point_into_the_chain(settings: Settings) -> None:
+    with Store(settings) as store:
+        keys = load_keys(settings.home)
+        vault, ledger = Vault(store, keys), Ledger(store)
+        stored = [
+            table
+            for account in store.accounts.all()
+            for table in store.tables.of_account(account.id)
+            if table.state is TableState.STORED
+        ]
+        with vault.open(stored[0].id) as stream:
+            assert stream.read(20) == b"pid,vid,age,region\np"
+        digests = {name: [row.digest for row in ledger.rows(named(store, name).id)] for name in HEADS}
+        certificates = sorted(settings.home.glob("runs/*/certificate.json"))
+        assert len(certificates) == 6
+        for path in certificates:
+            body = json.loads(path.read_bytes())
+            assert digests[body["account"]][body["ledger"]["charges"] - 1] == body["ledger"]["head"]
+
+
+def test_its_bundles_verify() -> None:
+    for path in sorted(GOLDEN.glob("runs/*/bundle.zip")):
+        verdict = verify(path, public_key=GOLDEN / "keys" / "public-key.pem")
+        assert verdict.ok, verdict.lines
+
+
+def test_an_older_chain_that_was_altered_is_not_taken_over(settings: Settings) -> None:
+    from sqlalchemy import create_engine
+
+    engine = create_engine(settings.database_url.replace("postgresql://", "postgresql+psycopg://"))
+    drop = (
+        "DROP TRIGGER charges_no_update"
+        if engine.dialect.name == "sqlite"
+        else "DROP TRIGGER charges_append_only ON charges"
+    )
+    with engine.begin() as connection:
+        connection.execute(text(drop))
+        connection.execute(text("UPDATE charges SET mu_squared_units = 1 WHERE position = 1"))
+    engine.dispose()
+    with Store(settings) as store:
+        ledger = Ledger(store)
+        for name in ("survey", "visits"):
+            with pytest.raises(LedgerError, match="altered"):
+                ledger.chain(named(store, name).id)
+
+
+def test_an_older_database_that_is_behind_its_marks_is_noticed(settings: Settings) -> None:
+    """What layout 2 noticed is still noticed after the chain was taken over."""
+    from sqlalchemy import create_engine
+
+    engine = create_engine(settings.database_url.replace("postgresql://", "postgresql+psycopg://"))
+    drop = (
+        "DROP TRIGGER charges_no_delete"
+        if engine.dialect.name == "sqlite"
+        else "DROP TRIGGER charges_append_only ON charges"
+    )
+    with engine.begin() as connection:
+        connection.execute(text(drop))
+        statement = (
+            "DELETE FROM charges WHERE position > 3 AND account_id = (SELECT id FROM accounts WHERE name = :name)"
+        )
+        connection.execute(text(statement), {"name": "visits"})
+    engine.dispose()
+    with Store(settings) as store:
+        ledger = Ledger(store)
+        account = named(store, "visits")
+        with pytest.raises(LedgerError, match="older than what was already spent"):
+            ledger.check_whole(account.id)
+        assert ledger.chain(account.id).frozen
