@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from synth.cli_common import add_config_options, overridden, say, tell
+from synth.cli_ledger import add_ledger_commands
 from synth.cli_rehearsal import add_rehearsal_commands
 from synth.config_file import load_config
 from synth.errors import InputError, RunCancelledError, SynthError
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 when ``verify`` found a difference or ``replay`` made another table or report; 2 bad input; 3 over budget;
+        0; 1 when a check found a difference, or ``replay`` made another table or report; 2 bad input; 3 over budget;
         4 above the allowed epsilon; 5 cancelled; 70 internal.
     """
     parser = _parser()
@@ -46,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"synth: {error}\n")
         return error.exit_code
     except KeyboardInterrupt:
-        sys.stderr.write("synth: cancelled. What was already spent stays spent.\n")
+        from synth.privacy.ledger import SPENT_OR_FREED
+
+        sys.stderr.write(f"synth: cancelled. {SPENT_OR_FREED}\n")
         return RunCancelledError.exit_code
     except BrokenPipeError:
         return 0
@@ -149,39 +152,6 @@ def _replay(parsed: argparse.Namespace) -> int:
     return 0 if again.as_certified else 1
 
 
-def _account(parsed: argparse.Namespace) -> int:
-    from synth.services.application import Application
-    from synth.services.cell_worth import row_worth_words
-
-    with Application.from_environment() as application:
-        if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
-            raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
-        if parsed.epsilon_cap is not None:
-            application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
-        view = application.account(parsed.name)
-    cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
-    say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
-         f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
-    if view.row_worth is not None:
-        say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
-             f"at delta {view.row_worth[1]:g}.")  # fmt: skip
-    return 0
-
-
-def _ledger(_: argparse.Namespace) -> int:
-    from synth.services.application import Application
-    from synth.services.cell_worth import row_worth_words
-
-    with Application.from_environment() as application:
-        rows = application.ledger_rows()
-    if not rows:
-        say("Nothing spent yet.")
-    for row in rows:
-        cost = f"epsilon {row.epsilon:g}{row_worth_words(row.row_worth)}  delta {row.delta:g}  {row.state}"
-        say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
-    return 0
-
-
 def _generators(_: argparse.Namespace) -> int:
     from synth.generators import cards
 
@@ -273,13 +243,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_argument("--force", action="store_true")
     replay.set_defaults(command=_replay)
 
-    account = commands.add_parser("account", help="show an account, or set its cap")
-    account.add_argument("name", metavar="NAME")
-    account.add_argument("--epsilon-cap", type=float, metavar="E")
-    account.add_argument("--delta-cap", type=float, metavar="D")
-    account.set_defaults(command=_account)
-
-    commands.add_parser("ledger", help="everything that was spent").set_defaults(command=_ledger)
+    add_ledger_commands(commands)
     commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
 
     schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")

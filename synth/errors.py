@@ -15,6 +15,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │   ├── UnsupportedCostError   an accountant does not know a mechanism
     │   ├── AttackError            an attack on public rows did better than the proof allows
     │   └── LedgerError            the ledger is missing, altered or behind  exit 3
+    │       └── AlreadyEnteredError  a release is in it already
     ├── VerificationError          a bundle does not say what it claims      exit 1
     └── JobError                   a run stopped
         └── RunCancelledError      because somebody asked for it             exit 5
@@ -25,6 +26,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AlreadyEnteredError",
     "ApprovalRequiredError",
     "AttackError",
     "BudgetExceededError",
@@ -107,6 +109,10 @@ class LedgerError(PrivacyError):
     """The ledger is missing, altered, or older than what it protects."""
 
     exit_code = 3
+
+
+class AlreadyEnteredError(LedgerError):
+    """A release that was to be entered is in the ledger already."""
 
 
 class VerificationError(SynthError):

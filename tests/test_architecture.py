@@ -28,7 +28,7 @@ LAYERS = [
     # An engine starts processes and knows no use case; the worker is handed its work by name.
     {"jobs"},
     {"services"},
-    {"worker", "cli", "cli_common", "cli_rehearsal", "__main__", "__init__"},
+    {"worker", "cli", "cli_common", "cli_ledger", "cli_rehearsal", "__main__", "__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -193,7 +193,8 @@ class _Walk:
         if not (is_next and is_whole and is_first):
             raise altered(self._account, f"at decision {self._decisions + 1}")
         self._decisions = decision.number
-        self._has_unit |= decision.kind is DecisionKind.UNIT
+        # Where earlier runs disagree no unit can be entered; nothing but lost releases is charged there.
+        self._has_unit |= decision.kind in (DecisionKind.UNIT, DecisionKind.DISAGREEING)
         self.links.append(LedgerHead(self._account.id, decision.charges, decision.digest, decision.number))
 
 

@@ -8,16 +8,16 @@ where it was, which counts.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection
 
-from synth.errors import InputError, LedgerError
+from synth.errors import AlreadyEnteredError, InputError, LedgerError
 from synth.keys import Keys, load_keys
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
@@ -25,6 +25,7 @@ from synth.privacy.cell_accounts import Cells, require_same_cells
 from synth.privacy.chain import Chain, LedgerHead
 from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
 from synth.privacy.marks import Marks
+from synth.privacy.notes import notes_of
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
 from synth.schema import Neighbours
 from synth.store import (
@@ -40,14 +41,7 @@ from synth.store import (
     promise_of_config,
 )
 
-__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "SEEN_ELSEWHERE", "SPENT_OR_FREED", "Ledger", "LedgerHead", "Spent"]
-
-CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
-LOOKED_AT = (
-    "exact numbers of its private rows were looked at; the certificate of a later run with another configuration will "
-    "say that it was chosen after looking"
-)
-SEEN_ELSEWHERE = "the same table was also taken in under another account; the two totals concern the same people"
+__all__ = ["SPENT_OR_FREED", "Ledger", "LedgerHead", "Spent"]
 
 SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
 """What happens to a budget, in the words of every screen and command."""
@@ -176,7 +170,14 @@ class Ledger:
         return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
 
     def enter_certificate(
-        self, account_id: str, budget: PrivacyBudget, *, certificate_id: str, who: str, run_id: str | None = None
+        self,
+        account_id: str,
+        budget: PrivacyBudget,
+        *,
+        certificate_id: str,
+        who: str,
+        config: str | None = None,
+        charged_at: tuple[int, str] | None = None,
     ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
 
@@ -184,30 +185,43 @@ class Ledger:
         ----------
         account_id : str
         budget : PrivacyBudget
-            Epsilon and delta as the certificate states them.
+            What the run was charged.
         certificate_id, who : str
-        run_id : str, optional
-            The run that was entered with it; by default the certificate stands in its place.
+        config : str, optional
+            The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
+            stands in its place, and nobody knows which cells it hides.
+        charged_at : (int, str), optional
+            Position and digest of its charge, as the certificate states them: where the chain has that entry, nothing
+            is missing.
 
         Raises
         ------
         PrivacyError
             If the certificate protects another unit than the account.
+        AlreadyEnteredError
+            If the certificate is in the ledger already.
         LedgerError
-            If the certificate is in the ledger already, or the chain is broken.
+            If the chain is broken.
         """
         cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
-            if any(charge.certificate_id == certificate_id for charge in found.charges):
-                raise LedgerError("This certificate is in the ledger already. Enter only those that are missing.")
-            configs = self._store.runs.configs(connection, account_id)
-            found = self._for_one_unit(connection, found, budget, configs.get(run_id or ""))
-            purpose = "entered from its certificate"
-            charge = reservation(found.account, run_id or certificate_id, budget, cost, purpose=purpose, who=who)
+            known = {(charge.position, charge.digest) for charge in found.charges}
+            if charged_at in known or any(charge.certificate_id == certificate_id for charge in found.charges):
+                raise AlreadyEnteredError(
+                    "This certificate is in the ledger already. Enter only those that are missing."
+                )
+            if not found.account.disagreeing:
+                found = self._for_one_unit(connection, found, budget, config)
+            if not found.was_spent and self._marks.of(account_id) is None:
+                self._marks.set(found.head)
+            run_id = certificate_id
+            if config is not None:
+                run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
+            charge = reservation(found.account, run_id, budget, cost, purpose="entered from its certificate", who=who)
             for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
-                known = certificate_id if state is ChargeState.RELEASED else None
-                found = self._append(connection, found, replace(charge, state=state, certificate_id=known))
+                identity = certificate_id if state is ChargeState.RELEASED else None
+                found = self._append(connection, found, replace(charge, state=state, certificate_id=identity))
         return found.charges[-1]
 
     def free(self, charge: Charge) -> Charge:
@@ -244,9 +258,11 @@ class Ledger:
         """
         freed = []
         for account in self._store.accounts.all():
-            for charge in self.current(account.id):
-                if charge.state is ChargeState.RESERVED and self._is_abandoned(charge):
-                    freed.append(self.free(charge))
+            # A ledger that was altered refuses; it does not keep the others from being looked after.
+            with suppress(LedgerError):
+                for charge in self.current(account.id):
+                    if charge.state is ChargeState.RESERVED and self._is_abandoned(charge):
+                        freed.append(self.free(charge))
         return tuple(freed)
 
     def _is_abandoned(self, charge: Charge) -> bool:
@@ -487,35 +503,16 @@ class Ledger:
     def notes(self, account_id: str, *, run_id: str | None = None) -> tuple[str, ...]:
         """Return the sentences that the certificate of a run has to carry, or that stand for the account as a whole.
 
-        A run was chosen after looking when its published configuration differs from that of a run of the account whose
-        exact numbers somebody had seen before it was planned. The same configuration again is no choice.
-
         Parameters
         ----------
         account_id : str
         run_id : str, optional
             The run that is certified; by default any run of the account that is charged.
         """
-        notes = []
-        runs = self._store.runs.of_account(account_id)
         charged = {charge.run_id for charge in self.current(account_id) if charge.state is not ChargeState.FREED}
-        certified = charged if run_id is None else {run_id}
-        later = [run for run in runs if run.id in certified]
-        configs = {run.id: json.loads(run.config) for run in runs}
-        looks = self._store.events.of_account(account_id, EventKind.OWNER_VIEW)
-        if any(
-            # A time in whole seconds cannot say which came first within one: it counts as a look before.
-            look.time <= run.created and configs.get(look.run_id or "") != configs[run.id]
-            for look in looks
-            for run in later
-            if look.run_id != run.id
-        ):
-            notes.append(CHOSEN_AFTER_LOOKING)
-        elif looks and run_id is None:
-            notes.append(LOOKED_AT)
-        if self._store.events.of_account(account_id, EventKind.SAME_TABLE):
-            notes.append(SEEN_ELSEWHERE)
-        return tuple(notes)
+        return notes_of(
+            self._store, account_id, certified=charged if run_id is None else {run_id}, of_one=run_id is not None
+        )
 
     # Writing --------------------------------------------------------------------------------------------------------
 

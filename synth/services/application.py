@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -13,7 +13,7 @@ from synth.bundle.verify import Verdict, verify
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import config_to_mapping, parse_config
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
-from synth.errors import ApprovalRequiredError, JobError, SynthError
+from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
 from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
@@ -61,6 +61,9 @@ class Application:
     def from_environment(cls) -> Application:
         """Open the installation that the environment names."""
         application = cls(Settings.from_environment())
+        for account in application.store.accounts.all():
+            with suppress(LedgerError):  # the account is frozen, and whoever uses it is told why
+                application.vault.check_ledger(account.id)
         application.engine.recover()
         application.vault.purge()
         return application
@@ -126,6 +129,24 @@ class Application:
         account = self.store.accounts.open(name)
         self.ledger.set_cap(account.id, epsilon=epsilon, delta=delta, who=SINGLE_USER)
         self.store.events.add(EventKind.CAP, account_id=account.id, who=SINGLE_USER)
+        return self.account(name)
+
+    def accept_ledger(self, name: str, *, who: str) -> AccountView:
+        """Take the ledger of an account as it is for the truth, once nothing is missing from it, and thaw it.
+
+        Raises
+        ------
+        InputError
+            If there is no such account, or nobody gives a name.
+        LedgerError
+            If its chain is broken.
+        """
+        account = self.store.accounts.named(name)
+        if account is None:
+            raise InputError(f"There is no account '{name}'. synth ledger lists those there are.")
+        if not who.strip():
+            raise InputError("Give your name: it is kept with the ledger that you accept.")
+        self.vault.accept_ledger(account.id, who=who.strip())
         return self.account(name)
 
     def ledger_rows(self, account: str | None = None) -> list[LedgerRow]:

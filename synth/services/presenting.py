@@ -37,6 +37,7 @@ def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
         releases=spent.releases,
         notes=ledger.notes(account.id),
         row_worth=worth_of_charges(ledger.current(account.id), store),
+        frozen=account.frozen,
     )
 
 

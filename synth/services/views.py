@@ -43,6 +43,7 @@ class AccountView:
     ``epsilon_spent`` composes every charge exactly, at the cap's delta or else the largest delta asked for;
     ``epsilon_simple_sum`` adds the epsilons. Where single cells are protected both are for one cell, and ``row_worth``
     is epsilon and delta of all charges, simply added, for replacing a whole row by one with the same label.
+    A ``frozen`` account takes no run until its ledger is accepted.
     """
 
     name: str
@@ -55,6 +56,7 @@ class AccountView:
     releases: int
     notes: tuple[str, ...] = ()
     row_worth: RowWorth | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,27 +118,17 @@ class Runs:
         test_table_id: str | None = None,
     ) -> Run:
         """Plan a run; nothing happens until it is handed to an engine or claimed by a worker."""
-        values: dict[str, Any] = dict.fromkeys(Run.__slots__)
-        values.update(
-            id=str(uuid4()),
-            account_id=account_id,
-            table_id=table_id,
-            test_table_id=test_table_id,
-            owner=owner,
-            config=config,
-            state=RunState.PLANNED.value,
-            phase="",
-            step=0,
-            steps=0,
-            losses="[]",
-            message="",
-            gpus=0,
-            cpus=0,
-            claimed=False,
-            created=now(),
-        )
+        values = _new(account_id=account_id, config=config, owner=owner, state=RunState.PLANNED)
+        values |= {"table_id": table_id, "test_table_id": test_table_id}
         with self._transactions.writing() as connection:
             connection.execute(insert(RUNS).values(**values))
+        return run_of(values)
+
+    def enter(self, connection: Connection, *, account_id: str, config: str, owner: str) -> Run:
+        """Record a run that ended as a release before this database knew of it, inside the caller's transaction."""
+        values = _new(account_id=account_id, config=config, owner=owner, state=RunState.RELEASED)
+        values |= {"message": "Entered from its certificate.", "claimed": True, "finished": now()}
+        connection.execute(insert(RUNS).values(**values))
         return run_of(values)
 
     def find(self, run_id: str) -> Run | None:
@@ -265,6 +255,26 @@ class Runs:
     def _change(self, run_id: str, **values: Any) -> None:
         with self._transactions.writing() as connection:
             connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
+
+
+def _new(*, account_id: str, config: str, owner: str, state: RunState) -> dict[str, Any]:
+    """Return a run that nobody has worked on, as a database row."""
+    return dict.fromkeys(Run.__slots__) | {
+        "id": str(uuid4()),
+        "account_id": account_id,
+        "owner": owner,
+        "config": config,
+        "state": state.value,
+        "phase": "",
+        "step": 0,
+        "steps": 0,
+        "losses": "[]",
+        "message": "",
+        "gpus": 0,
+        "cpus": 0,
+        "claimed": False,
+        "created": now(),
+    }
 
 
 def run_of(row: RowMapping | Mapping[str, Any]) -> Run:

@@ -15,7 +15,8 @@ from synth.config import Settings
 from synth.errors import LedgerError, PrivacyError
 from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, Ledger
+from synth.privacy.ledger import Ledger
+from synth.privacy.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.vault import Vault
 from synth.schema import Neighbours
 from synth.store import Account, ChargeState, DecisionKind, Store, TableState

@@ -23,7 +23,8 @@ from synth.privacy import chain
 from synth.privacy import ledger as ledger_module
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import CHOSEN_AFTER_LOOKING, LOOKED_AT, Ledger
+from synth.privacy.ledger import Ledger
+from synth.privacy.notes import CHOSEN_AFTER_LOOKING, LOOKED_AT
 from synth.privacy.spending import FINE_UNIT, Cost, fine_units_of
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config

@@ -22,7 +22,8 @@ from synth.config import Settings
 from synth.errors import LedgerError, TableError
 from synth.keys import Keys, load_keys
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import SEEN_ELSEWHERE, Ledger
+from synth.privacy.ledger import Ledger
+from synth.privacy.notes import SEEN_ELSEWHERE
 from synth.privacy.sealing import CHUNK_BYTES, DecryptedStream, encrypt_stream, seal, unseal
 from synth.privacy.vault import Vault
 from synth.schema import Neighbours, PrivacyUnit

@@ -1,0 +1,237 @@
+"""Backups of a whole installation, and restoring one: database, keys, marks, runs, and tables where asked.
+
+What was spent after a backup was made is not in it. A restored installation is therefore frozen, every account of it,
+until its owner has entered the certificates that are missing and accepted the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from synth.config import Settings
+from synth.errors import ConfigError, InputError, LedgerError
+from synth.keys import load_keys
+from synth.privacy.chain import SUCCESSORS
+from synth.privacy.ledger import Ledger
+from synth.store import EventKind, RunState, Store, TableState, now
+from synth.store.copies import copy_database, database_file, is_empty, restore_database
+
+__all__ = ["BackupMade", "Restored", "back_up", "restore"]
+
+MANIFEST = "manifest.json"
+_DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
+_KEYS = ("master.key", "fingerprint.key", "signing.key", "public-key.pem")
+
+INTERRUPTED = (
+    "The installation was restored from a backup that was made while this run was not finished. What it was charged "
+    "stays spent: it may have read the rows afterwards."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupMade:
+    """A finished backup: where it is, how many files it has, and whether encrypted tables are among them."""
+
+    folder: Path
+    files: int
+    with_tables: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What was restored: when the backup was made, names of the accounts (all frozen), and numbers of runs and tables.
+
+    ``lost_tables`` had their rows when the backup was made and are not in it.
+    """
+
+    made: datetime
+    accounts: tuple[str, ...]
+    runs: int
+    lost_tables: int
+
+
+def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False) -> BackupMade:
+    """Copy an installation, which may be in use, into a new folder that only this user can read.
+
+    Marks are copied before the database and runs after it: the ledger of the copy is never behind its marks, and every
+    run that it calls finished has its files.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the installation.
+    target : path
+        A new or empty folder.
+    with_tables : bool
+        Copy the encrypted tables and their keys too. A backup keeps them longer than their time.
+
+    Raises
+    ------
+    InputError
+        If there is no installation, or the folder is not empty.
+    ConfigError
+        If the database cannot be copied.
+    """
+    folder = Path(target)
+    if not (settings.home / "keys").is_dir() or is_empty(settings.database_url):
+        raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"The folder '{folder.name}' is not empty. Name a new one for the backup.")
+    Store(settings).close()  # an older layout is brought forward first, so that what is copied can be restored
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    for pattern in ("*.mark", *(("*.header", "*.table") if with_tables else ())):
+        for path in sorted((settings.home / "vault").glob(pattern)):
+            _copy(path, folder / "vault" / path.name)
+    kind = "postgresql" if database_file(settings.database_url) is None else "sqlite"
+    copy_database(settings.database_url, folder / _DATABASES[kind])
+    for name in _KEYS:
+        _copy(settings.home / "keys" / name, folder / "keys" / name)
+    for path in _files(settings.home / "runs"):
+        _copy(path, folder / "runs" / path.relative_to(settings.home / "runs"))
+    files = {str(path.relative_to(folder)): _digest(path) for path in _files(folder)}
+    body = {
+        "version": 1,
+        "made": int(now().timestamp()),
+        "database": kind,
+        "with_tables": with_tables,
+        "files": files,
+    }
+    # Last: a backup that broke off has no manifest and is not restored.
+    _write(folder / MANIFEST, json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
+    return BackupMade(folder, len(files), with_tables)
+
+
+def restore(settings: Settings, source: str | Path) -> Restored:
+    """Restore a backup into a home and a database that hold nothing, and freeze every account of it.
+
+    Raises
+    ------
+    InputError
+        If the home or the database holds something, or the backup is no backup, is damaged or incomplete.
+    ConfigError
+        If the database cannot be filled.
+    """
+    folder = Path(source)
+    body = _checked_manifest(folder)
+    kind = "postgresql" if database_file(settings.database_url) is None else "sqlite"
+    if body["database"] != kind:
+        raise InputError(f"The backup holds a {body['database']} database, DATABASE_URL names {kind}. Name the same.")
+    if any(_files(settings.home / part) for part in ("keys", "vault", "runs")) or not is_empty(settings.database_url):
+        raise InputError(
+            f"There is an installation in {settings.home} or in its database. Move both away and keep them: the "
+            "certificates of its runs may have to be entered. Or name a new home with HERMITAGE_HOME."
+        )
+    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for part in ("vault", "runs"):
+        (settings.home / part).mkdir(mode=0o700, exist_ok=True)
+        for path in _files(folder / part):
+            _copy(path, settings.home / part / path.relative_to(folder / part))
+    restore_database(folder / _DATABASES[kind], settings.database_url)
+    with Store(settings) as store:
+        made = datetime.fromtimestamp(body["made"], UTC)
+        restored = _freeze_everything(store, Ledger(store, load_keys(folder)), made)
+    # Last: without keys nothing starts, so that a restore that broke off spends nothing.
+    draft = settings.home / f"keys.{uuid4().hex}"
+    for name in _KEYS:
+        _copy(folder / "keys" / name, draft / name)
+    draft.rename(settings.home / "keys")
+    return restored
+
+
+def _freeze_everything(store: Store, ledger: Ledger, made: datetime) -> Restored:
+    unfinished = [run for run in store.runs.all() if not run.is_finished]
+    accounts = store.accounts.all()
+    for account in accounts:
+        for charge in ledger.current(account.id):
+            if SUCCESSORS[charge.state] and not _led_to_report(store, charge.run_id):
+                ledger.count_as_spent(charge)
+        ledger.freeze(account.id, because="restored", who="restore")
+        with suppress(LedgerError):  # a mark that is ahead stays ahead
+            ledger.check_whole(account.id)
+            ledger.mark(account.id)
+    for run in unfinished:
+        store.runs.move(run.id, RunState.FAILED, message=INTERRUPTED)
+    lost = 0
+    for account in accounts:
+        for table in store.tables.of_account(account.id):
+            there = all((store.settings.home / "vault" / f"{table.id}{end}").exists() for end in (".table", ".header"))
+            if table.state is TableState.STORED and not there:
+                store.tables.mark_deleted(table.id)
+                store.events.add(EventKind.TABLE_DELETED, account_id=account.id, table_id=table.id, who="restore")
+                lost += 1
+    return Restored(made, tuple(account.name for account in accounts), len(store.runs.all()), lost)
+
+
+def _led_to_report(store: Store, run_id: str) -> bool:
+    """Whether a run can still be released: its charge is spent and stays open until then."""
+    run = store.runs.find(run_id)
+    return run is not None and run.state in (RunState.REPORTED, RunState.RELEASED)
+
+
+def _checked_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        body = json.loads((folder / MANIFEST).read_bytes())
+        files = dict(body["files"])
+        known = body["version"] == 1 and body["database"] in _DATABASES and isinstance(body["made"], int)
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"'{folder.name}' is not a finished backup: it has no readable {MANIFEST}. Name one that synth backup made."
+        ) from None
+    if not known:
+        raise InputError(
+            f"The backup '{folder.name}' was made by a newer version. Install that version of the program."
+        )
+    found = {str(path.relative_to(folder)) for path in _files(folder)} - {MANIFEST}
+    wrong = [name for name in files if name not in found or _digest(folder / name) != files[name]]
+    if wrong or found - set(files):
+        raise InputError(
+            f"The backup '{folder.name}' is damaged: {len(wrong)} files are missing or altered, and "
+            f"{len(found - set(files))} do not belong to it. Use another backup."
+        )
+    return dict(body)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _copy(source: Path, target: Path) -> None:
+    for made in reversed([parent for parent in target.parents if not parent.exists()]):
+        made.mkdir(mode=0o700)
+    try:
+        with (
+            source.open("rb") as stream,
+            os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
+        ):
+            shutil.copyfileobj(stream, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+    except FileNotFoundError:
+        if source.parent.name == "keys":
+            raise ConfigError(
+                f"The key {source.name} is missing from {source.parent}. Restore it from a backup."
+            ) from None
+        # A file that was there for a moment, of a run at work or a table that was just deleted.
+        target.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

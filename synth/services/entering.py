@@ -1,0 +1,156 @@
+"""Entering what a ledger has lost: releases, from their bundles, after an older database was restored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from synth.bundle.archive import Archive, open_archive
+from synth.bundle.canonical import parse_canonical
+from synth.bundle.certificate import Certificate, certificate_from_dict
+from synth.bundle.signature import signature_problem
+from synth.config import RunConfig
+from synth.config_file import config_to_mapping, parse_config, read_mapping
+from synth.errors import AlreadyEnteredError, InputError
+from synth.privacy.budget import PrivacyBudget
+from synth.services import run_folder
+from synth.services.application import Application
+
+__all__ = ["Entered", "enter_bundles"]
+
+_FILES = ("synthetic.csv", "synthetic.parquet", "report.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """One release that stands in the ledger again, or ``was_there`` all the time and was not entered."""
+
+    account: str
+    certificate_id: str
+    epsilon: float
+    delta: float
+    was_there: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """What was entered, in words."""
+        if self.was_there:
+            return (
+                f"Certificate {self.certificate_id} of account '{self.account}' is in the ledger already: not entered."
+            )
+        return (
+            f"Entered certificate {self.certificate_id}: epsilon {self.epsilon:g} at delta {self.delta:g} on account "
+            f"'{self.account}'."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    path: Path
+    certificate: Certificate
+    config: RunConfig
+    certificate_json: bytes
+
+
+def enter_bundles(application: Application, paths: Sequence[str | Path], *, who: str) -> list[Entered]:
+    """Enter releases of this installation into its ledger, with their runs and files.
+
+    All are checked before the first is entered. An account that the ledger lost altogether is opened again, frozen.
+
+    Parameters
+    ----------
+    application : Application
+    paths : sequence of path
+        Bundles, folders that hold one, or certificates with the bundle beside them: the signature is in the bundle.
+    who : str
+        Name of the person who enters them.
+
+    Raises
+    ------
+    InputError
+        If a file is no bundle of this installation.
+    LedgerError
+        If a chain is broken.
+    """
+    checked = [_checked(application, Path(path)) for path in paths]
+    return [_enter(application, one, who=who) for one in checked]
+
+
+def _checked(application: Application, path: Path) -> _Checked:
+    bundle = _bundle_of(path)
+    with open_archive(bundle) as archive:
+        data = archive.read("certificate.json")
+        problem = signature_problem(
+            data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), application.keys.public_key_pem
+        )
+        if problem is not None:
+            raise InputError(f"'{path.name}' was not signed by this installation, so it is not in its ledger.")
+        if path.suffix == ".json" and path.read_bytes() != data:
+            raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
+        certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+        for name in ("config.yaml", *_FILES):
+            if _digest(archive, name) != certificate.files.get(name):
+                raise InputError(f"{name} in '{bundle.name}' is not the one that was certified. Name the whole bundle.")
+        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+    return _Checked(bundle, certificate, config, data)
+
+
+def _bundle_of(path: Path) -> Path:
+    if path.is_dir() and (path / "bundle.zip").is_file():
+        return path / "bundle.zip"
+    if path.suffix != ".json":
+        return path
+    if (path.parent / "bundle.zip").is_file():
+        return path.parent / "bundle.zip"
+    raise InputError(f"'{path.name}' has no bundle.zip beside it, and the signature is in the bundle. Name the bundle.")
+
+
+def _digest(archive: Archive, name: str) -> str:
+    found = hashlib.sha256()
+    with archive.open(name) as stream:
+        while block := stream.read(2**20):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _enter(application: Application, one: _Checked, *, who: str) -> Entered:
+    certificate, ledger, store = one.certificate, application.ledger, application.store
+    identity, digest = run_folder.certificate_id(one.certificate_json)
+    account = store.accounts.named(certificate.account)
+    if account is None:
+        account, _ = store.accounts.ensure(certificate.account, certificate.neighbours, certificate.unit)
+        # Other releases of an account that was lost may be missing too.
+        ledger.freeze(account.id, because="restored", who=who)
+    position, head = certificate.ledger.get("charges"), certificate.ledger.get("head")
+    budget = PrivacyBudget(one.config.epsilon, one.config.delta, certificate.neighbours)
+    try:
+        charge = ledger.enter_certificate(
+            account.id,
+            budget,
+            certificate_id=identity,
+            who=who,
+            config=json.dumps(config_to_mapping(one.config.published())),
+            charged_at=(position, head) if isinstance(position, int) and isinstance(head, str) else None,
+        )
+    except AlreadyEnteredError:
+        return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
+    folder = run_folder.make(application.settings, charge.run_id)
+    shutil.copyfile(one.path, folder / "bundle.zip")
+    (folder / "certificate.json").write_bytes(one.certificate_json)
+    with open_archive(one.path) as archive:
+        for name in _FILES:
+            with archive.open(name) as stream, (folder / name).open("wb") as target:
+                shutil.copyfileobj(stream, target)
+    store.releases.add(
+        run_id=charge.run_id,
+        account_id=account.id,
+        certificate_id=identity,
+        certificate_digest=digest,
+        attestations={"1": "entered from its certificate"},
+        who=who,
+    )
+    return Entered(account.name, identity, charge.epsilon, charge.delta)

@@ -1,0 +1,432 @@
+"""Backups, restores, lost releases and heads, by the commands that docs/deploying.md names, on both databases."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from synth.cli import main
+from synth.config import Settings
+from synth.errors import InputError
+from synth.progress import StoredProgress
+from synth.services.application import Application
+from synth.services.backup import INTERRUPTED, back_up, restore
+from synth.services.entering import enter_bundles
+from synth.services.runs import carry_out
+from synth.store import ChargeState, RunState
+
+CONFIG = """
+table: people.csv
+account: {account}
+people_at_most: 1000
+row_count: public
+unit: {{protects: person, rows_per_unit: 1}}
+budget: {{epsilon: 0.5, delta: 1.0e-6}}
+generator: {{name: independent, options: {{}}}}
+rows: 50
+seed: {seed}
+columns:
+  age: {{type: number, low: 0, high: 100, step: 1}}
+  town: {{type: category, values: [north, south]}}
+"""
+TABLE = "age,town\n" + "".join(f"{i % 90},{('north', 'south')[i % 2]}\n" for i in range(200))
+
+Synth = Callable[..., int]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database_url: str) -> Settings:
+    return Settings(home=tmp_path / "home", database_url=database_url)
+
+
+@pytest.fixture
+def synth(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Synth:
+    """Run a command on the installation; its output is captured by pytest."""
+    monkeypatch.setenv("HERMITAGE_HOME", str(settings.home))
+    monkeypatch.setenv("DATABASE_URL", settings.database_url)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(TABLE)
+    return lambda *words: main([str(word) for word in words])
+
+
+@pytest.fixture
+def release(synth: Synth, tmp_path: Path) -> Callable[..., Path]:
+    def made(name: str, account: str = "town", *options: str, seed: int = 0) -> Path:
+        (tmp_path / f"{name}.yaml").write_text(CONFIG.format(account=account, seed=seed))
+        assert synth("run", f"{name}.yaml", "--out", name, "--no-owner-report", *options) == 0
+        return tmp_path / name
+
+    return made
+
+
+def lose(settings: Settings) -> None:
+    """Lose the machine: home and database are gone."""
+    shutil.rmtree(settings.home)
+    if settings.database_url.startswith("postgresql"):
+        import psycopg
+
+        with psycopg.connect(settings.database_url, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA public CASCADE")
+            connection.execute("CREATE SCHEMA public")
+
+
+def total(settings: Settings, account: str = "town") -> tuple[float, int]:
+    with Application(settings) as application:
+        view = application.account(account)
+    return view.epsilon_spent, view.releases
+
+
+def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_and_accepted(
+    settings: Settings,
+    synth: Synth,
+    release: Callable[..., Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    release("first")
+    assert synth("backup", "saved") == 0
+    second, other = release("second"), release("third", "village")
+    whole, village = total(settings), total(settings, "village")
+    lose(settings)
+
+    assert synth("restore", "saved") == 0
+    assert "Every account is frozen" in capsys.readouterr().out
+    assert total(settings)[0] < whole[0], "the backup does not know the second release"
+    assert synth("run", "first.yaml", "--out", "refused", "--no-owner-report") == 3
+    refusal = capsys.readouterr().err
+    assert "is frozen" in refusal
+    assert "--enter" in refusal
+
+    # A copy of the certificate alone has no signature; the one beside its bundle has.
+    shutil.copy(second / "certificate.json", tmp_path / "alone.json")
+    assert synth("account", "--enter", "alone.json") == 2
+    assert "signature is in the bundle" in capsys.readouterr().err
+    assert synth("account", "--enter", second / "certificate.json", other / "bundle.zip") == 0
+    told = capsys.readouterr().out
+    assert "Entered certificate" in told
+    assert "'town' stays frozen" in told
+    assert (total(settings), total(settings, "village")) == (whole, village)
+    assert synth("run", "first.yaml", "--out", "refused", "--no-owner-report") == 3
+
+    for name in ("town", "village"):
+        assert synth("account", name, "--accept") == 0
+    assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
+    assert total(settings)[1] == whole[1] + 1
+    with Application(settings) as application:
+        application.ledger.verify_chain()
+        for account in application.store.accounts.all():
+            application.vault.check_ledger(account.id)
+        # What was lost is there to be read and downloaded again.
+        entered = [run for run in application.runs("village") if run.state == "released"]
+        assert application.bundle(entered[0].run_id) == (other / "bundle.zip").read_bytes()
+        assert application.certificate(entered[0].run_id)["account"] == "village"
+
+
+def test_a_release_that_is_there_is_not_entered_twice(
+    settings: Settings, synth: Synth, release: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = release("first")
+    before = total(settings)
+    assert synth("account", "--enter", made) == 3
+    assert "is in the ledger already" in capsys.readouterr().out
+    assert synth("backup", "saved") == 0
+    later = release("second")
+    lose(settings)
+    assert synth("restore", "saved") == 0
+    assert synth("account", "--enter", later, later, made) == 3
+    told = capsys.readouterr().out
+    assert (told.count("Entered certificate"), told.count("is in the ledger already")) == (1, 2)
+    assert total(settings)[1] == before[1] + 1
+
+
+def test_a_report_that_was_not_released_yet_is_not_missing(
+    settings: Settings, synth: Synth, release: Callable[..., Path]
+) -> None:
+    """Its charge is in the ledger without a certificate; the certificate's own place in the chain tells."""
+    made = release("first", "town", "--keep-table")
+    with Application(settings) as application:
+        config = application.config_of(application.runs()[0].run_id)
+        run = application.reserve(config, table_id=application.tables()[0].table_id)
+        application.store.queue.claim(run.id, host="here", pid=1, pid_created=1.0)
+        carry_out(application, run.id, StoredProgress(application.store.runs, run.id), owner_report=False)
+        assert application.ledger.charges_of(run.id)[0].certificate_id is None
+        before = application.account("town")
+        for bundle in (application.folder(run.id), made):
+            (entered,) = enter_bundles(application, [bundle], who="owner")
+            assert entered.was_there
+        assert application.account("town") == before
+
+
+def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
+    settings: Settings,
+    synth: Synth,
+    release: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    made = release("first")
+    synth("backup", "saved")
+    elsewhere = Path(__file__).parents[1] / "golden" / "home-2"
+    stranger = next(iter(sorted(elsewhere.glob("runs/*/bundle.zip"))))
+    shutil.copytree(made, tmp_path / "altered")
+    bundle = tmp_path / "altered" / "bundle.zip"
+    data = bundle.read_bytes()
+    bundle.write_bytes(data.replace(b'"epsilon":0.', b'"epsilon":0.', 1)[:-40])
+    (tmp_path / "no.zip").write_bytes(b"PK")
+    capsys.readouterr()
+    for path, code in ((stranger, 2), (bundle, 1), (tmp_path / "no.zip", 1), (tmp_path / "none.zip", 1)):
+        assert synth("account", "--enter", path) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("synth: ")
+    (tmp_path / "first" / "certificate.json").write_text("{}")
+    assert synth("account", "--enter", tmp_path / "first" / "certificate.json") == 2
+    assert "is not the certificate of the bundle beside it" in capsys.readouterr().err
+
+
+def test_a_backup_of_a_sqlite_installation_in_use_has_what_is_still_in_the_log(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
+    with Application(settings) as application:
+        application.set_cap("town", 1.0, 1e-6)
+        log = home / "hermitage.sqlite-wal"
+        assert log.stat().st_size > 0
+        shutil.copy(home / "hermitage.sqlite", tmp_path / "copied.sqlite")
+        made = back_up(settings, tmp_path / "saved")
+    with sqlite3.connect(tmp_path / "copied.sqlite") as copied:
+        names = copied.execute("SELECT name FROM sqlite_master WHERE name = 'accounts'").fetchall()
+        found = copied.execute("SELECT name FROM accounts").fetchall() if names else []
+    assert found == [], "copying the file alone loses what is in its log: the reason for the command"
+    with sqlite3.connect(made.folder / "database.sqlite") as saved:
+        assert saved.execute("SELECT name, epsilon_cap FROM accounts").fetchall() == [("town", 1.0)]
+    assert not list(made.folder.glob("*-wal"))
+
+
+def test_a_backup_is_private_and_holds_tables_only_where_asked(
+    settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release("first", "town", "--keep-table")
+    assert synth("backup", "saved") == synth("backup", "with", "--with-tables") == 0
+    for folder in (tmp_path / "saved", tmp_path / "with"):
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file()}
+        assert modes == {0o600}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*")) if path.is_dir()} == {0o700}
+    assert {path.suffix for path in (tmp_path / "saved" / "vault").iterdir()} == {".mark"}
+    assert {path.suffix for path in (tmp_path / "with" / "vault").iterdir()} == {".mark", ".header", ".table"}
+    lose(settings)
+    assert synth("restore", "saved") == 0
+    assert "1 private tables are not in the backup" in capsys.readouterr().out
+    with Application(settings) as application:
+        assert application.tables() == []
+    lose(settings)
+    assert synth("restore", "with") == 0
+    with Application(settings) as application:
+        (table,) = application.tables()
+        with application.vault.open(table.table_id) as rows:
+            assert rows.read().decode() == TABLE
+
+
+def test_what_was_unfinished_counts_after_a_restore(
+    settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path
+) -> None:
+    release("first", "town", "--keep-table")
+    with Application(settings) as application:
+        config = application.config_of(application.runs()[0].run_id)
+        waiting = application.reserve(config, table_id=application.tables()[0].table_id)
+    assert synth("backup", "saved") == 0
+    lose(settings)
+    assert synth("restore", "saved") == 0
+    with Application(settings) as application:
+        assert application.store.runs[waiting.id].state is RunState.FAILED
+        assert application.store.runs[waiting.id].message == INTERRUPTED
+        assert application.ledger.charges_of(waiting.id)[0].state is ChargeState.FAILED_SPENT
+        application.ledger.verify_chain()
+
+
+def test_the_frozen_state_of_a_restored_installation_is_marked(
+    settings: Settings, synth: Synth, release: Callable[..., Path]
+) -> None:
+    """Whoever takes the freeze out of the database leaves a mark that is ahead."""
+    release("first")
+    synth("backup", "saved")
+    lose(settings)
+    synth("restore", "saved")
+    from sqlalchemy import create_engine, text
+
+    engine = create_engine(settings.database_url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            for name in ("decisions_no_delete", "accounts_fixed"):
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        else:
+            connection.execute(text("ALTER TABLE decisions DISABLE TRIGGER ALL"))
+        connection.execute(text("DELETE FROM decisions WHERE kind = 'frozen'"))
+        connection.execute(text("UPDATE accounts SET frozen = FALSE"))
+    engine.dispose()
+    assert synth("run", "first.yaml", "--out", "refused", "--no-owner-report") == 3
+
+
+def test_damaged_backups_and_homes_in_use_are_refused(
+    settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release("first")
+    assert synth("backup", "saved") == 0
+    capsys.readouterr()
+    assert synth("backup", "saved") == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert synth("restore", "saved") == 2
+    assert "There is an installation" in capsys.readouterr().err
+    lose(settings)
+    assert synth("restore", "nowhere") == 2
+    assert "is not a finished backup" in capsys.readouterr().err
+    for name in ("altered", "short", "more"):
+        shutil.copytree(tmp_path / "saved", tmp_path / name)
+    database = next((tmp_path / "altered").glob("database.*"))
+    database.write_bytes(database.read_bytes()[:-1] + b"x")
+    next((tmp_path / "short" / "vault").iterdir()).unlink()
+    (tmp_path / "more" / "vault" / "x.mark").write_bytes(b"x")
+    for name in ("altered", "short", "more"):
+        assert synth("restore", name) == 2
+        assert "is damaged" in capsys.readouterr().err
+        assert not any(path.is_file() for path in settings.home.rglob("*"))
+    assert synth("backup", "empty") == 2
+    assert "There is no installation" in capsys.readouterr().err
+
+
+def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From inside nothing can be seen: database and marks agree. On SQLite, where a home is one folder."""
+    home, older = tmp_path / "home", tmp_path / "older"
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
+    monkeypatch.setenv("HERMITAGE_HOME", str(home))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(TABLE)
+    (tmp_path / "c.yaml").write_text(CONFIG.format(account="town", seed=0))
+    assert main(["run", "c.yaml", "--out", "one", "--no-owner-report"]) == 0
+    shutil.copytree(home, older)
+    assert main(["run", "c.yaml", "--out", "two", "--no-owner-report"]) == 0
+    capsys.readouterr()
+    assert main(["account", "--heads"]) == 0
+    (tmp_path / "heads.txt").write_text(capsys.readouterr().out)
+    assert main(["account", "--check-heads", "heads.txt"]) == 0
+    assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 0
+    assert main(["account", "--check-heads", "heads.txt"]) == 0
+    assert "3 entries more" in capsys.readouterr().out
+    shutil.rmtree(home)
+    shutil.copytree(older, home)
+    assert total(settings)[1] == 1, "the older home opens: that is the limit the documents name"
+    assert main(["account", "--check-heads", "heads.txt"]) == 1
+    assert "BEHIND: 'town' had come further" in capsys.readouterr().out
+    shutil.rmtree(home)
+    Application(settings).close()
+    assert main(["account", "--check-heads", "heads.txt"]) == 1
+    assert "MISSING: the account 'town'" in capsys.readouterr().out
+    for content in ("", "nonsense\n", (tmp_path / "heads.txt").read_text() + "x y\n"):
+        (tmp_path / "bad.txt").write_text(content)
+        assert main(["account", "--check-heads", "bad.txt"]) == 2
+    assert main(["account", "--check-heads", "none.txt"]) == 2
+
+
+def test_a_database_that_is_gone_or_older_refuses_to_start(
+    settings: Settings, synth: Synth, release: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    release("first")
+    kept = settings.home.parent / "kept"
+    shutil.copytree(settings.home, kept)
+    lose(settings)
+    for part in ("keys", "vault"):
+        shutil.copytree(kept / part, settings.home / part)
+    assert synth("ledger") == 3
+    assert "remembers spending on 1 accounts that the database does not know" in capsys.readouterr().err
+
+
+def test_options_of_account_that_stand_alone(synth: Synth, capsys: pytest.CaptureFixture[str]) -> None:
+    assert synth("account") == 2
+    assert "Name an account" in capsys.readouterr().err
+    assert synth("account", "town", "--heads") == 2
+    assert "--heads stands alone" in capsys.readouterr().err
+    assert synth("account", "nobody", "--accept") == 2
+    assert "There is no account 'nobody'" in capsys.readouterr().err
+
+
+def commands_of(section: str) -> list[str]:
+    """Return the commands that a section of docs/deploying.md tells to type."""
+    text = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
+    part = text.split(f"## {section}\n")[1].split("\n## ")[0]
+    return [line.strip() for block in re.findall(r"```\n(.*?)```", part, re.S) for line in block.splitlines()]
+
+
+def test_the_document_followed_word_by_word_loses_nothing(
+    settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command of "Backups" and "Restoring" is typed as it stands, with the names of the example replaced."""
+    names = {"/safe/backup": "saved", "/safe/heads.txt": "heads.txt", "/old/release": "second", "ACCOUNT": "town"}
+
+    def follow(section: str) -> None:
+        for line in commands_of(section):
+            for name, own in names.items():
+                line = line.replace(name, own)
+            command, _, output = line.partition(" > ")
+            assert command.startswith("synth "), line
+            capsys.readouterr()
+            assert synth(*command.split()[1:]) == 0, line
+            if output:
+                (tmp_path / output).write_text(capsys.readouterr().out)
+
+    release("first")
+    follow("Backups")
+    before = (tmp_path / "heads.txt").read_text()
+    release("second")
+    whole = total(settings)
+    lose(settings)
+    follow("Restoring")
+    assert total(settings) == whole
+    assert before.splitlines()[1].split()[0] in (tmp_path / "heads.txt").read_text()
+    assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
+
+
+def test_a_database_of_another_kind_and_missing_programs_are_sentences(
+    settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release("first")
+    if not settings.database_url.startswith("postgresql"):
+        back_up(settings, tmp_path / "saved")
+        other = Settings(home=tmp_path / "new", database_url="postgresql://postgres@/none")
+        with pytest.raises(InputError, match="holds a sqlite database, DATABASE_URL names postgresql"):
+            restore(other, tmp_path / "saved")
+        return
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert synth("backup", "saved") == 2
+    assert not (tmp_path / "saved" / "manifest.json").exists()
+
+
+def test_a_password_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from synth.store import copies
+
+    seen: list[tuple[list[str], dict[str, str]]] = []
+
+    def noted(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        seen.append((list(command), env))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(copies.subprocess, "run", noted)
+    copies.copy_database("postgresql://someone:canary-password@host:77/base?sslmode=require", tmp_path / "dump")
+    ((command, environment),) = seen
+    assert "canary-password" not in " ".join(command)
+    known = {name: environment[name] for name in ("PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSSLMODE")}
+    assert known == {
+        "PGHOST": "host",
+        "PGPORT": "77",
+        "PGUSER": "someone",
+        "PGPASSWORD": "canary-password",
+        "PGSSLMODE": "require",
+    }
