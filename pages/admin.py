@@ -1,17 +1,24 @@
-"""Admin: the key that signs, and what rehearsals have stopped."""
+"""Admin: the key that signs, what rehearsals have stopped, and keeping the ledger whole."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.admin import signing_key, stopped_releases
+from pages.components.admin import (
+    earlier_releases,
+    heads,
+    one_owner,
+    restored_ledgers,
+    signing_key,
+    stopped_releases,
+)
 from pages.components.entrance import through_the_application
 from pages.components.guards import guard
 
 through_the_application()
 
 st.title("Admin")
-with guard():
-    signing_key()
-with guard():
-    stopped_releases()
+one_owner()
+for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases):
+    with guard():
+        part()

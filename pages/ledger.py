@@ -7,12 +7,16 @@ import streamlit as st
 from pages.components.accounts import account_cards, charges_table, checked_rows, limit_form
 from pages.components.entrance import through_the_application
 from pages.components.session import application
+from synth.privacy.ledger import SPENT_OR_FREED
 
 through_the_application()
 
 
 st.title("Ledger")
-st.markdown("Spending is counted on people, not on files: it is entered before a row is read and never given back.")
+st.markdown(
+    f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED} "
+    "Whoever reaches this installation is its owner and sees all of it."
+)
 
 accounts, rows = application().accounts(), checked_rows()
 if not rows:

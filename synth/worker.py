@@ -24,7 +24,7 @@ from synth.jobs import LocalEngine
 from synth.jobs.local import WORKER_COMMAND
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
-from synth.privacy.ledger import Ledger
+from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services.incidents import code_location, record_incident
 from synth.services.predicting import work_on_predictions
@@ -123,8 +123,8 @@ def _stop(
 ) -> int:
     charges = Ledger(store).settle(run_id)
     spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
-    consequence = " It had begun to read the rows, so what it was charged stays spent." if spent else ""
-    store.runs.move(run_id, state, message=message + consequence, incident_id=incident_id)
+    consequence = STAYED_SPENT if spent else WAS_FREED if charges else ""
+    store.runs.move(run_id, state, message=f"{message} {consequence}".rstrip(), incident_id=incident_id)
     return exit_code
 
 

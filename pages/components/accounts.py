@@ -36,6 +36,11 @@ def account_cards(accounts: list[AccountView]) -> None:
     formats = dict.fromkeys(("epsilon spent (composed)", "epsilon spent (simple sum)"), "%.2f")
     show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
     for view in accounts:
+        if view.frozen:
+            st.warning(
+                f"{plain(view.name)} is frozen and takes no run: its ledger may lack releases. Enter those that are "
+                "missing and accept the ledger on the page Admin."
+            )
         for sentence in view.notes:
             note(f"{plain(view.name)}: {plain(sentence)}")
         if view.row_worth is not None:
@@ -100,10 +105,14 @@ def checked_rows() -> list[LedgerRow]:
     try:
         rows = application().ledger_rows()
     except LedgerError as error:
-        st.error(f"{plain(error)} Private runs are off until it is restored.")
+        st.error(plain(error))
         return []
     if rows:
-        st.success("The chain of entries is whole: no entry was changed, removed or added outside the ledger.")
+        st.success(
+            "Every chain is whole and as long as its mark: no entry or limit was changed, removed or added outside the "
+            "ledger since it was last marked. That a whole installation was set back shows only beside heads that are "
+            "kept elsewhere (page Admin)."
+        )
     return rows
 
 

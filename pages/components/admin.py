@@ -1,4 +1,4 @@
-"""What whoever runs this installation looks after: its public key, and stops that wait to be cleared."""
+"""What the owner of this installation looks after: keys, stops, ledgers that were restored, and heads to keep."""
 
 from __future__ import annotations
 
@@ -12,8 +12,112 @@ from pages.components.session import application
 from pages.components.words import plain
 from synth.bundle.signature import fingerprint_of
 from synth.errors import SynthError
+from synth.services.advisories import advisories
+from synth.services.entering import enter_uploads
+from synth.services.heads import check_heads, heads_text
 
-__all__ = ["signing_key", "stopped_releases"]
+__all__ = ["earlier_releases", "heads", "one_owner", "restored_ledgers", "signing_key", "stopped_releases"]
+
+
+def one_owner() -> None:
+    """Say who may see this page: whoever reaches the installation."""
+    st.info(
+        "One installation has one owner. There are no roles: whoever reaches this address sees all of it, every "
+        "account, every report read from private rows, and this page."
+    )
+
+
+def restored_ledgers() -> None:
+    """Enter releases that a restored ledger lacks, and accept a ledger that is complete."""
+    st.subheader("Ledgers after a restore")
+    frozen = [view.name for view in application().accounts() if view.frozen]
+    if frozen:
+        st.warning(f"Frozen until their ledger is accepted: {plain(', '.join(frozen))}")
+    else:
+        st.info("No account is frozen.")
+    note(
+        "An account is frozen after a restore, or when its ledger is behind what its mark has seen. Enter the bundle "
+        "of every release that its ledger lacks; one that it has already is not entered twice."
+    )
+    with st.form("enter-releases", border=True, clear_on_submit=True):
+        given = st.file_uploader(
+            "Bundles of releases that are missing", accept_multiple_files=True, type="zip", key="enter-bundles"
+        )
+        who = st.text_input("Your name, kept with the ledger", key="enter-who")
+        if st.form_submit_button("Enter the releases"):
+            if given:
+                _enter([one.read() for one in given], who)
+            else:
+                st.error("Choose one or more bundles (bundle.zip): the signature is in them.")
+    if frozen:
+        with st.form("accept-ledger", border=True):
+            chosen = st.selectbox("Account", frozen, key="accept-account")
+            who = st.text_input("Your name, kept with the ledger", key="accept-who")
+            complete = st.checkbox("Every release about these people is in its ledger", key="accept-complete")
+            if st.form_submit_button("Accept the ledger"):
+                _accept(str(chosen), who, complete=complete)
+
+
+def _enter(uploads: list[bytes], who: str) -> None:
+    try:
+        entered = enter_uploads(application(), uploads, who=who)
+    except SynthError as error:
+        st.error(plain(error))
+        return
+    for one in entered:
+        (st.info if one.was_there else st.success)(plain(one.sentence))
+
+
+def _accept(name: str, who: str, *, complete: bool) -> None:
+    if not complete:
+        st.error("Say that the ledger is complete: what is missing from it would be forgotten.")
+        return
+    try:
+        application().accept_ledger(name, who=who)
+    except SynthError as error:
+        st.error(plain(error))
+    else:
+        st.rerun()
+
+
+def heads() -> None:
+    """Offer how far every ledger has come, and compare with what was kept."""
+    st.subheader("Heads of the ledger")
+    note(
+        "If somebody sets the whole installation back, ledger and marks together, nothing inside can tell. Keep the "
+        "heads elsewhere: they hold no key and no amount. Compared later they show a ledger that is behind."
+    )
+    st.download_button(
+        "Download the heads",
+        data=lambda: heads_text(application().store, application().ledger),
+        file_name="hermitage-heads.txt",
+        mime="text/plain",
+        on_click="ignore",
+        key="download-heads",
+    )
+    kept = st.file_uploader("Compare with heads that you kept", type="txt", key="check-heads")
+    if kept is not None:
+        try:
+            text = kept.read().decode("utf-8", errors="replace")
+            found = check_heads(text, application().store, application().ledger)
+        except SynthError as error:
+            st.error(plain(error))
+        else:
+            (st.success if found.ok else st.error)("  \n".join(plain(line) for line in found.lines))
+
+
+def earlier_releases() -> None:
+    """List the releases of earlier versions that faults mended since may have touched."""
+    found = advisories(application().store)
+    if not found:
+        return
+    st.subheader("Releases of an earlier version")
+    note("Faults that were mended since may have touched them. Worked out from configurations; nobody looked at rows.")
+    for sentence in dict.fromkeys(one.sentence for one in found):
+        st.markdown(f"**What may have happened:** {plain(sentence)}")
+        for one in found:
+            if one.sentence == sentence:
+                note(f"Certificate {one.certificate_id}, account '{plain(one.account)}', run {one.run_id[:8]}")
 
 
 def signing_key() -> None:

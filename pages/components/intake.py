@@ -69,7 +69,7 @@ def account_question() -> str | None:
     )
     name = str(draft()["account"]).strip()
     if name in names:
-        st.info(f"'{plain(name)}' is in the ledger already: this table will count on the same budget.")
+        st.info(f"There is an account '{plain(name)}' already: this table will count on its budget.")
     return name or None
 
 

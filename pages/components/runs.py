@@ -91,9 +91,7 @@ def _moving(run_id: str) -> None:
     st.progress(min(max(share, 0.0), 1.0), text=text)
     _losses(run)
     note("You can close this page. The run continues; find it under Generate → Runs.")
-    free = run.state == "queued"
-    words = "Cancel (nothing is spent yet)" if free else f"Stop the run (the {amount(run.epsilon)} stays spent)"
-    if st.button(words, key="cancel-run"):
+    if st.button(_stop_words(run), key="cancel-run"):
         application().cancel(run_id)
 
 
@@ -150,14 +148,14 @@ def _phase(run: RunView) -> str:
     return f"{words}: step {run.step} of {run.of}" if run.of else words
 
 
+def _stop_words(run: RunView) -> str:
+    if run.spent:
+        return f"Stop the run (the {amount(run.epsilon)} stays spent)"
+    return f"Cancel (the {amount(run.epsilon)} is freed unless it becomes spent first)"
+
+
 def _fate(run: RunView) -> str:
-    spent = f"The run had begun to read the rows, so the {amount(run.epsilon)} stays spent."
-    return spent if _was_spent(run) else "It had not begun to read the rows: nothing was spent."
-
-
-def _was_spent(run: RunView) -> bool:
-    states = [row.state for row in application().ledger_rows(run.account) if row.run_id == run.run_id]
-    return bool(states) and not any("free" in state for state in states)
+    return f"The {amount(run.epsilon)} stays spent." if run.spent else f"The {amount(run.epsilon)} is not spent."
 
 
 def _losses(run: RunView) -> None:

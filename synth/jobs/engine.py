@@ -43,7 +43,7 @@ class JobEngine(Protocol):
         ...
 
     def cancel(self, handle: str) -> RunState:
-        """Stop a run: one that waits is freed of charge, one that works stays spent. Safe to repeat."""
+        """Stop a run; its budget is freed unless it had become spent. Safe to repeat."""
         ...
 
     def capacity(self) -> Capacity:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from synth.jobs import processes
 from synth.jobs.engine import Capacity
 from synth.jobs.machine import MACHINE_GPUS, available_gpus, cores, this_host
-from synth.privacy.ledger import Ledger
+from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.store import ChargeState, Run, RunState, Store, now
 
 __all__ = ["WORKER_COMMAND", "LocalEngine"]
@@ -77,9 +77,12 @@ class LocalEngine:
         return self._store.runs[handle].state
 
     def cancel(self, handle: str) -> RunState:
-        """Stop a run: one that waits is freed of charge, one that works is asked to stop and stays spent."""
+        """Stop a run: one that waits ends and its budget is freed; one that works is asked to stop.
+
+        The budget of one that works stays spent once it has become spent; until then it is freed as well.
+        """
         waiting = (RunState.PLANNED, RunState.QUEUED)
-        message = "The run was cancelled before it began. Nothing was spent."
+        message = f"The run was cancelled before it began. {WAS_FREED}"
         if self._store.runs.move(handle, RunState.CANCELLED, message=message, only_from=waiting):
             self._ledger.settle(handle)
         else:
@@ -164,9 +167,5 @@ class LocalEngine:
         # The charge first: if this process dies in between, the next one finds the run still open and repeats it.
         charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
         stays = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
-        consequence = (
-            "It had begun to read the rows, so what it was charged stays spent. It is not started again by itself."
-            if stays
-            else "Nothing was spent. Start a new run."
-        )
+        consequence = f"{STAYED_SPENT} It is not started again by itself." if stays else f"{WAS_FREED} Start a new run."
         self._store.runs.move(run.id, state, message=f"{message} {consequence}")

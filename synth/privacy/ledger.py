@@ -41,10 +41,14 @@ from synth.store import (
     promise_of_config,
 )
 
-__all__ = ["SPENT_OR_FREED", "Ledger", "LedgerHead", "Spent"]
+__all__ = ["SPENT_OR_FREED", "STAYED_SPENT", "WAS_FREED", "Ledger", "LedgerHead", "Spent"]
 
 SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
 """What happens to a budget, in the words of every screen and command."""
+
+STAYED_SPENT = "Its budget had become spent by then, so it stays spent."
+WAS_FREED = "Its budget never became spent, so it was freed."
+"""What happened to the budget of a run that stopped."""
 
 UNSTARTED_RESERVATION = timedelta(hours=1)
 """How long a reservation may wait for a run that was never handed to an engine, before it is taken for abandoned."""

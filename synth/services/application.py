@@ -150,10 +150,10 @@ class Application:
         return self.account(name)
 
     def ledger_rows(self, account: str | None = None) -> list[LedgerRow]:
-        """Return the rows of the ledger, oldest first, after checking the hash chain."""
+        """Return the rows of the ledger, oldest first, after checking every chain against marks and headers."""
         accounts = [found for found in self.store.accounts.all() if account in (None, found.name)]
         for found in accounts:
-            self.ledger.verify_chain(found.id)
+            self.vault.check_ledger(found.id)
         rows = [
             ledger_row(charge, found.name, self.store) for found in accounts for charge in self.ledger.rows(found.id)
         ]
@@ -234,6 +234,7 @@ class Application:
             config=parse_config(json.loads(run.config)),
             account=self.store.accounts[run.account_id].name,
             table_name="" if table is None else table.name,
+            charges=self.ledger.charges_of(run.id),
         )
 
     # Reports and releases -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.services import run_folder
 from synth.services.application import Application
 
-__all__ = ["Entered", "enter_bundles"]
+__all__ = ["Entered", "enter_bundles", "enter_uploads"]
 
 _FILES = ("synthetic.csv", "synthetic.parquet", "report.json")
 
@@ -80,6 +81,22 @@ def enter_bundles(application: Application, paths: Sequence[str | Path], *, who:
     return [_enter(application, one, who=who) for one in checked]
 
 
+def enter_uploads(application: Application, uploads: Sequence[bytes], *, who: str) -> list[Entered]:
+    """Enter releases as :func:`enter_bundles` does, from the bytes of their bundles.
+
+    Raises
+    ------
+    InputError
+        If nobody gives a name, or a file is no bundle of this installation.
+    """
+    if not who.strip():
+        raise InputError("Give your name: it is kept with what you enter.")
+    with ExitStack() as kept:
+        folder = application.settings.home / "checks"
+        paths = [kept.enter_context(run_folder.private_file(folder, data)) for data in uploads]
+        return enter_bundles(application, paths, who=who.strip())
+
+
 def _checked(application: Application, path: Path) -> _Checked:
     bundle = _bundle_of(path)
     with open_archive(bundle) as archive:
@@ -88,7 +105,7 @@ def _checked(application: Application, path: Path) -> _Checked:
             data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), application.keys.public_key_pem
         )
         if problem is not None:
-            raise InputError(f"'{path.name}' was not signed by this installation, so it is not in its ledger.")
+            raise InputError(f"The bundle '{path.name}' was not signed by this installation: it has no ledger here.")
         if path.suffix == ".json" and path.read_bytes() != data:
             raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))

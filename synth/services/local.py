@@ -17,6 +17,7 @@ from synth.errors import InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.paths import path_of
+from synth.privacy.ledger import STAYED_SPENT, WAS_FREED
 from synth.progress import StoredProgress
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.services import run_folder
@@ -31,7 +32,7 @@ from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
 from synth.simulation import Simulation, simulated_table
-from synth.store import RunState, TableState
+from synth.store import ChargeState, RunState, TableState
 
 __all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]
 
@@ -275,12 +276,14 @@ def _closing(application: Application, run_id: str) -> Iterator[None]:
         yield
     except BaseException as error:
         cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
-        application.ledger.settle(run_id)
+        charges = application.ledger.settle(run_id)
+        fate = STAYED_SPENT if any(charge.state is ChargeState.FAILED_SPENT for charge in charges) else WAS_FREED
         known = isinstance(error, SynthError)
         incident = None if known or cancelled else record_incident(error)
         message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
         state = RunState.CANCELLED if cancelled else RunState.FAILED
-        application.store.runs.move(run_id, state, message=message, incident_id=incident)
+        words = f"{message} {fate}" if charges else message
+        application.store.runs.move(run_id, state, message=words, incident_id=incident)
         raise
 
 

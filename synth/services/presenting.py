@@ -6,7 +6,7 @@ from synth.config import RunConfig
 from synth.privacy.ledger import Ledger
 from synth.services.cell_worth import row_epsilon_of_config, worth_of_charge, worth_of_charges
 from synth.services.views import AccountView, LedgerRow, RunState, RunView
-from synth.store import Account, Charge, Run, Store, now
+from synth.store import Account, Charge, ChargeState, Run, Store, now
 from synth.store import RunState as StoredState
 
 __all__ = ["account_view", "ledger_row", "run_view"]
@@ -57,8 +57,10 @@ def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
     )
 
 
-def run_view(run: Run, *, config: RunConfig, account: str, table_name: str) -> RunView:
-    """Return where a run stands; its seconds are whole ones."""
+def run_view(
+    run: Run, *, config: RunConfig, account: str, table_name: str, charges: tuple[Charge, ...] = ()
+) -> RunView:
+    """Return where a run stands, given the latest row of each of its charges; its seconds are whole ones."""
     begun, ended = run.started, run.finished or now()
     return RunView(
         run_id=run.id,
@@ -79,4 +81,5 @@ def run_view(run: Run, *, config: RunConfig, account: str, table_name: str) -> R
         created=run.created,
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
         row_worth=(row_epsilon_of_config(run.config), config.delta) if config.schema.protection == "cell" else None,
+        spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
     )

@@ -104,7 +104,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone."""
+    """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone.
+
+    ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
+    """
 
     run_id: str
     account: str
@@ -124,3 +127,4 @@ class RunView:
     created: datetime
     elapsed_seconds: int
     row_worth: RowWorth | None = None
+    spent: bool = False

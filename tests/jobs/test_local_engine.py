@@ -161,7 +161,7 @@ def test_a_worker_that_dies_before_it_spends_frees_its_reservation(
     engine.submit(run.id)
     wait(lambda: engine.state(run.id) is RunState.FAILED)
     assert charge_state(store, run) is ChargeState.FREED
-    assert "Nothing was spent" in store.runs[run.id].message
+    assert "never became spent, so it was freed" in store.runs[run.id].message
 
 
 @on_sqlite
@@ -263,7 +263,7 @@ def test_cancelling_in_the_queue_is_free_and_while_running_is_not(
     engine.submit(waiting.id)
     assert engine.cancel(waiting.id) is RunState.CANCELLED
     assert charge_state(store, waiting) is ChargeState.FREED
-    assert "Nothing was spent" in store.runs[waiting.id].message
+    assert "never became spent, so it was freed" in store.runs[waiting.id].message
 
     until_working(store, running)
     engine.cancel(running.id)
@@ -306,7 +306,7 @@ def test_our_own_errors_are_shown(engine: LocalEngine, store: Store, account: Ac
     run = plan(store, account, "refuse")
     engine.submit(run.id)
     wait(lambda: engine.state(run.id) is RunState.FAILED)
-    assert store.runs[run.id].message.startswith("Row 18 has 11 fields; the header has 12. It had begun to read")
+    assert store.runs[run.id].message.startswith("Row 18 has 11 fields; the header has 12. Its budget had become spent")
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -10,6 +12,8 @@ from driving import errors, go, open_app, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.components.session import application
+from synth.privacy.ledger import SPENT_OR_FREED
+from synth.services.heads import heads_text
 
 
 def test_the_public_key_is_the_one_that_signs() -> None:
@@ -43,3 +47,88 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     assert service.stops.of(service.config_of(run_id)) is None
     assert list(app.dataframe[0].value["state"]) == ["cleared"]
     assert "Incident 7f3a0000 was cleared by A. Admin: the stand-in held the rows" in texts(app)
+
+
+def warnings(app: AppTest) -> str:
+    return " ".join(str(one.value) for one in app.warning)
+
+
+def test_a_missing_release_is_entered_and_the_ledger_accepted(finished: AppTest) -> None:
+    """As after a restore: the account is frozen and its release is not in the ledger of another home."""
+    service = application()
+    run_id = finished.session_state["draft"]["run_id"]
+    service.release(run_id, attestations=("may share",), attested_by="A. Owner")
+    bundle = service.bundle(run_id)
+    account = service.store.runs[run_id].account_id
+    service.ledger.freeze(account, because="restored")
+    app = go(finished, "admin")
+    assert "Frozen until their ledger is accepted: survey" in warnings(app)
+    assert "whoever reaches this address sees all of it" in texts(app)
+
+    app.button(key=form_button(app, "Enter the releases")).click().run()
+    assert any("Choose one or more bundles" in error for error in errors(app))
+    app.file_uploader(key="enter-bundles").upload("bundle.zip", bundle, "application/zip")
+    app.button(key=form_button(app, "Enter the releases")).click().run()
+    assert any("Give your name" in error for error in errors(app))
+    app.text_input(key="enter-who").set_value("A. Owner")
+    app.file_uploader(key="enter-bundles").upload("bundle.zip", bundle, "application/zip")
+    app.button(key=form_button(app, "Enter the releases")).click().run()
+    assert not errors(app)
+    assert "is in the ledger already" in texts(app), "nothing is entered twice"
+    app.file_uploader(key="enter-bundles").upload("bundle.zip", b"PK no bundle", "application/zip")
+    app.text_input(key="enter-who").set_value("A. Owner")
+    app.button(key=form_button(app, "Enter the releases")).click().run()
+    assert len(errors(app)) == 1
+
+    app.text_input(key="accept-who").set_value("A. Owner")
+    app.button(key=form_button(app, "Accept the ledger")).click().run()
+    assert any("Say that the ledger is complete" in error for error in errors(app))
+    app.checkbox(key="accept-complete").check()
+    app.button(key=form_button(app, "Accept the ledger")).click().run()
+    assert not errors(app)
+    assert "No account is frozen." in texts(app)
+    assert not service.ledger.chain(account).frozen
+
+
+def form_button(app: AppTest, label: str) -> str:
+    (found,) = [str(one.key) for one in app.button if one.label == label]
+    return found
+
+
+def test_heads_are_kept_and_compared(finished: AppTest) -> None:
+    service = application()
+    kept = heads_text(service.store, service.ledger)
+    app = go(finished, "admin")
+    app.file_uploader(key="check-heads").upload("heads.txt", kept.encode(), "text/plain")
+    app.run()
+    assert "whole: 'survey' holds what was noted" in texts(app)
+    app.file_uploader(key="check-heads").upload("heads.txt", kept.replace(" 2 ", " 9 ").encode(), "text/plain")
+    app.run()
+    assert any("BEHIND: 'survey' had come further" in error for error in errors(app))
+
+
+def test_the_ledger_page_says_what_is_frozen_and_what_is_freed(finished: AppTest) -> None:
+    service = application()
+    account = service.store.accounts.named("survey")
+    assert account is not None
+    app = go(finished, "ledger")
+    assert SPENT_OR_FREED in texts(app)
+    assert "Whoever reaches this installation is its owner" in texts(app)
+    service.ledger.freeze(account.id, because="restored")
+    app = go(app, "ledger")
+    assert "survey is frozen and takes no run" in warnings(app)
+
+
+def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path) -> None:
+    (mark,) = (home / "vault").glob("*.mark")
+    mark.unlink()
+    app = go(finished, "ledger")
+    assert any("mark of account 'survey' is gone" in error for error in errors(app))
+
+
+def test_releases_of_an_earlier_version_are_listed(home: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "golden" / "home-2", home)
+    app = go(open_app(), "admin")
+    assert not errors(app)
+    assert "Releases of an earlier version" in texts(app)
+    assert "account 'visits'" in texts(app)

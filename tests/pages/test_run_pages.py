@@ -125,10 +125,10 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(type(application().engine), "tend", lambda self: None)
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
-    assert app.button(key="cancel-run").label == "Cancel (nothing is spent yet)"
+    assert app.button(key="cancel-run").label == "Cancel (the 1.00 is freed unless it becomes spent first)"
     app.button(key="cancel-run").click().run()
     go(app, "generate")
-    assert "It had not begun to read the rows: nothing was spent." in texts(app)
+    assert "Its budget never became spent, so it was freed." in texts(app)
     assert "epsilon spent: 0.00" in texts(app)
     assert [row.state for row in application().ledger_rows()] == ["reserved", "freed"]
 
@@ -144,7 +144,7 @@ def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
     assert wait_for_run(app) == "failed"
     go(app, "generate")
     assert errors(app)
-    assert "The run had begun to read the rows, so the 1.00 stays spent." in texts(app)
+    assert "The 1.00 stays spent." in texts(app)
     assert "epsilon spent: 1.00" in texts(app)
     go(app, "report")
     assert "The report is not ready yet. It is built at the end of the run." in texts(app)
@@ -261,7 +261,7 @@ def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
     assert list(frame["state"]) == ["reserved", "spent"]
     assert set(frame["epsilon"]) == {1.0}
-    assert "The chain of entries is whole" in texts(app)
+    assert "Every chain is whole and as long as its mark" in texts(app)
     app.selectbox(key="limit-account").set_value("survey")
     app.number_input(key="limit-epsilon").set_value(1.2)
     app.button(key="FormSubmitter:limit-Set limit").click().run()
