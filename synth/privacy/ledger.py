@@ -210,6 +210,8 @@ class Ledger:
         cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
+            if not found.was_spent and self._marks.of(account_id) is None:
+                self._marks.set(found.head)
             known = {(charge.position, charge.digest) for charge in found.charges}
             if charged_at in known or any(charge.certificate_id == certificate_id for charge in found.charges):
                 raise AlreadyEnteredError(
@@ -217,8 +219,6 @@ class Ledger:
                 )
             if not found.account.disagreeing:
                 found = self._for_one_unit(connection, found, budget, config)
-            if not found.was_spent and self._marks.of(account_id) is None:
-                self._marks.set(found.head)
             run_id = certificate_id
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
@@ -362,7 +362,11 @@ class Ledger:
             If the ledger is behind or altered, or the mark of spent charges is gone.
         """
         # What was seen comes first: rows that another process appends meanwhile must not look like missing ones.
-        mark = self._marks.of(account_id)
+        try:
+            mark = self._marks.of(account_id)
+        except LedgerError:
+            self.freeze(account_id, because="altered mark")
+            raise
         found = self.chain(account_id)
         name = found.account.name
         if not all(found.holds(head) for head in (*seen, *(() if mark is None else (mark,)))):
