@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -209,3 +211,19 @@ def test_an_older_database_that_is_behind_its_marks_is_noticed(settings: Setting
         with pytest.raises(LedgerError, match="older than what was already spent"):
             ledger.check_whole(account.id)
         assert ledger.chain(account.id).frozen
+
+
+def test_processes_that_start_together_take_it_over_once(settings: Settings) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from synth.config import Settings\n"
+        "from synth.privacy.ledger import Ledger\n"
+        "from synth.store import Store\n"
+        "with Store(Settings(home=pathlib.Path(sys.argv[1]), database_url=sys.argv[2])) as store:\n"
+        "    ledger = Ledger(store)\n"
+        "    ledger.verify_chain()\n"
+        "    print(sum(len(ledger.chain(account.id).decisions) for account in store.accounts.all()))\n"
+    )
+    arguments = [sys.executable, "-c", script, str(settings.home), settings.database_url]
+    processes = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert [process.communicate()[0] for process in processes] == ["10\n"] * 4

@@ -725,6 +725,7 @@ def test_killing_the_spender_at_random_never_loses_a_charge(
     assert all(states[charge_id] in counted for charge_id in opened)
     assert sum(state is not ChargeState.FREED for state in states.values()) == ledger.spent(account.id).charges
     assert ledger.spent(account.id).charges >= len(opened)
+    ledger.check_whole(account.id)  # wherever it was killed, mark and chain still vouch for each other
 
 
 def test_pure_epsilon_is_in_the_chain(ledger: Ledger, store: Store) -> None:

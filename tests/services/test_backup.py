@@ -349,6 +349,31 @@ def test_a_database_that_is_gone_or_older_refuses_to_start(
     assert "remembers spending on 1 accounts that the database does not know" in capsys.readouterr().err
 
 
+def test_an_older_database_beside_newer_marks_stops_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HERMITAGE_HOME", str(home))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(TABLE)
+    (tmp_path / "c.yaml").write_text(CONFIG.format(account="town", seed=0))
+    assert main(["run", "c.yaml", "--out", "one", "--no-owner-report"]) == 0
+    shutil.copy(home / "hermitage.sqlite", tmp_path / "older.sqlite")
+    assert main(["run", "c.yaml", "--out", "two", "--no-owner-report"]) == 0
+    for log in home.glob("hermitage.sqlite-*"):
+        log.unlink()
+    shutil.copy(tmp_path / "older.sqlite", home / "hermitage.sqlite")
+    capsys.readouterr()
+    assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 3
+    assert "older than what was already spent" in capsys.readouterr().err
+    assert main(["account", "--enter", "two/bundle.zip"]) == 0
+    assert main(["account", "town", "--accept"]) == 0
+    assert main(["run", "c.yaml", "--out", "three", "--no-owner-report"]) == 0
+    assert main(["account", "town"]) == 0
+    assert "3 releases" in capsys.readouterr().out
+
+
 def test_options_of_account_that_stand_alone(synth: Synth, capsys: pytest.CaptureFixture[str]) -> None:
     assert synth("account") == 2
     assert "Name an account" in capsys.readouterr().err
