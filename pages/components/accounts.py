@@ -35,12 +35,13 @@ def account_cards(accounts: list[AccountView]) -> None:
     badge("safe")
     formats = dict.fromkeys(("epsilon spent (composed)", "epsilon spent (simple sum)"), "%.2f")
     show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
+    frozen = [view.name for view in accounts if view.frozen]
+    if frozen:
+        st.warning(
+            f"Frozen, and takes no run: {plain(', '.join(frozen))}. A ledger may lack releases: enter those that are "
+            "missing and accept it on the page Admin."
+        )
     for view in accounts:
-        if view.frozen:
-            st.warning(
-                f"{plain(view.name)} is frozen and takes no run: its ledger may lack releases. Enter those that are "
-                "missing and accept the ledger on the page Admin."
-            )
         for sentence in view.notes:
             note(f"{plain(view.name)}: {plain(sentence)}")
         if view.row_worth is not None:
@@ -109,8 +110,8 @@ def checked_rows() -> list[LedgerRow]:
         return []
     if rows:
         st.success(
-            "Every chain is whole and as long as its mark: no entry or limit was changed, removed or added outside the "
-            "ledger since it was last marked. That a whole installation was set back shows only beside heads that are "
+            "Every chain of entries is whole and holds what its mark has seen: no entry or limit was changed, removed "
+            "or added outside the ledger. A whole installation that was set back is seen only beside heads that are "
             "kept elsewhere (page Admin)."
         )
     return rows

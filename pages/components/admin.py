@@ -115,9 +115,8 @@ def earlier_releases() -> None:
     note("Faults that were mended since may have touched them. Worked out from configurations; nobody looked at rows.")
     for sentence in dict.fromkeys(one.sentence for one in found):
         st.markdown(f"**What may have happened:** {plain(sentence)}")
-        for one in found:
-            if one.sentence == sentence:
-                note(f"Certificate {one.certificate_id}, account '{plain(one.account)}', run {one.run_id[:8]}")
+        touched = [f"{one.certificate_id} ('{one.account}')" for one in found if one.sentence == sentence]
+        note(plain(f"Certificates with their accounts: {', '.join(touched)}"))
 
 
 def signing_key() -> None:

@@ -21,8 +21,6 @@ from synth.store.engine import make_engine
 
 __all__ = ["copy_database", "database_file", "is_empty", "restore_database"]
 
-_ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
-
 
 def database_file(address: str) -> Path | None:
     """Return the file of a SQLite database; None for PostgreSQL."""
@@ -77,22 +75,25 @@ def restore_database(source: Path, address: str) -> None:
     """
     path = database_file(address)
     if path is None:
-        _run(
-            ("pg_restore", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error", str(source)),
-            address,
-            into=True,
-        )
+        options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error")
+        _run(("pg_restore", *options, str(source)), address)
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     shutil.copyfile(source, path)
     path.chmod(0o600)
 
 
-def _run(command: Sequence[str], address: str, *, into: bool = False) -> None:
+def _run(command: Sequence[str], address: str) -> None:
     url = make_url(address.replace("postgres://", "postgresql://", 1))
-    database = ("--dbname", str(url.database)) if into else (str(url.database),)
+    # On a command line everybody could read the password.
+    secret = url.password if url.password is not None else url.query.get("password")
+    environment = dict(os.environ) if secret is None else {**os.environ, "PGPASSWORD": str(secret)}
+    public = url.set(drivername="postgresql").difference_update_query(["password"])
+    open_address = URL.create(
+        "postgresql", public.username, None, public.host, public.port, public.database, public.query
+    ).render_as_string()
     try:
-        done = subprocess.run([*command, *database], env=_environment(url), capture_output=True, check=False)
+        done = subprocess.run([*command, f"--dbname={open_address}"], env=environment, capture_output=True, check=False)
     except FileNotFoundError:
         raise ConfigError(
             f"The program {command[0]} is not installed. Install PostgreSQL's client programs, of the server's version."
@@ -103,13 +104,3 @@ def _run(command: Sequence[str], address: str, *, into: bool = False) -> None:
             f"{command[0]} could not copy the database (exit {done.returncode}). Check DATABASE_URL, and that the "
             "program is not older than the server."
         )
-
-
-def _environment(url: URL) -> dict[str, str]:
-    """Return the environment that carries the address: on a command line everybody could read the password."""
-    given = {name: value for name, value in url.query.items() if isinstance(value, str)}
-    given |= {name: str(value) for name, value in (("host", url.host), ("port", url.port)) if value is not None}
-    named = {_ENVIRONMENT[name]: value for name, value in given.items() if name in _ENVIRONMENT}
-    secret = {"PGPASSWORD": str(url.password)} if url.password is not None else {}
-    user = {"PGUSER": url.username} if url.username is not None else {}
-    return {**os.environ, **named, **user, **secret}

@@ -116,7 +116,7 @@ def test_the_ledger_page_says_what_is_frozen_and_what_is_freed(finished: AppTest
     assert "Whoever reaches this installation is its owner" in texts(app)
     service.ledger.freeze(account.id, because="restored")
     app = go(app, "ledger")
-    assert "survey is frozen and takes no run" in warnings(app)
+    assert "Frozen, and takes no run: survey." in warnings(app)
 
 
 def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path) -> None:
@@ -131,4 +131,4 @@ def test_releases_of_an_earlier_version_are_listed(home: Path) -> None:
     app = go(open_app(), "admin")
     assert not errors(app)
     assert "Releases of an earlier version" in texts(app)
-    assert "account 'visits'" in texts(app)
+    assert "('visits')" in texts(app)

@@ -261,7 +261,7 @@ def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
     assert list(frame["state"]) == ["reserved", "spent"]
     assert set(frame["epsilon"]) == {1.0}
-    assert "Every chain is whole and as long as its mark" in texts(app)
+    assert "Every chain of entries is whole and holds what its mark has seen" in texts(app)
     app.selectbox(key="limit-account").set_value("survey")
     app.number_input(key="limit-epsilon").set_value(1.2)
     app.button(key="FormSubmitter:limit-Set limit").click().run()
