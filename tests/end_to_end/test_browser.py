@@ -91,7 +91,7 @@ def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any,
     page.get_by_role("textbox", name="Your name, kept with the incident").fill("A. Admin")
     page.get_by_role("textbox", name="What was found").fill("the planted bug was removed")
     walker.press("Clear the incident")
-    page.get_by_test_id("stForm").wait_for(state="detached")
+    page.get_by_test_id("stForm").filter(has_text="Clear the incident").wait_for(state="detached")
     assert wide(walker) <= 0
     walker.close()
 
