@@ -150,6 +150,26 @@ def units(settings: Settings, account_id: str, processes: int, attempts: int) ->
         sys.exit("a process was turned away by something else than the unit")
 
 
+def vouch(settings: Settings, account_id: str, processes: int, attempts: int) -> None:
+    """Let processes spend, set limits, mark and check at once; every check has to find mark and chain in agreement."""
+    budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
+
+    def work() -> None:
+        with Store(settings) as store:
+            ledger = Ledger(store)
+            for attempt in range(attempts):
+                charge = ledger.reserve(account_id, f"{os.getpid()}-{attempt}", budget, purpose="vouch")
+                ledger.check_whole(account_id)
+                ledger.spend(charge)
+                ledger.check_whole(account_id)
+                ledger.set_cap(account_id, epsilon=100.0 + attempt, delta=DELTA)
+                ledger.mark(account_id)
+                note(settings.home / "vouch", charge.charge_id)
+
+    if any([os.waitpid(pid, 0)[1] for pid in [fork(work) for _ in range(processes)]]):
+        sys.exit("a process was refused")
+
+
 def note(path: Path, line: str) -> None:
     with path.open("a", encoding="ascii") as file:
         file.write(line + "\n")
@@ -160,5 +180,5 @@ def note(path: Path, line: str) -> None:
 if __name__ == "__main__":
     mu_of_budget(EPSILON, DELTA)  # remembered, and so inherited by every child
     task, home, database_url, account_id, first, second = sys.argv[1:]
-    chosen = {"race": race, "die": die, "labels": labels, "units": units}[task]
+    chosen = {"race": race, "die": die, "labels": labels, "units": units, "vouch": vouch}[task]
     chosen(Settings(home=Path(home), database_url=database_url), account_id, int(first), int(second))
