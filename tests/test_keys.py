@@ -53,10 +53,11 @@ def test_a_damaged_key_is_named(tmp_path: Path) -> None:
         load_keys(tmp_path)
 
 
-def test_new_keys_are_refused_where_encrypted_tables_need_the_old_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["x.table", "x.mark", "x.header"])
+def test_new_keys_are_refused_where_a_table_or_a_ledger_needs_the_old_ones(tmp_path: Path, name: str) -> None:
     load_keys(tmp_path)
     (tmp_path / "vault").mkdir()
-    (tmp_path / "vault" / "x.table").write_bytes(b"ciphertext")
+    (tmp_path / "vault" / name).write_bytes(b"ciphertext")
     shutil.rmtree(tmp_path / "keys")
     with pytest.raises(ConfigError, match="only they open the tables and the ledger"):
         load_keys(tmp_path)
@@ -95,3 +96,11 @@ def test_processes_that_start_together_get_the_same_keys(tmp_path: Path) -> None
     answers = {process.communicate()[0] for process in processes}
     assert len(answers) == 1
     assert len(answers.pop().strip()) == 64
+
+
+def test_the_key_of_the_ledger_is_one_of_its_own_and_stays(tmp_path: Path) -> None:
+    keys = load_keys(tmp_path / "one")
+    assert keys.ledger_key == load_keys(tmp_path / "one").ledger_key
+    others = {keys.master, keys.fingerprint_key, keys.signing_seed, load_keys(tmp_path / "two").ledger_key}
+    assert len(keys.ledger_key) == 32
+    assert keys.ledger_key not in others

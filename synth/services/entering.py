@@ -136,7 +136,7 @@ def _digest(archive: Archive, name: str) -> str:
 
 def _enter(application: Application, one: _Checked, *, who: str) -> Entered:
     certificate, ledger, store = one.certificate, application.ledger, application.store
-    identity, digest = run_folder.certificate_id(one.certificate_json)
+    identity, _ = run_folder.certificate_id(one.certificate_json)
     account = store.accounts.named(certificate.account)
     if account is None:
         account, _ = store.accounts.ensure(certificate.account, certificate.neighbours, certificate.unit)
@@ -154,20 +154,32 @@ def _enter(application: Application, one: _Checked, *, who: str) -> Entered:
             charged_at=(position, head) if isinstance(position, int) and isinstance(head, str) else None,
         )
     except AlreadyEnteredError:
+        known = [row.run_id for row in ledger.rows(account.id) if row.certificate_id == identity]
+        if known and store.runs.find(known[0]) is not None:
+            # Its files may be gone, or a crash came between the ledger and them.
+            _bring_back(application, one, account_id=account.id, run_id=known[0], who=who)
         return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
-    folder = run_folder.make(application.settings, charge.run_id)
-    shutil.copyfile(one.path, folder / "bundle.zip")
-    (folder / "certificate.json").write_bytes(one.certificate_json)
-    with open_archive(one.path) as archive:
-        for name in _FILES:
-            with archive.open(name) as stream, (folder / name).open("wb") as target:
-                shutil.copyfileobj(stream, target)
-    store.releases.add(
-        run_id=charge.run_id,
-        account_id=account.id,
-        certificate_id=identity,
-        certificate_digest=digest,
-        attestations={"1": "entered from its certificate"},
-        who=who,
-    )
+    _bring_back(application, one, account_id=account.id, run_id=charge.run_id, who=who)
     return Entered(account.name, identity, charge.epsilon, charge.delta)
+
+
+def _bring_back(application: Application, one: _Checked, *, account_id: str, run_id: str, who: str) -> None:
+    """Give a released run the files and the record that it lacks; nothing that is there is written over."""
+    identity, digest = run_folder.certificate_id(one.certificate_json)
+    folder = run_folder.make(application.settings, run_id)
+    with open_archive(one.path) as archive:
+        for name in (*_FILES, "certificate.json"):
+            if not (folder / name).exists():
+                with archive.open(name) as stream, (folder / name).open("wb") as target:
+                    shutil.copyfileobj(stream, target)
+    if not (folder / "bundle.zip").exists():
+        shutil.copyfile(one.path, folder / "bundle.zip")
+    if not application.store.releases.of_run(run_id):
+        application.store.releases.add(
+            run_id=run_id,
+            account_id=account_id,
+            certificate_id=identity,
+            certificate_digest=digest,
+            attestations={"1": "entered from its certificate"},
+            who=who,
+        )

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import Connection, func, insert, inspect, select, text, update
 
 from synth.errors import ConfigError
 from synth.store.accounts import promise_of_config, unit_values
 from synth.store.charges import ChargeState
-from synth.store.definitions import ACCOUNTS, CHARGES, DECISIONS, METADATA, RUNS, VERSION
+from synth.store.definitions import ACCOUNTS, CHARGES, DECISIONS, METADATA, RELEASES, RUNS, VERSION
 from synth.store.engine import Transactions
 from synth.store.moments import now
 from synth.store.triggers import add_decisions, create_triggers
@@ -44,7 +44,9 @@ def _say_whom_accounts_protect(connection: Connection) -> None:
         "ALTER TABLE store_version ADD COLUMN since BIGINT",
     ):
         connection.execute(text(statement))
-    connection.execute(update(VERSION).values(since=now()))
+    # Never before the last release that is there, whatever the clock of this machine says.
+    sealed = connection.execute(select(func.max(RELEASES.c.sealed))).scalar_one()
+    connection.execute(update(VERSION).values(since=max(now(), sealed or now())))
     DECISIONS.create(connection)
     for account_id, units in _charged_units(connection).items():
         values = {"disagreeing": True} if len(units) > 1 else units.pop()

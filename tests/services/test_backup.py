@@ -146,6 +146,21 @@ def test_a_release_that_is_there_is_not_entered_twice(
     assert total(settings)[1] == before[1] + 1
 
 
+def test_a_run_whose_files_are_gone_gets_them_back_and_is_charged_once(
+    settings: Settings, synth: Synth, release: Callable[..., Path]
+) -> None:
+    made = release("first")
+    before = total(settings)
+    (folder,) = (settings.home / "runs").iterdir()
+    shutil.rmtree(folder)
+    assert synth("account", "--enter", made) == 3
+    with Application(settings) as application:
+        assert application.bundle(folder.name) == (made / "bundle.zip").read_bytes()
+        assert application.report(folder.name)
+        assert len(application.store.releases.of_run(folder.name)) == 1
+    assert total(settings) == before
+
+
 def test_a_report_that_was_not_released_yet_is_not_missing(
     settings: Settings, synth: Synth, release: Callable[..., Path]
 ) -> None:
