@@ -52,6 +52,17 @@ class Cells:
             ),
         )
 
+    @classmethod
+    def of_body(cls, body: Mapping[str, Any]) -> Self:
+        """Read them back from a decision."""
+        ranges = tuple((str(name), str(low), str(high)) for name, low, high in body["ranges"])
+        return cls(label=body["label"], change=float(body["change"]), ranges=ranges)
+
+    def to_body(self, run_id: str) -> dict[str, Any]:
+        """Return them, and whose they are, as a decision keeps them."""
+        ranges = [list(one) for one in self.ranges]
+        return {"run": run_id, "label": self.label, "change": self.change, "ranges": ranges}
+
     def agrees(self, other: Cells) -> bool:
         """Whether both hide the same cells: columns that only one of them has do not count."""
         own, theirs = ({name: ends for name, *ends in one.ranges} for one in (self, other))

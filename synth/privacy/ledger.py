@@ -112,7 +112,9 @@ class Ledger:
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
                 cells = Cells.of_config(configs[run_id])
-                require_same_cells(found.account, cells, _cells_charged(found.charges, configs))
+                require_same_cells(found.account, cells, _cells_charged(found, configs))
+                # In the chain, because a configuration could be edited in the database.
+                found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
             before = Cost.of_charges(latest_rows(found.charges))
             if stays_within_cap(found.account, before + cost):
                 charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
@@ -146,12 +148,13 @@ class Ledger:
         ------
         PrivacyError
             If an earlier run of the account hides other cells.
+        LedgerError
+            If the chain is broken.
         """
         with self._store.reading() as connection:
-            account = self._store.accounts.read(connection, account_id)
-            charges = self._store.charges.of_account(connection, account_id)
+            found = self._read(connection, self._store.accounts.read(connection, account_id))
             configs = self._store.runs.configs(connection, account_id)
-        require_same_cells(account, Cells.of_config(config), _cells_charged(charges, configs))
+        require_same_cells(found.account, Cells.of_config(config), _cells_charged(found, configs))
 
     def spend(self, charge: Charge) -> Charge:
         """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
@@ -222,6 +225,9 @@ class Ledger:
             run_id = certificate_id
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
+                if budget.neighbours is Neighbours.CELL:
+                    cells = Cells.of_config(config).to_body(run_id)
+                    found = self._decide(connection, found, DecisionKind.CELLS, cells, who=who)
             charge = reservation(found.account, run_id, budget, cost, purpose="entered from its certificate", who=who)
             for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
                 identity = certificate_id if state is ChargeState.RELEASED else None
@@ -579,7 +585,12 @@ def _no_mark(account: Account) -> str:
     )
 
 
-def _cells_charged(charges: Sequence[Charge], configs: Mapping[str, str]) -> list[Cells]:
-    """Return what each run hides that holds or spent a charge; a release entered from its certificate has no run."""
-    held = {charge.run_id for charge in latest_rows(charges) if charge.state is not ChargeState.FREED}
-    return [Cells.of_config(configs[run]) for run in sorted(held) if run in configs]
+def _cells_charged(found: Chain, configs: Mapping[str, str]) -> list[Cells]:
+    """Return what each run hides that holds or spent a charge: as the chain says, or of older runs their configuration.
+
+    A release that an older version entered from its certificate has neither.
+    """
+    held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
+    kept = {one.body["run"]: Cells.of_body(one.body) for one in found.decisions if one.kind is DecisionKind.CELLS}
+    older = {run: Cells.of_config(configs[run]) for run in held if run in configs and run not in kept}
+    return [cells for run, cells in (kept | older).items() if run in held]

@@ -23,6 +23,7 @@ class DecisionKind(StrEnum):
     TAKEN_OVER = "taken-over"
     UNIT = "unit"
     DISAGREEING = "disagreeing"
+    CELLS = "cells"
     CAP = "cap"
     FROZEN = "frozen"
     THAWED = "thawed"

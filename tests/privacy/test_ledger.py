@@ -669,6 +669,21 @@ def test_other_ranges_are_the_same_cells_where_every_change_is_hidden_or_the_col
     assert ledger.spent(cells.id).charges == 2
 
 
+def test_a_configuration_edited_afterwards_does_not_let_other_cells_in(
+    ledger: Ledger, store: Store, cells: Account
+) -> None:
+    own = reserve_cells(ledger, store, cells, label="town", **ranged(0, 100))
+    edited = json.dumps({"protection": "cell", "label": "sex", **ranged(0, 50)})
+    with store.writing() as connection:
+        connection.execute(text("UPDATE runs SET config = :config"), {"config": edited})
+    with pytest.raises(PrivacyError, match="protect other cells"):
+        ledger.check_same_cells(cells.id, edited)
+    with pytest.raises(PrivacyError, match="protect other cells"):
+        reserve_cells(ledger, store, cells, label="sex", **ranged(0, 50))
+    reserve_cells(ledger, store, cells, label="town", **ranged(0, 100))
+    ledger.free(own)
+
+
 def test_a_charge_for_cells_is_for_a_planned_run(ledger: Ledger, cells: Account) -> None:
     with pytest.raises(LedgerError, match="planned run"):
         ledger.reserve(cells.id, "no such run", budget(neighbours=Neighbours.CELL), purpose="a run")
