@@ -7,6 +7,7 @@ from pathlib import Path
 
 from synth.cli_common import say
 from synth.errors import InputError, LedgerError
+from synth.paths import path_of
 
 __all__ = ["add_ledger_commands"]
 
@@ -61,7 +62,7 @@ def _account(parsed: argparse.Namespace) -> int:
     if parsed.heads:
         return _heads()
     if parsed.check_heads is not None:
-        return _check_heads(Path(parsed.check_heads))
+        return _check_heads(path_of(parsed.check_heads, "the heads"))
     if parsed.enter is not None:
         return _enter(parsed.enter)
     if parsed.name is None:
@@ -157,7 +158,8 @@ def _backup(parsed: argparse.Namespace) -> int:
     from synth.config import Settings
     from synth.services.backup import back_up
 
-    made = back_up(Settings.from_environment(), parsed.folder, with_tables=parsed.with_tables)
+    folder = path_of(parsed.folder, "the backup")
+    made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
     tables = "with the encrypted tables" if made.with_tables else "without private tables"
     say(f"Wrote {made.files} files to {made.folder}, {tables}. It holds the keys: keep it as safe as the rows.")
     return 0
@@ -167,7 +169,7 @@ def _restore(parsed: argparse.Namespace) -> int:
     from synth.config import Settings
     from synth.services.backup import restore
 
-    found = restore(Settings.from_environment(), parsed.folder)
+    found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
     say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")
     if found.lost_tables:
         say(f"{found.lost_tables} private tables are not in the backup; upload them again where they are needed.")

@@ -37,13 +37,13 @@ table: people.csv
 account: town
 unit: {protects: person, rows_per_unit: 1}
 row_count: public
-people_at_most: 1000
+number_of_units: 1000
 budget: {epsilon: 1.0}
 holdout: 0
 generator: {name: independent}
 rows: 20
 columns:
-  age: {type: number, low: 0, high: 100, step: 1}
+  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
   town: {type: category, values: [north, south], other: true}
 """
 ROWS = f"age,town\n3,north\n4,{CANARY}\n"
@@ -273,8 +273,14 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "verify": [lambda text: ["verify", text]],
     "replay": [lambda text: ["replay", text, "--out", "out"], lambda text: ["replay", "b.zip", "--out", text]],
     "schema": [lambda text: ["schema", text]],
+    "account": [
+        lambda text: ["account", "--enter", text],
+        lambda text: ["account", "--check-heads", text],
+    ],
+    "backup": [lambda text: ["backup", text]],
+    "restore": [lambda text: ["restore", text]],
 }
-WITHOUT_PATHS = {"account", "incidents", "ledger", "generators"}
+WITHOUT_PATHS = {"advisory", "incidents", "ledger", "generators"}
 """Commands that take no file; ``account`` and ``incidents`` say the name or the incident that was typed."""
 
 

@@ -85,6 +85,7 @@ def test_round_trips() -> None:
 
 DECLARED = """
 account: x
+unit: {protects: person, rows_per_unit: 1}
 rows: 5
 budget: {epsilon: 1}
 format: {header: false, separator: ";", newlines: true, skip_rows: 2, names: [a, b, c, d, e]}
@@ -102,7 +103,7 @@ columns:
 def test_what_rows_must_not_tell_is_read_and_written() -> None:
     config = parse(DECLARED)
     assert (config.format.newlines, config.format.skip_rows, config.format.separator) == (True, 2, ";")
-    assert config.schema.number_of_units == 1200
+    assert config.schema.number_of_units == config.people_at_most == 1200
     fallbacks = [column.fallback for column in config.schema.modelled]
     assert fallbacks == [99, "007", "off", datetime.date(2022, 5, 6), None]
     assert parse(config_to_yaml(config)) == config
@@ -116,7 +117,7 @@ def test_what_rows_must_not_tell_is_read_and_written() -> None:
 
 def test_what_is_not_declared_is_not_written() -> None:
     # Documents of before are read and written as they were.
-    config = parse(SMALL + "columns: {a: {type: yes_no}}")
+    config = parse(lines(SMALL) + "columns: {a: {type: yes_no}}")
     assert (config.schema.number_of_units, config.format.newlines) == (None, False)
     document = schema_to_document(config.schema)
     assert "number_of_units" not in document
@@ -127,7 +128,11 @@ def test_what_is_not_declared_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("number_of_units: 1200\n", "", "The number of persons is declared public, so it has to be said"),
+        (
+            "number_of_units: 1200\n",
+            "people_at_most: 1200\n",
+            "The number of persons is declared public, so it has to be said",
+        ),
         (', fallback: "off"', "", "Say what an empty or unreadable cell becomes in 'c'"),
         (", fallback: 99", "", "in 'a'"),
         (", missing: true", "", "in 'e'"),
@@ -148,7 +153,7 @@ def test_what_is_left_open_is_read_and_starts_nothing(old: str, new: str, messag
 
 def test_several_open_columns_are_named_at_once() -> None:
     columns = ", ".join(f"c{place}: {{type: yes_no}}" for place in range(8))
-    config = parse(f"{SMALL}number_of_units: 3\ncolumns: {{{columns}}}")
+    config = parse(f"{lines(SMALL)}number_of_units: 3\ncolumns: {{{columns}}}")
     with pytest.raises(InputError, match="in 'c0', 'c1', 'c2', 'c3', 'c4' and 3 more: declare 'missing: true'"):
         check_config(config)
 

@@ -30,9 +30,9 @@ from synth.services.planning import forecast_lines
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),
-    NumberColumn("income", 0, 99_999, 1, weight=Weight.HIGH),
-    CategoryColumn("region", ("n", "s", "e", "w"), weight=Weight.LOW),
-    CategoryColumn("class", ("a", "b", "c")),
+    NumberColumn("income", 0, 99_999, 1, weight=Weight.HIGH, fallback=0),
+    CategoryColumn("region", ("n", "s", "e", "w"), weight=Weight.LOW, fallback="n"),
+    CategoryColumn("class", ("a", "b", "c"), fallback="a"),
 )
 
 
@@ -301,7 +301,7 @@ def test_shares_grow_in_proportion_where_there_are_fewer_units() -> None:
 
 def test_the_share_that_is_printed_never_exceeds_all_rows() -> None:
     # The sum of the errors of all counts is no distance: of 45 pairs at this budget it is 113 % of the rows.
-    config = config_of(people_at_most=30, epsilon=0.3)
+    config = config_of(row_count="private", people_at_most=30, epsilon=0.3)
     found = forecast(config)
     assert max(cell.moved for cell in found.pairs) > 1
     lines = forecast_lines(config)

@@ -17,6 +17,7 @@ from synth.bundle.signature import signature_problem
 from synth.config import RunConfig
 from synth.config_file import config_to_mapping, parse_config, read_mapping
 from synth.errors import AlreadyEnteredError, InputError
+from synth.paths import path_of
 from synth.privacy.budget import PrivacyBudget
 from synth.services import run_folder
 from synth.services.application import Application
@@ -77,7 +78,7 @@ def enter_bundles(application: Application, paths: Sequence[str | Path], *, who:
     LedgerError
         If a chain is broken.
     """
-    checked = [_checked(application, Path(path)) for path in paths]
+    checked = [_checked(application, path_of(path, "the release")) for path in paths]
     return [_enter(application, one, who=who) for one in checked]
 
 

@@ -77,10 +77,12 @@ def test_rows_of_one_unit_have_one_number_and_lie_on_one_side(view: OwnerView) -
 
 
 def test_cells_that_were_not_as_declared_are_counted_over_all_rows(view: OwnerView) -> None:
-    counts = view.cell_counts
+    assert view.reading is not None
+    counts = view.reading.cells
     ages = [place % 13 for place in range(40)]
     assert counts["age"] == CellCounts(outside=sum(age > 9 for age in ages))
     assert counts["town"] == CellCounts(outside=26)
+    assert (view.reading.rows, view.reading.blank_lines, view.reading.unreadable_lines) == (40, 0, 0)
 
 
 def test_rows_without_an_id_are_in_no_part_and_change_none(view: OwnerView) -> None:
