@@ -239,12 +239,29 @@ def free_threads(wanted: int = 0) -> int:
 def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault) -> _Rows | None:
     if run.table_id is None:
         return None
+    _require_same_split(config, folder)
     view, test_problem = _opened(config, run, vault)
     if view.rows("train") == 0:
         return None
     # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
     synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
     return _Rows(view, list(synthetic.T), test_problem)
+
+
+def _require_same_split(config: RunConfig, folder: Path) -> None:
+    """Refuse a run that was split by other rules: rows it learned from would be called held out.
+
+    Raises
+    ------
+    JobError
+        If somebody was held out by a version before 0.2.0.
+    """
+    made_by = read_json(folder / "certificate.json")["versions"].get("hermitage")
+    if config.holdout > 0 and made_by == "0.1.0":
+        raise JobError(
+            "This run was made by version 0.1.0, which held other rows out. Its owner's report cannot be made again; "
+            "make a new run."
+        )
 
 
 def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str | None]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,18 @@ from sqlalchemy import text
 
 from synth.bundle.verify import verify
 from synth.config import Settings
-from synth.errors import LedgerError, PrivacyError
+from synth.config_file import parse_config
+from synth.errors import JobError, LedgerError, PrivacyError
 from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
 from synth.privacy.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.vault import Vault
+from synth.progress import NullProgress
 from synth.schema import Neighbours
-from synth.store import Account, ChargeState, DecisionKind, Store, TableState
+from synth.services import run_folder
+from synth.services.reports import build_owner_report
+from synth.store import Account, ChargeState, DecisionKind, RunState, Store, TableState
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 
@@ -227,3 +232,13 @@ def test_processes_that_start_together_take_it_over_once(settings: Settings) -> 
     arguments = [sys.executable, "-c", script, str(settings.home), settings.database_url]
     processes = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert [process.communicate()[0] for process in processes] == ["10\n"] * 4
+
+
+def test_an_owners_report_of_before_is_not_made_again_with_other_rows_held_out(settings: Settings) -> None:
+    # Since 0.2.0 what a row holds decides its side: rows that the run learned from would be called held out.
+    with Store(settings) as store:
+        vault = Vault(store, load_keys(settings.home))
+        run = next(run for run in store.runs.all() if run.table_id and run.state is RunState.RELEASED)
+        config = replace(parse_config(json.loads(run.config)), holdout=0.2)
+        with pytest.raises(JobError, match=r"made by version 0\.1\.0, which held other rows out"):
+            build_owner_report(config, run, run_folder.of(settings, run.id), vault=vault, progress=NullProgress())
