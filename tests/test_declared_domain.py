@@ -131,6 +131,9 @@ def absurd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     body = {
         "table": str(tmp_path / "people.csv"),
         "account": "town",
+        "unit": {"protects": "person", "rows_per_unit": 1},
+        "row_count": "public",
+        "number_of_units": 1,
         "budget": {"epsilon": 1.0},
         "rows": 10,
         "columns": {

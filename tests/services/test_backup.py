@@ -25,16 +25,16 @@ from synth.store import ChargeState, RunState
 CONFIG = """
 table: people.csv
 account: {account}
-people_at_most: 1000
 row_count: public
+number_of_units: 200
 unit: {{protects: person, rows_per_unit: 1}}
 budget: {{epsilon: 0.5, delta: 1.0e-6}}
 generator: {{name: independent, options: {{}}}}
 rows: 50
 seed: {seed}
 columns:
-  age: {{type: number, low: 0, high: 100, step: 1}}
-  town: {{type: category, values: [north, south]}}
+  age: {{type: number, low: 0, high: 100, step: 1, fallback: 40}}
+  town: {{type: category, values: [north, south], fallback: north}}
 """
 TABLE = "age,town\n" + "".join(f"{i % 90},{('north', 'south')[i % 2]}\n" for i in range(200))
 

@@ -114,7 +114,7 @@ def test_a_draft_looks_only_where_it_is_asked_to(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (table() + b"\n", "1 blank line of the file counts as row without values"),
+        (table() + b"\n", "1 blank line of the file counts as a row without values"),
         (b"a;b\n1,2\n3,4\n", "Not one line of the file can be read as a row of 2 cells"),
         (table(), None),
     ],

@@ -26,7 +26,7 @@ rows: 50
 columns:
   pid: {type: identifier}
   vid: {type: identifier}
-  age: {type: number, low: 0, high: 100, step: 1}
+  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
 """
 TABLE = b"pid,vid,age\n" + b"".join(b"p%d,v%d,%d\n" % (i % 60, i, i % 90) for i in range(200))
 
