@@ -141,6 +141,10 @@ def test_the_parts_add_up_to_the_whole() -> None:
     assert sum(shares[:-1]) == pytest.approx(100.0, abs=1e-6)
 
 
+PUBLIC_NUMBER = "row_count: public\nnumber_of_units: 200\n"
+PRIVATE = CODEBOOK.replace(PUBLIC_NUMBER, "row_count: private\n")
+
+
 def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_fewer() -> None:
     expected = (
         "Shares of rows refer to {rows} rows: the declared upper bound of {people} (unit: person), less the 20% held "
@@ -148,10 +152,14 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
     )
     moved = {}
     for people in (10_000, 100):
-        app = described(CODEBOOK.replace("people_at_most: 10000", f"people_at_most: {people}"))
+        app = described(PRIVATE.replace("people_at_most: 10000", f"people_at_most: {people}"))
         assert expected.format(rows=f"{0.8 * people:,.0f}", people=f"{people:,}") in texts(app)
         (frame,) = [table.value for table in app.dataframe if "rows that noise moves" in table.value.columns][:1]
         moved[people] = dict(zip(frame["table"], frame["rows that noise moves"], strict=True))
+    assert (
+        "Shares of rows refer to 160 rows: the declared number of 200 (unit: person), less the 20% held out."
+        in texts(described(CODEBOOK))
+    )
     # A bound that nobody declared would have hidden that a hundred people leave nothing to see.
     assert moved[100]["age"] == "no usable signal"
     assert float(moved[10_000]["age"].rstrip("%")) < 5
@@ -185,7 +193,7 @@ def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: flo
 
 
 def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
-    app = described(LABELLED)
+    app = described(LABELLED.replace(PUBLIC_NUMBER, "row_count: private\n"))
     assert "Predictions cannot be paid for" not in texts(app)
     app.number_input(key="field:prediction_share").set_value(0.1).run()
     assert not errors(app)

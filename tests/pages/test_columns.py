@@ -57,7 +57,10 @@ def test_lists_survive_being_written_and_read(values: list[str]) -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_declares_a_usable_column(preset: str) -> None:
     filled = apply_preset(new_row("x", "category"), preset)
-    assert errors_of_rows([filled]) == []
+    # What no preset can know is asked: whether cells may be empty, or what one that cannot be read becomes.
+    (asked,) = errors_of_rows([filled]) or ["" if filled["other"] else "nothing was asked"]
+    assert not asked or "needs a place for a cell that cannot be read" in asked
+    assert errors_of_rows([{**filled, "missing": True}]) == []
 
 
 @pytest.mark.parametrize(
@@ -117,7 +120,7 @@ def test_a_date_without_limits_is_refused() -> None:
 
 
 def test_an_identifier_by_name_may_be_a_declared_category() -> None:
-    assert errors_of_rows([row("region_id", role="category", categories="1, 2, 3")]) == []
+    assert errors_of_rows([row("region_id", role="category", categories="1, 2, 3", other=True)]) == []
 
 
 def test_free_text_is_announced() -> None:
@@ -127,4 +130,4 @@ def test_free_text_is_announced() -> None:
 
 
 def test_thousands_may_be_written() -> None:
-    assert errors_of_rows([row("income", low="0", high="500,000")]) == []
+    assert errors_of_rows([row("income", low="0", high="500,000", fallback="10,000")]) == []

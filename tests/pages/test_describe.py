@@ -8,6 +8,12 @@ import pytest
 from driving import CODEBOOK, TABLE, described, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
+from pages.components.session import application
+from synth.store import EventKind
+from synth.store.events import Event
+
+LOOK = EventKind.OWNER_VIEW
+
 
 def with_columns(header: str) -> AppTest:
     names = header.split(",")
@@ -26,8 +32,8 @@ def edit(app: AppTest, **rows: dict[str, Any]) -> AppTest:
 def answer(app: AppTest) -> AppTest:
     app.radio(key="field:protects-choice").set_value("person").run()
     app.number_input(key="field:rows_per_unit").set_value(1).run()
-    app.number_input(key="field:people_at_most").set_value(500).run()
-    return app.radio(key="field:row_count").set_value("public").run()
+    app.radio(key="field:row_count").set_value("public").run()
+    return app.number_input(key="field:number_of_units").set_value(500).run()
 
 
 def test_nothing_is_preselected() -> None:
@@ -172,16 +178,74 @@ def test_an_absurd_domain_is_refused_with_the_columns_named() -> None:
     values = ", ".join(f"v{place}" for place in range(5000))
     edit(
         app,
-        street={"role": "category", "categories": values},
-        job={"role": "category", "categories": values},
-        smoker={"role": "yes/no", "categories": "yes, no"},
+        street={"role": "category", "categories": values, "missing": True},
+        job={"role": "category", "categories": values, "other": True},
+        smoker={"role": "yes/no", "categories": "yes, no", "fallback": "no"},
     )
     # It is said at once, beside the meter; going on is refused with the same sentence.
     (found,) = errors(app)
-    assert found.startswith("'street' (5,000 values) and 'job' (5,000 values) are too wide to be counted together")
+    assert found.startswith("'street' (5,001 values) and 'job' (5,001 values) are too wide to be counted together")
     assert "group them" in found
     app.button(key="continue-budget").click().run()
     assert errors(app) == [found, f"Before you go on:\n- {found}"]
     assert not app.session_state["draft"]["described"]
-    edit(app, street={"role": "leave out"}, job={"role": "category", "categories": values}, smoker={"role": "yes/no"})
+    edit(
+        app,
+        street={"role": "leave out"},
+        job={"role": "category", "categories": values, "other": True},
+        smoker={"role": "yes/no", "fallback": "no"},
+    )
+    assert errors(app) == []
+
+
+def test_a_public_number_is_asked_once_and_stands_for_the_bound() -> None:
+    app = with_columns("age,region")
+    app.number_input(key="field:rows_per_unit").set_value(1).run()
+    app.radio(key="field:row_count").set_value("public").run()
+    assert "field:people_at_most" not in {box.key for box in app.number_input}
+    app.button(key="continue-budget").click().run()
+    assert "- Say how many people there are: you said that their number is public." in errors(app)[0]
+    app.number_input(key="field:number_of_units").set_value(321).run()
+    held = app.session_state["draft"]
+    assert (held["number_of_units"], held["people_at_most"]) == (321, 321)
+    app.radio(key="field:row_count").set_value("private").run()
+    assert "field:number_of_units" not in {box.key for box in app.number_input}
+
+
+def test_open_roles_are_guessed_from_rows_only_when_the_owner_asks_and_that_is_recorded() -> None:
+    app = with_columns("age,quux,frob")
+    roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
+    assert roles == {"age": "number", "quux": "", "frob": ""}
+    app.button(key="continue-budget").click().run()
+    assert "- 'quux' needs a role. Choose one, or 'leave out'." in errors(app)[0]
+    assert not looks()
+    app.button(key="look-at-rows").click().run()
+    roles = {row["name"]: row["role"] for row in app.session_state["draft"]["columns"]}
+    assert all(roles.values())
+    assert [event.detail["what"] for event in looks()] == ["kinds of columns"]
+    assert "look-at-rows" not in {button.key for button in app.button}
+
+
+def looks() -> list[Event]:
+    store = application().store
+    return [event for account in store.accounts.all() for event in store.events.of_account(account.id, LOOK)]
+
+
+def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> None:
+    app = answer(with_columns("age,quux"))
+    edit(
+        app,
+        age={"role": "number", "low": "0", "high": "99"},
+        quux={"role": "category", "categories": "a, b", "other": True},
+    )
+    app.button(key="continue-budget").click().run()
+    assert errors(app) == [
+        "Before you go on:\n- 'age' needs a place for a cell that cannot be read. Tick 'Empty', or type one under "
+        "'Unreadable'."
+    ]
+    app.button(key="tick-empty").click().run()
+    assert {row["name"]: row["missing"] for row in app.session_state["draft"]["columns"]} == {
+        "age": True,
+        "quux": False,
+    }
     assert errors(app) == []
