@@ -36,7 +36,7 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
     # The same bundle through the third card of Start, in the same browser.
     walker.visit("Start", "Turn a private table into rows you can share.")
     walker.upload(0, bundle)
-    walker.page.get_by_text("This bundle is what its certificate says.").wait_for()
+    walker.page.get_by_text("Nothing differs from the certificate.").wait_for()
 
     # A reload finds table and run again by the address.
     walker.visit("5 Report", "Read the report")

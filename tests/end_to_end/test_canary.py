@@ -55,9 +55,11 @@ def force_errors(walker: Walker, folder: Path) -> None:
     line = ",".join(f'"{value}"' for value in CANARIES.values())
     header = ",".join(CANARIES)
     broken = {
-        "ragged.csv": f"{header}\n{line}\n{line},{line}\n".encode(),
-        "latin.csv": f"{header}\n{line}é\n".encode("latin-1"),
-        "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n'.encode(),
+        # No row refuses a table, so the canaries stand where refusals come from: in what is taken for the header.
+        "headerless.csv": f"{line}\n{line}\n".encode(),
+        "repeated.csv": f"{line},{line}\n{line},{line}\n".encode(),
+        "latin.csv": f"{header},é{line}\n{line}\n".encode("latin-1"),
+        "quotes.csv": f'{header},"{line.replace(chr(34), "")}\n{line}\n'.encode(),
         "nonsense.parquet": b"PAR1" + line.encode() + b"PAR1",
         "cut.csv.gz": b"\x1f\x8b\x08\x00" + line.encode(),
     }
