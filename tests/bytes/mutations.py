@@ -51,6 +51,9 @@ LIMITS = ReaderLimits(cell_bytes=300)
 LONGEST = 5_000
 """What tests set the longest line to, so that too long ones are many and cheap."""
 
+TALLY: dict[str, tuple[int, int]] = {}
+"""For each kind of file how many mutations were tried, and how many changed another line; printed at the end."""
+
 Line = bytes
 Outcome = tuple[int, ...]
 
