@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from mutations import (
     TALLY,
     changed_lines,
     codes_of,
+    honest_cells,
     hostile_line,
     parquet_cells,
     parquet_file,
@@ -50,6 +52,26 @@ def test_a_line_becomes_the_same_alone_and_among_others(name: str, monkeypatch: 
         assert codes_of(kind.file(lines), kind.form, kind.schema) == together
     end = "\n".encode(kind.encoding)
     assert codes_of(kind.file([*lines[:-1], lines[-1].removesuffix(end)]), kind.form, kind.schema) == together
+
+
+def test_rows_with_line_breaks_change_no_other_while_every_mark_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    random_ = random.Random(8)
+    kind = replace(FORMATS["every cell quoted"], form=TableFormat(newlines=True))
+
+    def a_row() -> bytes:
+        cells = honest_cells(random_)
+        cells[2] = random_.choice(
+            ["Ayr", "Bath, Avon", "a\nb", '"\n"', "\r\n\n", "x" * (LONGEST + 1), "\n" * 40, "é\nü"]
+        )
+        # Cells too many or too few, and a byte that is no text, spoil their own row and leave no mark open.
+        return kind.line(cells[: random_.choice([2, 5, 5, 5])]).replace("ü".encode(), random_.choice([b"\xff", b"u"]))
+
+    rows = [a_row() for _ in range(200)]
+    together = codes_of(kind.file(rows), kind.form, kind.schema)
+    assert together == [codes_of(kind.file([row]), kind.form, kind.schema)[0] for row in rows]
+    for piece in (1, 7, 4_096):
+        monkeypatch.setattr(reader_text, "CHUNK", piece)
+        assert codes_of(kind.file(rows), kind.form, kind.schema) == together
 
 
 PARQUET_KINDS = [
