@@ -197,14 +197,31 @@ def _within(release: RowsRelease, size: int) -> bool:
     return labels is not None and (labels.size == 0 or bool((labels >= 0).all() and (labels < size).all()))
 
 
-def row_count_problems(found: Measurements, schema: Schema) -> Iterator[str]:
-    """Yield what the file of answers says about the number of private rows without a right to it."""
+def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -> Iterator[str]:
+    """Yield what the file of answers says about the number of private rows without a right to it.
+
+    Parameters
+    ----------
+    found : Measurements
+        As they were read from a bundle.
+    schema : Schema
+        As it was declared.
+    holdout : float
+        Part of the units that the configuration holds out: a declared number of units, less them, is that of the rows.
+    """
     rows = found.rows
     if rows is None:
         return
     if schema.rows_are_public:
         exact = rows.public and rows.noise_std == 0 and rows.value == round(rows.value)
-        if not exact or any(len(release.numbers) != rows.value for release in found.row_releases):
+        declared = schema.number_of_units if schema.needs_number_of_units else None
+        let_out = {len(release.numbers) for release in found.row_releases}
+        if declared is None:
+            exact = exact and let_out <= {rows.value}
+        else:
+            # Noisy rows are as many as there were rows, which need not be as many as were declared.
+            exact = exact and rows.value == declared - round(holdout * declared) and len(let_out) <= 1
+        if not exact:
             yield "measurements.npz does not state the number of rows that was declared public."
         return
     if rows.public:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ from synth.bundle.signature import fingerprint_of, signature_problem
 from synth.bundle.table_bytes import digests_of_tables, parquet_problems
 from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
-from synth.bundle.versions import SOURCE, current_versions
+from synth.bundle.versions import SOURCE, STATED, current_versions
 from synth.config import RunConfig
 from synth.config_file import parse_config, read_mapping
 from synth.confined import confine
@@ -66,6 +67,9 @@ A receipt that states less than its question cost, or that is missing, leaves a 
 
 _SHARE = 1e-4
 """How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
 
 _LONGEST_LINE = 4_000
 _MOST_LINES = 500
@@ -126,6 +130,7 @@ class _Check:
         # Without the hash of the source files two programs of one version may still print different words.
         same = SOURCE in versions and dict(certificate.versions) == versions
         self._step("epsilon recomputed from the receipts", lambda: _receipt_problems(certificate))
+        self._step("ledger and versions as they are stated", lambda: _statement_problems(certificate))
         self._step("hash of every file", lambda: _hash_problems(archive, certificate))
         if beside is not None:
             self._step("files beside the bundle", lambda: _beside_problems(beside, certificate, data))
@@ -136,7 +141,7 @@ class _Check:
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
         self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
-        self._step("noisy answers", lambda: self._answer_problems(certificate, schema, same=same))
+        self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
         self._step("report", lambda: _report_problems(archive, certificate))
         self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
@@ -190,7 +195,9 @@ class _Check:
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
 
-    def _answer_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+    def _answer_problems(
+        self, certificate: Certificate, schema: Schema, config: RunConfig, *, same: bool
+    ) -> Iterator[str]:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
         yield from _pairing_problems(found, certificate)
         for release in found.releases:
@@ -199,7 +206,7 @@ class _Check:
             yield from choice_problems(selection, schema)
         for rows in found.row_releases:
             yield from rows_problems(rows, schema)
-        yield from row_count_problems(found, schema)
+        yield from row_count_problems(found, schema, holdout=config.holdout)
         of_rows = {one.sequence: rows.question.label for rows in found.row_releases for one in rows.receipts}
         for receipt in certificate.receipts:
             leans_on = [*assumptions_of(schema)]
@@ -208,9 +215,16 @@ class _Check:
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
             if unsaid and same:
                 yield f"The receipt of '{receipt.query}' leaves out what follows from the declared table: {unsaid[0]}"
-            # Another version may have worded it otherwise: then the reader is told in the words of this one.
-            lines = [f"Assumed: {sentence}" for sentence in unsaid if sentence not in certificate.assumptions]
-            self.findings.promised += [line for line in lines if line not in self.findings.promised]
+            self._assumed(certificate, unsaid)
+        of_format = [sentence for sentence in config.format.assumptions if sentence not in certificate.assumptions]
+        if of_format and same:
+            yield f"The certificate leaves out what the format of config.yaml assumes of the table: {of_format[0]}"
+        self._assumed(certificate, of_format)
+
+    def _assumed(self, certificate: Certificate, sentences: Iterable[str]) -> None:
+        """Tell the reader in the words of this version what another version may have worded otherwise."""
+        lines = [f"Assumed: {sentence}" for sentence in sentences if sentence not in certificate.assumptions]
+        self.findings.promised += [line for line in lines if line not in self.findings.promised]
 
     def _text_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
         evidence = publishable(_evidence(self.archive))  # type: ignore[arg-type]  # owner-only ones are refused here
@@ -285,6 +299,18 @@ def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Ite
         yield "certificate.json beside the bundle is not the one inside it."
 
 
+def _statement_problems(certificate: Certificate) -> Iterator[str]:
+    """Yield where a certificate states what no check recomputes in words of its own: room for a number of the rows."""
+    ledger = certificate.ledger
+    charges, head = ledger.get("charges"), ledger.get("head")
+    stated_well = len(ledger) == 2 and isinstance(charges, int) and isinstance(head, str) and _DIGEST.fullmatch(head)
+    if ledger and not stated_well:
+        yield "The certificate states something else of its ledger than its head and its number of charges."
+    stated = certificate.versions.items()
+    if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
+        yield "The certificate states a version of what no run is made with, or one that is no version."
+
+
 def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:
     if (schema.unit, schema.neighbours) != (certificate.unit, certificate.neighbours):
         yield "schema.json declares another unit or another rule for the number of rows than the certificate."
@@ -294,6 +320,8 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
     for name, source in certificate.domain_source.items():
         if source != config.domain_source.get(name, DECLARED):
             yield f"The certificate says that the domain of '{name}' was {source}; config.yaml says otherwise."
+    if parse_canonical(archive.read("schema.json"), name="schema.json") != schema_to_document(schema):
+        yield "schema.json says more than it declares, or says it otherwise."
     if schema_to_document(config.schema) != schema_to_document(schema):
         yield "config.yaml and schema.json declare different columns or units."
     if config.table is not None or config.test_table is not None:
@@ -340,6 +368,9 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
                 f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget of "
                 f"config.yaml, which gives it {share:.3%}."
             )
+    for receipt in certificate.receipts:
+        if (receipt.part == "holdout") != (receipt.query == PREDICTION_QUERY):
+            yield f"The receipt of '{receipt.query}' is of another part of the table than runs ask that question of."
     if not (config.holdout and config.prediction_share):
         for receipt in certificate.receipts:
             if receipt.part == "holdout":

@@ -8,12 +8,16 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-__all__ = ["SOURCE", "current_versions"]
+__all__ = ["SOURCE", "STATED", "current_versions"]
 
 _PACKAGES = ("hermitage", "autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
 
 SOURCE = "source"
 """Key of the hash of this program's own source files: a version number alone does not say which words it prints."""
+
+
+STATED = frozenset({"python", *_PACKAGES, SOURCE})
+"""Names that a certificate may state a version of."""
 
 
 def current_versions() -> dict[str, str]:

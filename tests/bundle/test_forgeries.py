@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import struct
 from fractions import Fraction
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, checked, members_of
+import yaml
+from bundle_making import Key, altered, checked, config_of, members_of, seal
 from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only
 
+from synth.bundle.canonical import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
 from synth.privacy.features import OneHot
-from synth.privacy.receipt import CellNoise, Receipt, Release
+from synth.privacy.receipt import CellNoise, Part, Receipt, Release
 from synth.privacy.selection import Candidate, Selection
 
 
@@ -263,6 +266,83 @@ def test_a_number_of_rows_that_was_not_paid_for(tmp_path: Path, key: Key) -> Non
 
     path = forged(golden("independent-by-class"), tmp_path / "f.zip", key, answers=exact)
     only(path, "not the noisy one that was paid for")
+
+
+@pytest.fixture(scope="module")
+def declared(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Path:
+    """A bundle whose number of units is declared, as every run with a public one asks for."""
+    return seal(config_of(number_of_units=2000, holdout=0.0), tmp_path_factory.mktemp("declared"), key).path
+
+
+def test_a_number_of_rows_other_than_the_declared_units_less_those_held_out(
+    declared: Path, tmp_path: Path, key: Key
+) -> None:
+    def fewer(found: Measurements) -> Measurements:
+        assert found.rows is not None
+        assert found.rows.value == 2000
+        return dataclasses.replace(found, rows=dataclasses.replace(found.rows, value=1999.0))
+
+    def held_out(data: bytes) -> bytes:
+        assert b"holdout: 0" in data
+        return re.sub(rb"holdout: [0-9.]+", b"holdout: 0.1", data)
+
+    reason = "does not state the number of rows that was declared public"
+    only(forged(declared, tmp_path / "f.zip", key, answers=fewer), reason)
+    only(forged(declared, tmp_path / "h.zip", key, files={"config.yaml": held_out}), reason)
+    only(forged(declared, tmp_path / "same.zip", key))
+
+
+def test_line_breaks_in_cells_without_what_they_assume_of_the_table(declared: Path, tmp_path: Path, key: Key) -> None:
+    def newlines(data: bytes) -> bytes:
+        document = yaml.safe_load(data)
+        document["format"]["newlines"] = True
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120).encode()
+
+    path = forged(declared, tmp_path / "f.zip", key, files={"config.yaml": newlines})
+    only(path, "leaves out what the format of config.yaml assumes of the table: Every quotation mark")
+    other = altered(path, tmp_path / "o.zip", certificate=lambda one: one["versions"].update(source="x"), sign_with=key)
+    verdict = checked(other)
+    assert any(line.startswith("Assumed: Every quotation mark of the table is closed") for line in verdict.lines)
+
+
+@pytest.mark.parametrize(("query", "part"), [("predictions on the hold-out", "train"), ("one-way tables", "holdout")])
+def test_a_question_of_another_part_of_the_table(query: str, part: Part, tmp_path: Path, key: Key) -> None:
+    def moved(receipt: Receipt) -> Receipt:
+        return dataclasses.replace(receipt, part=part) if receipt.query == query else receipt
+
+    path = forged(golden("independent"), tmp_path / "f.zip", key, receipts=moved)
+    assert any("of another part of the table than runs ask that question of" in one for one in failures(path))
+
+
+@pytest.mark.parametrize(
+    ("place", "values", "reason"),
+    [
+        (
+            "ledger",
+            {"charges": 1, "head": "ab" * 32, "private_total": 12345},
+            "something else of its ledger than its head",
+        ),
+        ("ledger", {"charges": 1, "head": "exactly 12345 rows"}, "something else of its ledger than its head"),
+        ("ledger", {"charges": "many", "head": "ab" * 32}, "something else of its ledger than its head"),
+        ("versions", {"note": "12345"}, "a version of what no run is made with"),
+        ("versions", {"numpy": "exactly 12345 rows"}, "a version of what no run is made with"),
+    ],
+)
+def test_a_word_where_a_certificate_has_room_for_one(
+    place: str, values: dict[str, Any], reason: str, tmp_path: Path, key: Key
+) -> None:
+    path = forged(
+        golden("independent"), tmp_path / "f.zip", key, certificate=lambda document: document.update({place: values})
+    )
+    only(path, reason)
+
+
+def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:
+    def said(data: bytes) -> bytes:
+        return canonical_json({**json.loads(data), "number_of_units": None})
+
+    path = forged(golden("independent"), tmp_path / "f.zip", key, files={"schema.json": said})
+    only(path, "schema.json says more than it declares")
 
 
 def of_kind(kind: str, **changes: Any) -> Change:

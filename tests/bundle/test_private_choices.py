@@ -133,7 +133,7 @@ SITUATIONS = [
 def settings_of(rows_per_unit: int, row_count: str) -> RunConfig:
     unit = PrivacyUnit(rows_per_unit=rows_per_unit)
     changes = {"unit": unit, "row_count": row_count, "generator": "chooser", "label": "outcome", "domain_source": {}}
-    return config_of(COLUMNS, number_of_units=3000 if row_count == "public" else None, **changes)
+    return config_of(COLUMNS, number_of_units=3000 if row_count == "public" else None, holdout=0.0, **changes)
 
 
 def measured_on(config: RunConfig, n_rows: int = 3000) -> tuple[Measured, dict[str, np.ndarray]]:

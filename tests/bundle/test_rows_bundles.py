@@ -33,21 +33,22 @@ ROWS = 250
 
 
 def config_for(mode: str, **changes: Any) -> RunConfig:
-    config = config_of(label="outcome", rows=ROWS, generator="kahm", options={"mode": mode, "n": 5, "block": 100})
+    options = {"mode": mode, "n": 5, "block": 100}
+    config = config_of(label="outcome", rows=ROWS, generator="kahm", options=options, holdout=0.0)
     schema = Schema(COLUMNS, protection="cell" if mode == "cell" else "record", number_of_units=ROWS)
     return dataclasses.replace(config, schema=schema, **changes)
 
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory, key: Key) -> dict[str, Path]:
-    found = {}
-    for mode in ("cell", "rows"):
-        config, folder = config_for(mode), tmp_path_factory.mktemp(mode)
-        table = PrivateTable.from_codes(config.schema, simulated_codes(config.schema, ROWS), account_key=bytes(32))
-        measured = fit_and_sample(config, table, NullProgress())
-        sealing = Sealing(signer=key, ledger={"charges": 1, "head": "ab" * 32})
-        found[mode] = seal_release(config, measured, folder, sealing=sealing, progress=NullProgress()).path
-    return found
+    return {mode: seal(config_for(mode), tmp_path_factory.mktemp(mode), key) for mode in ("cell", "rows")}
+
+
+def seal(config: RunConfig, folder: Path, key: Key) -> Path:
+    table = PrivateTable.from_codes(config.schema, simulated_codes(config.schema, ROWS), account_key=bytes(32))
+    measured = fit_and_sample(config, table, NullProgress())
+    sealing = Sealing(signer=key, ledger={"charges": 1, "head": "ab" * 32})
+    return seal_release(config, measured, folder, sealing=sealing, progress=NullProgress()).path
 
 
 def measurements_of(bundle: Path) -> Measurements:
@@ -71,6 +72,18 @@ def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: st
     (release,) = measurements_of(sealed[mode]).row_releases
     assert release.numbers.shape == (ROWS, sum(release.question.widths))
     assert release.labels.shape == (ROWS,)
+
+
+def test_a_table_of_another_number_of_rows_than_was_declared_verifies(tmp_path: Path, key: Key) -> None:
+    """The declared number is printed whatever the table has; the noisy rows are those of the table."""
+    declared = ROWS - 10
+    config = config_for("rows")
+    path = seal(dataclasses.replace(config, schema=Schema(COLUMNS, number_of_units=declared)), tmp_path, key)
+    found = measurements_of(path)
+    assert found.rows is not None
+    assert (found.rows.value, len(found.row_releases[0].numbers)) == (declared, ROWS)
+    verdict = checked(path)
+    assert verdict.ok, verdict.json["failures"]
 
 
 def test_a_cell_bundle_says_what_it_promises_and_what_not(sealed: dict[str, Path]) -> None:
