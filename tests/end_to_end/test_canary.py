@@ -51,7 +51,7 @@ def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_
 
 
 def force_errors(walker: Walker, folder: Path) -> None:
-    """Upload what cannot be read, with a canary at the place of every error."""
+    """Upload what cannot be read and what is malformed, with a canary at the place of every error."""
     line = ",".join(f'"{value}"' for value in CANARIES.values())
     header = ",".join(CANARIES)
     broken = {
@@ -76,6 +76,22 @@ def force_errors(walker: Walker, folder: Path) -> None:
         # The sentence is shown once; it is gone when the page runs again.
         walker.fill("A name for these people", f"broken-files {name}")
         assert walker.page.get_by_test_id("stAlertContentError").count() == 0, name
+
+    # No line is a reason to refuse a table: these are rows whose every cell is malformed.
+    malformed = {
+        "ragged.csv": f"{header}\n{line}\n{line},{line}\n".encode(),
+        "latin.csv": f"{header}\n{line}é\n".encode("latin-1"),
+        "quotes.csv": f'{header}\n"{line.replace(chr(34), "")}\n'.encode(),
+    }
+    for name, content in malformed.items():
+        walker.open("upload")
+        walker.choose("No, new people")
+        walker.fill("A name for these people", f"malformed {name}")
+        path = folder / name
+        path.write_bytes(content)
+        walker.upload(0, path)
+        walker.page.get_by_text("Stored, encrypted.").wait_for()
+        walker.settle()
 
 
 def force_a_failed_run(walker: Walker, server: Server, table: Path, codebook: Path) -> None:
