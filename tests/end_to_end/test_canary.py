@@ -35,6 +35,8 @@ def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_
     broken = Walker(browser, server.address)
     force_errors(broken, tmp_path)
     force_a_failed_run(broken, server, table, codebook)
+    malformed = Walker(browser, server.address)
+    take_in_malformed_lines(malformed, tmp_path)
     walker = Walker(browser, server.address)
     bundle = walk_to_bundle(walker, table, codebook, "canary-survey", tmp_path / "bundle.zip")
     walker.visit("Ledger", "Ledger")
@@ -42,18 +44,17 @@ def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_
     found = [
         f"{place}: {song.decode()}" for place, body in everything(server, bundle) for song in SONGS if song in body
     ]
-    for name, heard in (("walker", walker.received), ("broken", broken.received)):
+    for name, heard in (("walker", walker.received), ("broken", broken.received), ("malformed", malformed.received)):
         together = b"\n".join(heard)
         found += [f"frames of {name}: {song.decode()}" for song in SONGS if song in together]
     assert found == []
-    walker.close()
-    broken.close()
+    for one in (walker, broken, malformed):
+        one.close()
 
 
 def force_errors(walker: Walker, folder: Path) -> None:
-    """Upload what cannot be read and what is malformed, with a canary at the place of every error."""
+    """Upload what cannot be read, with a canary at the place of every error."""
     line = ",".join(f'"{value}"' for value in CANARIES.values())
-    header = ",".join(CANARIES)
     broken = {
         # No row refuses a table, so the canaries stand where refusals come from: in what is taken for the header.
         "headerless.csv": f"{line}\n{line}\n".encode(),
@@ -77,7 +78,11 @@ def force_errors(walker: Walker, folder: Path) -> None:
         walker.fill("A name for these people", f"broken-files {name}")
         assert walker.page.get_by_test_id("stAlertContentError").count() == 0, name
 
-    # No line is a reason to refuse a table: these are rows whose every cell is malformed.
+
+def take_in_malformed_lines(walker: Walker, folder: Path) -> None:
+    """Upload tables of rows whose every cell is malformed, canaries among them: no line refuses a table."""
+    line = ",".join(f'"{value}"' for value in CANARIES.values())
+    header = ",".join(CANARIES)
     malformed = {
         "ragged.csv": f"{header}\n{line}\n{line},{line}\n".encode(),
         "latin.csv": f"{header}\n{line}é\n".encode("latin-1"),
