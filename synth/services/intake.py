@@ -182,9 +182,10 @@ def _seen(header: Header) -> _Seen:
     elif header.blank_lines:
         warning = (
             f"{header.blank_lines:,} blank lines of the file count as rows without values. Take them out if that is "
-            "not meant."
+            "not meant. Where a column says whose row it is, they belong to nobody and are not used."
             if header.blank_lines > 1
-            else "1 blank line of the file counts as a row without values. Take it out if that is not meant."
+            else "1 blank line of the file counts as a row without values. Take it out if that is not meant. Where a "
+            "column says whose row it is, it belongs to nobody and is not used."
         )
     return _Seen(columns, header.n_rows, warning)
 
