@@ -20,6 +20,8 @@ CANNOT_SHOW = (
     "that the declared unit is true, so that nobody has more rows than stated under one id or under several",
     "that bounds and categories marked as declared were written down without looking at the rows",
     "what else the account has released: the head of its ledger is stated, not shown",
+    "that words which the owner chose (the account, what is assumed, names of columns and questions) say nothing about "
+    "single rows",
 )
 """What no check of a bundle can establish; it rests on the program and on the owner's word."""
 

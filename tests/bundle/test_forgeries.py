@@ -337,6 +337,17 @@ def test_a_word_where_a_certificate_has_room_for_one(
     only(path, reason)
 
 
+def test_words_of_the_owner_are_shown_and_never_vouched_for(tmp_path: Path, key: Key) -> None:
+    said = "There were exactly 12345 rows."
+
+    def certificate(document: dict[str, Any]) -> None:
+        document["assumptions"].append(said)
+
+    verdict = checked(forged(golden("independent"), tmp_path / "f.zip", key, certificate=certificate))
+    assert f"Assumed: {said}" in verdict.lines
+    assert any(line.startswith("No check can show that words which the owner chose") for line in verdict.lines)
+
+
 def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:
     def said(data: bytes) -> bytes:
         return canonical_json({**json.loads(data), "number_of_units": None})
