@@ -186,21 +186,58 @@ def _line_counts(batches: Batches) -> tuple[int, int]:
 
 def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
     """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
-    array = cells if pa.types.is_dictionary(cells.type) else texts_of(cells).dictionary_encode()
-    texts = texts_of(array.dictionary)
-    if request.format.strip:
-        texts = pc.utf8_trim_whitespace(texts)
+    array = cells if pa.types.is_dictionary(cells.type) else _as_written(cells).dictionary_encode()
     nothing = bytes(HASH_BYTES)
     hashes = [
         nothing
-        if text is None or text in request.format.missing
-        else hashlib.blake2b(text.encode(), digest_size=HASH_BYTES, key=request.key, person=b"unit").digest()
-        for text in texts.to_pylist()
+        if one is None
+        else hashlib.blake2b(one, digest_size=HASH_BYTES, key=request.key, person=b"unit").digest()
+        for one in _ids_of(array.dictionary, request)
     ]
     table = np.frombuffer(b"".join([*hashes, nothing]), dtype=np.uint8).reshape(-1, HASH_BYTES)
     index = pc.fill_null(array.indices.cast(pa.int64()), len(hashes)).to_numpy(zero_copy_only=False)
     chosen: npt.NDArray[np.uint8] = table[index]
     return chosen
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+
+
+def _as_written(cells: pa.Array) -> pa.Array:
+    return cells if _is_bytes(cells.type) else texts_of(cells)
+
+
+def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
+    """Return the bytes that stand for each id, None where it is missing.
+
+    Ids stored as bytes that are no text, as keys of a fixed length are, stand for themselves: made texts first, all
+    bytes that are no UTF-8 would become the same character, and units one another's.
+    """
+    if pa.types.is_fixed_size_binary(cells.type):
+        raw: list[bytes | None] = cells.to_pylist()
+        return raw
+    written = cells.to_pylist() if _is_bytes(cells.type) else [None] * len(cells)
+    texts = texts_of(cells)
+    if request.format.strip:
+        texts = pc.utf8_trim_whitespace(texts)
+    return [
+        None
+        if text is None or text in request.format.missing
+        else text.encode()
+        if one is None or _is_text(one)
+        else one
+        for text, one in zip(texts.to_pylist(), written, strict=True)
+    ]
+
+
+def _is_text(one: bytes) -> bool:
+    try:
+        one.decode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _describe(request: Request, batches: Batches, answers: BinaryIO) -> None:

@@ -38,7 +38,9 @@ from synth.privacy.reader import ReaderLimits, inspect_header
 from synth.privacy.reader_guess import kind_by_name
 from synth.privacy.reader_process import NO_HEADER as NO_HEADER_SENTENCE
 from synth.schema import (
+    IdentifierColumn,
     NumberColumn,
+    PrivacyUnit,
     Schema,
 )
 
@@ -213,6 +215,30 @@ def test_ids_are_hashed_with_the_key() -> None:
     assert other is not None
     assert (one[0] != other[0]).any()
     assert (one[3] == other[3]).all()
+
+
+@pytest.mark.parametrize("kind", [pa.binary(4), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.binary())])
+def test_ids_stored_as_bytes_are_as_many_units_as_there_are(kind: pa.DataType) -> None:
+    # Read as texts, those of their bytes that are no UTF-8 would all become the same character.
+    ids = [number.to_bytes(4, "big") for number in range(2**31, 2**31 + 1_000)]
+    schema = Schema((IdentifierColumn("who"), NumberColumn("x", 0, 9, 1)), PrivacyUnit("person", 1, "who"))
+    table = pa.table({"who": pa.array([*ids, *ids], kind), "x": [1] * 2_000})
+    hashes = read(as_parquet(table), schema=schema).unit_hashes
+    assert hashes is not None
+    np.testing.assert_array_equal(hashes[:1_000], hashes[1_000:])
+    assert len(np.unique(hashes, axis=0)) == 1_000
+
+
+def test_ids_stored_as_bytes_that_are_texts_are_those_texts() -> None:
+    schema = Schema((IdentifierColumn("who"), NumberColumn("x", 0, 9, 1)), PrivacyUnit("person", 1, "who"))
+    both = [
+        read(as_parquet(pa.table({"who": pa.array(["é", " 7 ", "", None], kind), "x": [1] * 4})), schema=schema)
+        for kind in (pa.string(), pa.binary())
+    ]
+    assert both[0].unit_hashes is not None
+    assert both[1].unit_hashes is not None
+    np.testing.assert_array_equal(both[0].unit_hashes, both[1].unit_hashes)
+    assert both[0].reading.without_id == 2
 
 
 def test_parquet_columns_with_odd_names() -> None:
