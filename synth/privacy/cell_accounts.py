@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from synth.errors import PrivacyError
-from synth.store import Account
+from synth.privacy.chain import Chain
+from synth.store import Account, ChargeState, DecisionKind
 
-__all__ = ["Cells", "require_same_cells"]
+__all__ = ["Cells", "cells_charged", "cells_kept", "require_same_cells"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,20 @@ def require_same_cells(account: Account, cells: Cells, earlier: Iterable[Cells])
             f"Earlier runs of the account '{account.name}' protect other cells: they name another label, another "
             "cell_change, or other ranges that it is a part of. Name the same, or use another account."
         )
+
+
+def cells_kept(found: Chain) -> dict[str, Cells]:
+    """Return what each run hides, by its id, as the chain says."""
+    return {one.body["run"]: Cells.of_body(one.body) for one in found.decisions if one.kind is DecisionKind.CELLS}
+
+
+def cells_charged(found: Chain, configs: Mapping[str, str]) -> list[Cells]:
+    """Return what each run hides that holds or spent a charge: as the chain says, or of older runs their configuration.
+
+    A release that an older version entered from its certificate has neither.
+    """
+    latest = {charge.charge_id: charge for charge in found.charges}.values()
+    held = {charge.run_id for charge in latest if charge.state is not ChargeState.FREED}
+    kept = cells_kept(found)
+    older = {run: Cells.of_config(configs[run]) for run in held if run in configs and run not in kept}
+    return [cells for run, cells in (kept | older).items() if run in held]

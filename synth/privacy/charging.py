@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 from uuid import uuid4
 
 from synth.errors import LedgerError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.cell_accounts import Cells, cells_kept, require_same_cells
 from synth.privacy.chain import Chain
 from synth.privacy.spending import Cost
-from synth.store import Account, Charge, ChargeState, now
+from synth.schema import Neighbours
+from synth.store import Account, Charge, ChargeState, check_same_promise, display_name, now, promise_of_config
 
-__all__ = ["charge_in", "latest_rows", "require_open", "require_same_neighbours", "reservation"]
+__all__ = [
+    "OTHER_THAN_RESERVED",
+    "charge_in",
+    "latest_rows",
+    "require_as_reserved",
+    "require_open",
+    "require_same_neighbours",
+    "reservation",
+]
+
+OTHER_THAN_RESERVED = (
+    "The configuration of this run is not the one that its budget was reserved for: it was altered while the run "
+    "waited. Start a new run."
+)
 
 
 def latest_rows(charges: Sequence[Charge]) -> tuple[Charge, ...]:
@@ -47,6 +64,30 @@ def require_same_neighbours(account: Account, budget: PrivacyBudget) -> None:
             f"The account '{account.name}' counts in {account.neighbours.value} neighbours; this budget is in "
             f"{budget.neighbours.value}. The two cannot be added: use another account."
         )
+
+
+def require_as_reserved(found: Chain, charge: Charge, config: str) -> None:
+    """Refuse to carry out what the charge was not reserved for: a configuration that waits could be edited meanwhile.
+
+    Raises
+    ------
+    LedgerError
+        If the configuration names another account or budget, protects another unit, or hides other cells.
+    """
+    mapping: Mapping[str, Any] = json.loads(config)
+    neighbours, unit = promise_of_config(config)
+    budget = {"epsilon": charge.epsilon, "delta": charge.delta}
+    account = display_name(str(mapping.get("account", "")), what="The account")
+    same = account == found.account.name and dict(mapping.get("budget", {})) == budget
+    try:
+        check_same_promise(found.account, neighbours, unit)
+        if charge.neighbours is Neighbours.CELL:
+            reserved = [cells for run, cells in cells_kept(found).items() if run == charge.run_id]
+            require_same_cells(found.account, Cells.of_config(config), reserved)
+    except PrivacyError:
+        same = False
+    if not same or neighbours is not charge.neighbours:
+        raise LedgerError(OTHER_THAN_RESERVED)
 
 
 def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost, *, purpose: str, who: str) -> Charge:

@@ -21,9 +21,16 @@ from synth.errors import AlreadyEnteredError, InputError, LedgerError
 from synth.keys import Keys, load_keys
 from synth.privacy import chain
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.cell_accounts import Cells, require_same_cells
+from synth.privacy.cell_accounts import Cells, cells_charged, require_same_cells
 from synth.privacy.chain import Chain, LedgerHead
-from synth.privacy.charging import charge_in, latest_rows, require_open, require_same_neighbours, reservation
+from synth.privacy.charging import (
+    charge_in,
+    latest_rows,
+    require_as_reserved,
+    require_open,
+    require_same_neighbours,
+    reservation,
+)
 from synth.privacy.marks import Marks
 from synth.privacy.notes import notes_of
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
@@ -112,7 +119,7 @@ class Ledger:
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
                 cells = Cells.of_config(configs[run_id])
-                require_same_cells(found.account, cells, _cells_charged(found, configs))
+                require_same_cells(found.account, cells, cells_charged(found, configs))
                 # In the chain, because a configuration could be edited in the database.
                 found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
             before = Cost.of_charges(latest_rows(found.charges))
@@ -154,21 +161,29 @@ class Ledger:
         with self._store.reading() as connection:
             found = self._read(connection, self._store.accounts.read(connection, account_id))
             configs = self._store.runs.configs(connection, account_id)
-        require_same_cells(found.account, Cells.of_config(config), _cells_charged(found, configs))
+        require_same_cells(found.account, Cells.of_config(config), cells_charged(found, configs))
 
-    def spend(self, charge: Charge) -> Charge:
+    def spend(self, charge: Charge, *, config: str | None = None) -> Charge:
         """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
+
+        Parameters
+        ----------
+        charge : Charge
+        config : str, optional
+            The run's configuration as JSON, as it is about to be carried out: it must still be what was reserved for.
 
         Raises
         ------
         LedgerError
-            If the charge is not reserved (spent before, or freed), the account was frozen meanwhile, or its mark is
-            gone.
+            If the charge is not reserved (spent before, or freed), the account was frozen meanwhile, its mark is gone,
+            or the configuration asks for another budget, unit or account, or hides other cells.
         """
         with self._store.writing() as connection:
             found = self._locked(connection, charge.account_id)
             require_open(found)
             latest = _next_row(found, charge, ChargeState.SPENT)
+            if config is not None:
+                require_as_reserved(found, latest, config)
             self._require_mark(found)
             return self._append(connection, found, latest).charges[-1]
 
@@ -583,14 +598,3 @@ def _no_mark(account: Account) -> str:
         f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
         "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
     )
-
-
-def _cells_charged(found: Chain, configs: Mapping[str, str]) -> list[Cells]:
-    """Return what each run hides that holds or spent a charge: as the chain says, or of older runs their configuration.
-
-    A release that an older version entered from its certificate has neither.
-    """
-    held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
-    kept = {one.body["run"]: Cells.of_body(one.body) for one in found.decisions if one.kind is DecisionKind.CELLS}
-    older = {run: Cells.of_config(configs[run]) for run in held if run in configs and run not in kept}
-    return [cells for run, cells in (kept | older).items() if run in held]

@@ -8,7 +8,8 @@ from typing import Any
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
 from synth.devices import resolved_device
-from synth.errors import JobError
+from synth.errors import JobError, LedgerError
+from synth.privacy.charging import OTHER_THAN_RESERVED
 from synth.privacy.ledger import Ledger
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
@@ -102,10 +103,12 @@ def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
 
 
 def _spend(ledger: Ledger, run: Run) -> Charge:
-    """Make the run's reservation final."""
+    """Make the run's reservation final, if the configuration is still the one that it was made for."""
     for charge in ledger.charges_of(run.id):
         if charge.state is ChargeState.RESERVED:
-            return ledger.spend(charge)
+            if charge.account_id != run.account_id:
+                raise LedgerError(OTHER_THAN_RESERVED)
+            return ledger.spend(charge, config=run.config)
     raise JobError("Nothing is reserved for this run. Start a new one.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import time
@@ -11,17 +12,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import parse_config, read_mapping
-from synth.errors import BudgetExceededError, ConfigError, JobError, TableError
+from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
 from synth.services.rehearsing_grid import Grid
+from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
-from synth.store import EventKind, RunState
+from synth.store import ChargeState, EventKind, RunState
 
 CONFIG = """
 account: town
@@ -230,6 +233,44 @@ def test_another_promise_is_refused_before_anything_is_spent(
     refusal = application.plan(private).refusal
     assert refusal is not None
     assert "row_count: public" in refusal
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"budget": {"epsilon": 8.0, "delta": 1e-5}},
+        {"budget": {"epsilon": 1.0, "delta": 1e-2}},
+        {"row_count": "private", "number_of_units": None},
+        {"unit": {"protects": "person", "rows_per_unit": 9, "id_column": None}},
+        {"unit": {"protects": "town", "rows_per_unit": 1, "id_column": None}},
+        {"account": "village"},
+    ],
+    ids=str,
+)
+def test_a_configuration_edited_while_its_run_waits_reads_no_row(
+    application: Application, config: RunConfig, table: ReceivedTable, edited: dict[str, object]
+) -> None:
+    """What was reserved is spent, and nothing else: a waiting configuration stands in the database."""
+    application.account("village")
+    run = application.reserve(config, table_id=table.table_id)
+    mapping = {**json.loads(run.config), **edited}
+    changed = json.dumps({name: value for name, value in mapping.items() if value is not None})
+    with application.store.writing() as connection:
+        connection.execute(text("UPDATE runs SET config = :config"), {"config": changed})
+    with pytest.raises(LedgerError, match="altered while the run waited"):
+        carry_out(application, run.id, NullProgress(), owner_report=False)
+    (charge,) = application.ledger.charges_of(run.id)
+    assert charge.state is ChargeState.RESERVED, "nothing is spent, so it can be freed"
+
+
+def test_a_configuration_that_nobody_edited_is_carried_out(application: Application, config: RunConfig) -> None:
+    """Names of accounts are kept in one normal form, and so they are compared."""
+    odd = replace(config, account="  town\t hall ", delta=3e-7, epsilon=0.1 + 0.2)
+    table_id = application.receive(io.BytesIO(TABLE), account=odd.account, name="people.csv").table_id
+    run = application.reserve(odd, table_id=table_id)
+    application.store.queue.claim(run.id, host="here", pid=1, pid_created=0.0)
+    carry_out(application, run.id, NullProgress(), owner_report=False)
+    assert application.run(run.id).state == "reported"
 
 
 def test_the_demonstration_is_ready_to_run(application: Application) -> None:
