@@ -29,10 +29,14 @@ def database_file(address: str) -> Path | None:
 
 
 def is_empty(address: str) -> bool:
-    """Whether nothing is in the database yet; a SQLite file that does not exist is empty."""
+    """Whether nothing is in the database yet; a SQLite file that does not exist, nor its log, is empty.
+
+    A log that was left behind belongs to the database that it was written for: SQLite would read it into any other one
+    of that name.
+    """
     path = database_file(address)
     if path is not None and not path.exists():
-        return True
+        return not any(path.with_name(f"{path.name}{end}").exists() for end in ("-wal", "-journal"))
     engine = make_engine(address)
     try:
         return not inspect(engine).get_table_names()

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -313,6 +314,31 @@ def test_damaged_backups_and_homes_in_use_are_refused(
         assert not any(path.is_file() for path in settings.home.rglob("*"))
     assert synth("backup", "empty") == 2
     assert "There is no installation" in capsys.readouterr().err
+
+
+def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_database(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
+    with Application(settings) as application:
+        application.account("town")
+    back_up(settings, tmp_path / "saved")
+    killed = (
+        "import os, sys; from pathlib import Path; from synth.config import Settings;"
+        "from synth.services.application import Application;"
+        "application = Application(Settings(home=Path(sys.argv[1]), database_url=sys.argv[2]));"
+        "application.account('village'); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(home), settings.database_url], check=True, timeout=60)
+    for part in ("keys", "vault"):
+        shutil.rmtree(home / part)
+    (home / "hermitage.sqlite").unlink()
+    log = home / "hermitage.sqlite-wal"
+    assert log.stat().st_size > 0
+    with pytest.raises(InputError, match="Move both away"):
+        restore(settings, tmp_path / "saved")
+    assert not (home / "hermitage.sqlite").exists()
+    log.unlink()
+    assert restore(settings, tmp_path / "saved").accounts == ("town",)
 
 
 def test_heads_kept_elsewhere_tell_when_a_whole_home_was_set_back(
