@@ -183,6 +183,8 @@ def show_stored(table: ReceivedTable) -> None:
             badge("owner_only")
             note("Not published unless you say so in step 2.")
     if table.warning:
+        # It may tell how many lines are blank or cannot be read, and that a table is another account's too.
+        badge("owner_only")
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
     note(f"These people are '{plain(table.account)}' in the ledger.")

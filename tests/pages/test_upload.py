@@ -98,6 +98,9 @@ def test_no_line_is_a_reason_to_refuse_a_table(line: bytes, said: str | None) ->
     assert app.session_state["draft"]["table_id"] is not None
     assert CANARY not in texts(app)
     assert said is None or said in texts(app)
+    # The number of rows is marked, and so is what else is said of them.
+    marks = [one for one in app.markdown if one.value.startswith(":orange-badge[") and "owner only" in one.value]
+    assert len(marks) == (1 if said is None else 2)
     assert not app.exception
 
 
