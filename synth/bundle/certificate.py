@@ -13,6 +13,7 @@ from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
+from synth.reports.drawing import rounded_up
 from synth.schema import Neighbours, PrivacyUnit
 
 __all__ = [
@@ -252,12 +253,12 @@ def promise(certificate: Certificate) -> tuple[str, ...]:
     if certificate.read_columns:
         names = ", ".join(certificate.read_columns)
         lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
-    odds = math.exp(min(certificate.epsilon, 700.0))
+    odds = _odds(certificate)
     lines += [
         f"Promised: epsilon = {certificate.epsilon:.6g} at delta = {certificate.delta:.3g}, for {change}.",
         f"To whom: every {unit.protects} in the table of the account '{certificate.account}'.",
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
-        f"factor of {odds:.4g}, except with a chance of about {certificate.delta:.3g}.",
+        f"factor of {odds}, except with a chance of about {certificate.delta:.3g}.",
     ]
     return (*lines, *_assumed(certificate))
 
@@ -267,7 +268,7 @@ def _promise_of_a_cell(certificate: Certificate, row_epsilon: float) -> tuple[st
     if certificate.read_columns:
         names = ", ".join(certificate.read_columns)
         lines.append(f"NOT covered by the guarantee: domain of {names} read from the private rows.")
-    odds = math.exp(min(certificate.epsilon, 700.0))
+    odds = _odds(certificate)
     return (
         *lines,
         f"Protects ONE CELL: epsilon = {certificate.epsilon:.6g}, pure, for a change of one cell of the table of the "
@@ -276,8 +277,13 @@ def _promise_of_a_cell(certificate: Certificate, row_epsilon: float) -> tuple[st
         f"The same setting is epsilon = {row_epsilon:.6g} at delta = {certificate.delta:.3g} for replacing a row by "
         "one with the same label; a changed label has no protection.",
         "In words: whatever someone believed about one cell, this release changes their odds by at most a factor of "
-        f"{odds:.4g}. It does not promise that for a {certificate.unit.protects}.",
+        f"{odds}. It does not promise that for a {certificate.unit.protects}.",
     )
+
+
+def _odds(certificate: Certificate) -> str:
+    """Return e^epsilon as people read it, never below what it is."""
+    return f"{rounded_up(math.exp(min(certificate.epsilon, 700.0))):.4g}"
 
 
 def _assumed(certificate: Certificate) -> tuple[str, ...]:

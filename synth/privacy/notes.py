@@ -46,6 +46,7 @@ def notes_of(store: Store, account_id: str, *, certified: Collection[str], of_on
     notes = [CHOSEN_AFTER_LOOKING] if chosen else []
     if looks and not chosen and not of_one:
         notes.append(LOOKED_AT)
-    if store.events.of_account(account_id, EventKind.SAME_TABLE):
+    if not of_one and store.events.of_account(account_id, EventKind.SAME_TABLE):
+        # For the owner alone: whether two tables are equal depends on every row of both.
         notes.append(SEEN_ELSEWHERE)
     return tuple(notes)

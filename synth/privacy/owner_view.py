@@ -18,6 +18,7 @@ from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.encoded_table import EncodedTable, ReadingCounts
 from synth.privacy.reader_pipes import ReaderLimits
+from synth.privacy.split import with_id
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.schema import Schema
 
@@ -102,7 +103,11 @@ class OwnerView:
                 undeclared=undeclared,
                 limits=limits,
             )
-            view._parts["test"] = test.codes
+            # As in the table itself, rows without an id are nobody's and are left aside.
+            has_id = None if test.unit_hashes is None else with_id(test.unit_hashes)
+            view._parts["test"] = {
+                name: codes if has_id is None else codes[has_id] for name, codes in test.codes.items()
+            }
         return view
 
     @classmethod

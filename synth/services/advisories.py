@@ -20,7 +20,8 @@ SWALLOWED = (
 WITHOUT_AN_ID = (
     "its table has an id column: rows without an id shared one unit, and a person without an id could push another "
     "one's rows out. If ids may be missing in it, the stated epsilon holds for persons with an id only in part; make "
-    "the release again."
+    "the release again. If its table was a Parquet file with ids stored as bytes, many ids may have counted as one: "
+    "then the stated epsilon is not proven for any of them."
 )
 PRINTED_COUNT = (
     "its number of rows is public and its table has an id column: the printed number counted rows without an id as "

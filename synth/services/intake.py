@@ -150,7 +150,7 @@ class Intake:
             return None
         return (
             f"The same table was taken in under the account {', '.join(elsewhere)}. If it is about the same people "
-            "use that account: otherwise the two totals do not know of each other. Certificates will say so."
+            "use that account: otherwise the two totals do not know of each other."
         )
 
     def check(self, table_id: str, account_id: str, config: RunConfig) -> None:

@@ -427,7 +427,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("selection without the replace factor")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(session, "Bound", lambda norm, diameter: Bound(norm, norm))
+    patch.setattr(session, "ONE_SCORE", Bound(norm=1.0, diameter=1.0))
 
 
 @fault("selection with twice its parameter")

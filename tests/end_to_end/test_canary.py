@@ -55,6 +55,7 @@ def test_no_canary_leaves_the_encrypted_store(server: Server, browser: Any, tmp_
 def force_errors(walker: Walker, folder: Path) -> None:
     """Upload what cannot be read, with a canary at the place of every error."""
     line = ",".join(f'"{value}"' for value in CANARIES.values())
+    header = ",".join(CANARIES)
     broken = {
         # No row refuses a table, so the canaries stand where refusals come from: in what is taken for the header.
         "headerless.csv": f"{line}\n{line}\n".encode(),

@@ -366,6 +366,9 @@ def test_the_same_table_under_another_account_is_noticed(
     second = put(vault, other, again)
     assert [twin.account_id for twin in vault.twins(second)] == [account.id]
     assert Ledger(store).notes(account.id) == Ledger(store).notes(other.id) == (SEEN_ELSEWHERE,)
+    # For the owner alone: on a certificate the sentence would be a function of every row of both tables.
+    for one in (account, other):
+        assert Ledger(store).notes(one.id, run_id="any") == ()
 
 
 def test_the_same_table_is_noticed_after_it_was_deleted(vault: Vault, store: Store, account: Account) -> None:
