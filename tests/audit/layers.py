@@ -436,7 +436,9 @@ def worst_pair(world: World, rows: list[Row]) -> tuple[PrivateTable, PrivateTabl
     """Neighbours that differ by an outlier in the training part."""
     tables = world.table(rows), None
     for place in range(len(rows)):
-        far = world.table(neighbours_of(world, rows, far_rows(), place))
+        # What a row holds, or whose it is, decides its side: somebody as far away, another day.
+        brought = [{**row, "visited": f"2024-12-{place % 28 + 1:02d}"} for row in far_rows()]
+        far = world.table(neighbours_of(world, rows, brought, place, f"somebody new {place}"))
         if (far._column("job") == 40).any():
             return tables[0], far
     raise AssertionError("the outlier is always held out; use another account key")

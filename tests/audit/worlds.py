@@ -26,7 +26,7 @@ from synth.schema import (
 )
 
 EPSILON, DELTA = 1.0, 1e-5
-ACCOUNT_KEY = b"another key of an account, tests"
+ACCOUNT_KEY = b"the key of an account in a test!"
 LABEL = "outcome"
 
 Row = dict[str, str | None]
