@@ -122,7 +122,7 @@ def missing_answers(draft: Draft) -> list[str]:
     if not draft["rows_per_unit"]:
         problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
     if draft["row_count"] not in {"public", "private"}:
-        problems.append("Say whether the number of rows is public.")
+        problems.append("Say whether it is public how many there are.")
     if asks_for_number(draft) and not draft["number_of_units"]:
         problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
     elif not draft["people_at_most"]:

@@ -38,7 +38,7 @@ def unit_questions() -> None:
             _whose_row(unit)
     with right:
         st.radio(
-            "Is the number of rows public?",
+            "Is it public how many there are?",
             list(_ROW_COUNT),
             format_func=_ROW_COUNT.__getitem__,
             **bind("row_count"),

@@ -91,7 +91,7 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         *(
             []
             if by_row
-            else ["The number of rows is a public choice and says nothing about the size of the private table."]
+            else ["The number of rows is the one that the owner asked for; it was not counted in the private table."]
         ),
         *([f"Freshly made, meaningless identifiers: {', '.join(identifiers)}."] if identifiers else []),
         "An empty cell is a missing value. An apostrophe before = + - @ keeps spreadsheets from reading a formula.",

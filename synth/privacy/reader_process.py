@@ -35,7 +35,8 @@ __all__ = ["main", "serve"]
 NO_HEADER = (
     "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
     "say so where you say how the file is written, with its separator and the list of names. If the line does hold the "
-    "names, say the same and that one line is passed over."
+    "names, say the same and that one line is passed over (in a configuration: 'header: false', 'separator', 'names', "
+    "'skip_rows')."
 )
 
 

@@ -140,7 +140,7 @@ def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence
             id="overview.rows_made",
             title="Rows made",
             value=len(codes),
-            sentence="A public choice; it says nothing about the size of the private table.",
+            sentence="As many as the owner asked for; not counted in the private table.",
         ),
         SafeEvidence(
             id="overview.unit",

@@ -56,7 +56,7 @@ def test_going_on_too_early_names_everything_that_is_missing() -> None:
     (found,) = errors(app)
     assert "- Say whom you are protecting." in found
     assert "- Say how many rows one person can have at most." in found
-    assert "- Say whether the number of rows is public." in found
+    assert "- Say whether it is public how many there are." in found
     assert "- Say how many there are at most (person): a public upper bound." in found
     assert "- 'age' needs a lowest and a highest value." in found
     assert not app.session_state["draft"]["described"]

@@ -43,7 +43,7 @@ def test_nothing_about_people_is_preselected() -> None:
     assert missing_answers(draft) == [
         "Say whom you are protecting.",
         "Say how many rows one person can have at most.",
-        "Say whether the number of rows is public.",
+        "Say whether it is public how many there are.",
         "Say how many there are at most (person): a public upper bound.",
     ]
 
