@@ -60,4 +60,6 @@ def _fate(column: ModelledColumn) -> str:
         return "missing"
     if isinstance(column, CategoryColumn) and column.other:
         return "other"
+    if isinstance(column.fallback, float | int):
+        return f"{column.fallback:,.12g}"
     return "the first value" if column.fallback is None else str(column.fallback)
