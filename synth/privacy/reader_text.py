@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -323,10 +324,9 @@ class _Blocks:
 
     def _decoded(self, data: bytes) -> bytes:
         """Return rows in UTF-8; one with a byte that is not in the encoding becomes an ill-quoted line."""
-        try:
+        with suppress(UnicodeError):
             return _utf8(data, self._encoding)
-        except UnicodeError:
-            pass
+        # Some row of these is at fault: each is looked at by itself, so that it alone is malformed.
         ends = _line_ends(data, self._encoding)
         if self._newlines and len(ends):
             ends = ends[self._closed(data, ends)]
