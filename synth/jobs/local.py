@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from datetime import timedelta
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from synth.jobs import processes
 from synth.jobs.engine import Capacity
 from synth.jobs.machine import MACHINE_GPUS, available_gpus, cores, this_host
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
-from synth.store import ChargeState, Run, RunState, Store, now
+from synth.store import ChargeState, Run, RunState, Store
 
 __all__ = ["WORKER_COMMAND", "LocalEngine"]
 
@@ -20,10 +22,10 @@ WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 LEASE_BEATS = 4
 """Heartbeats that a worker on another machine may miss before it is taken for dead."""
 
-START_GRACE = timedelta(seconds=60)
+START_SECONDS = 60.0
 """How long a slot may be taken without a process, between the row and the start."""
 
-CANCEL_GRACE = timedelta(seconds=10)
+CANCEL_SECONDS = 10.0
 """How long a worker may take to notice that it is cancelled before it is killed."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -34,8 +36,9 @@ class LocalEngine:
 
     It looks after the queue whenever it is used: on submit, on cancel, on every question for a state, and at the end
     of every worker. Any engine over the same store sees the same runs, so nothing is lost when the app restarts.
-    A worker that died is noticed by its (number, time of birth), its run fails, its charge stays spent if it was
-    spent, and it is never started again.
+    A worker that died is noticed by its (number, birth), its run fails, its charge stays spent if it was
+    spent, and it is never started again. How long something has not changed is counted on this process's own clock
+    and only while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
 
     Parameters
     ----------
@@ -44,8 +47,8 @@ class LocalEngine:
         What is run with the job's id as last argument.
     gpus : sequence of str, optional
         Names of the GPUs to hand out; by default what this machine has.
-    per_owner : int
-        Runs of one owner at once.
+    clock : callable
+        Monotonic seconds; a test passes its own.
     """
 
     def __init__(
@@ -54,14 +57,14 @@ class LocalEngine:
         *,
         command: Sequence[str] = WORKER_COMMAND,
         gpus: Sequence[str] | None = None,
-        per_owner: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._settings = store.settings
         self._ledger = Ledger(store)
         self._command = tuple(command)
         self._gpus = tuple(available_gpus() if gpus is None else gpus)
-        self._per_owner = per_owner
+        self._watch = _Watch(clock, most=self._settings.heartbeat_seconds)
         self._slots = max(1, self._settings.job_slots)
         self._host = this_host()
 
@@ -102,7 +105,9 @@ class LocalEngine:
 
     def tend(self) -> None:
         """Close the runs whose worker died, and start queued ones while there is room."""
-        for run in self._store.queue.active():
+        active = self._store.queue.active()
+        self._watch.forget_all_but({run.id for run in active})
+        for run in active:
             if self._is_lost(run):
                 self._close_lost(run)
         # Looked up first, since taking a run locks the store and this is asked every second.
@@ -115,7 +120,7 @@ class LocalEngine:
         self._ledger.recover()
 
     def _next(self) -> Run | None:
-        return self._store.queue.take(host=self._host, slots=self._slots, gpus=self._gpus, per_owner=self._per_owner)
+        return self._store.queue.take(host=self._host, slots=self._slots, gpus=self._gpus)
 
     def _start(self, run: Run) -> None:
         try:
@@ -143,13 +148,14 @@ class LocalEngine:
 
     def _is_lost(self, run: Run) -> bool:
         if run.host != self._host:
-            lease = timedelta(seconds=LEASE_BEATS * self._settings.heartbeat_seconds)
-            return run.heartbeat is None or now() - run.heartbeat > lease
+            return self._watch.unchanged(run.id, run.heartbeat) > LEASE_BEATS * self._settings.heartbeat_seconds
         if run.pid is None or run.pid_created is None:
-            return run.started is None or now() - run.started > START_GRACE
+            return self._watch.unchanged(run.id, run.started) > START_SECONDS
         if not processes.is_alive(run.pid, run.pid_created):
             return True
-        if run.cancel_requested is not None and now() - run.cancel_requested > CANCEL_GRACE:
+        if run.cancel_requested is None:
+            return False
+        if self._watch.unchanged(run.id, run.cancel_requested) > CANCEL_SECONDS:
             processes.kill(run.pid, run.pid_created)
             return True
         return False
@@ -169,3 +175,39 @@ class LocalEngine:
         stays = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
         consequence = f"{STAYED_SPENT} It is not started again by itself." if stays else f"{WAS_FREED} Start a new run."
         self._store.runs.move(run.id, state, message=f"{message} {consequence}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    value: object
+    last: float
+    seconds: float
+
+
+class _Watch:
+    """For how long values have stayed as they are, in seconds of a monotonic clock.
+
+    Between two looks at most ``most`` seconds count: while nobody looked, or the database did not answer, a value could
+    not be seen to change.
+    """
+
+    def __init__(self, clock: Callable[[], float], *, most: float) -> None:
+        self._clock, self._most = clock, most
+        self._seen: dict[str, _Seen] = {}
+        self._lock = threading.Lock()
+
+    def unchanged(self, name: str, value: object) -> float:
+        """Note a value and return for how many seconds it was seen to stay the same."""
+        moment = self._clock()
+        with self._lock:
+            before = self._seen.get(name)
+            if before is None or before.value != value:
+                before = _Seen(value, moment, 0.0)
+            passed = min(max(0.0, moment - before.last), self._most)
+            self._seen[name] = _Seen(value, moment, before.seconds + passed)
+            return self._seen[name].seconds
+
+    def forget_all_but(self, names: set[str]) -> None:
+        """Forget what is not watched any more."""
+        with self._lock:
+            self._seen = {name: seen for name, seen in self._seen.items() if name in names}

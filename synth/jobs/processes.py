@@ -1,22 +1,26 @@
-"""Worker processes: started apart from their parent, recognised by number and time of birth."""
+"""Worker processes: started apart from their parent, recognised by number and birth, whatever the clock is set to."""
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 import psutil
 
-__all__ = ["birth_of", "is_alive", "kill", "start"]
+__all__ = ["birth_of", "boot", "is_alive", "kill", "start"]
 
-SAME_BIRTH_SECONDS = 1.0
-"""Two readings of one process's time of birth differ by rounding; a reused number is born much later."""
+PROC = Path("/proc")
+TICK_BITS = 36
+"""Bits for the start ticks: 21 years at 100 a second. With 16 bits for the boot a double holds both exactly."""
 
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
-    """Start a process in a session of its own, with no terminal and no output, and return (pid, time of birth).
+    """Start a process in a session of its own, with no terminal and no output, and return (pid, birth).
 
     It outlives its parent. What it prints is dropped: a library's warning may quote a cell.
     """
@@ -33,30 +37,47 @@ def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[in
     return process.pid, birth_of(process.pid)
 
 
-def birth_of(pid: int) -> float:
-    """Return when a process was born, in seconds since 1970; 0 when there is none."""
+@cache
+def boot() -> int:
+    """Return 16 bits that tell this boot of the machine from others; 0 where the system does not say."""
     try:
-        return float(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return 0.0
+        identity = (PROC / "sys" / "kernel" / "random" / "boot_id").read_bytes().strip()
+    except OSError:
+        return 0
+    return int.from_bytes(hashlib.blake2b(identity, digest_size=2).digest(), "big")
+
+
+def birth_of(pid: int) -> float:
+    """Return a number that no other process with this pid has; 0 when there is none.
+
+    It holds the clock ticks from the start of the machine to the start of the process, and which start of the machine
+    that was. A time of day would move whenever the clock is set. Where there is no /proc it is the system's own record
+    of the time of birth, which does not move.
+    """
+    try:
+        ticks = int(_stat(pid)[19])
+    except OSError:
+        return 0.0 if _has_proc() else _recorded_birth(pid)
+    return float((boot() << TICK_BITS) | ticks)
 
 
 def is_alive(pid: int, born: float) -> bool:
     """Whether the very process still runs; another one that got its number does not count."""
     _reap()
-    process = _find(pid, born)
+    if born == 0 or birth_of(pid) != born:
+        return False
     try:
-        return process is not None and bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
         return False
 
 
 def kill(pid: int, born: float) -> None:
     """Kill the very process and its children, if it still runs."""
-    process = _find(pid, born)
-    if process is None:
+    if not is_alive(pid, born):
         return
     try:
+        process = psutil.Process(pid)
         for victim in (*process.children(recursive=True), process):
             victim.kill()
         process.wait(timeout=10)
@@ -65,12 +86,21 @@ def kill(pid: int, born: float) -> None:
     _reap()
 
 
-def _find(pid: int, born: float) -> psutil.Process | None:
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third on; the second, a name, may hold blanks and brackets."""
+    return (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+
+
+@cache
+def _has_proc() -> bool:
+    return (PROC / "self" / "stat").exists()
+
+
+def _recorded_birth(pid: int) -> float:
     try:
-        process = psutil.Process(pid)
-        return process if abs(process.create_time() - born) < SAME_BIRTH_SECONDS else None
+        return float(psutil.Process(pid).create_time())
     except psutil.Error:
-        return None
+        return 0.0
 
 
 def _reap() -> None:

@@ -70,7 +70,7 @@ class Work:
             If it is going on already.
         """
         self.check_idle()
-        self._note({"state": "running", "phase": "Starting", "since": time.time()})
+        self._note({"state": "running", "phase": "Starting", **_moment()})
         environment = {**os.environ, "HERMITAGE_HOME": str(settings.home), "DATABASE_URL": settings.database_url}
         try:
             processes.start((*_COMMAND, *self.arguments), environment=environment)
@@ -145,7 +145,14 @@ class Work:
 def _is_going_on(body: dict[str, Any]) -> bool:
     if "pid" in body:
         return processes.is_alive(int(body["pid"]), float(body["born"]))
-    return time.time() - float(body.get("since", 0.0)) < _START_SECONDS
+    begun = _moment()
+    same_boot = body.get("boot") == begun["boot"]
+    return same_boot and begun["since"] - float(body.get("since", 0.0)) < _START_SECONDS
+
+
+def _moment() -> dict[str, float]:
+    """Return the present moment, for every process until the machine starts again; no clock that is set moves it."""
+    return {"since": time.monotonic(), "boot": processes.boot()}
 
 
 class _Noted:

@@ -46,7 +46,7 @@ class RunQueue:
             if moved.rowcount != 1:
                 raise JobError("This run was already handed in. Look it up in the list of runs.")
 
-    def take(self, *, host: str, slots: int, gpus: Sequence[str], per_owner: int) -> Run | None:
+    def take(self, *, host: str, slots: int, gpus: Sequence[str]) -> Run | None:
         """Give the first queued run that may start a slot on this machine, and mark it running.
 
         Parameters
@@ -57,20 +57,16 @@ class RunQueue:
             Runs that may work here at once.
         gpus : sequence of str
             This machine's GPUs, lowest first; a run that wants one waits while all are taken.
-        per_owner : int
-            Runs of one owner that may work at once, anywhere.
         """
         with self._transactions.writing() as connection:
             _lock(connection)
-            active = [run_of(row) for row in _select(connection, RUNS.c.state.in_(ACTIVE))]
-            here = [run for run in active if run.host == host]
+            here = [run_of(row) for row in _select(connection, RUNS.c.state.in_(ACTIVE), RUNS.c.host == host)]
             if len(here) >= slots:
                 return None
             free = [gpu for gpu in gpus if gpu not in {run.gpu for run in here}]
-            owners = [run.owner for run in active]
             for row in _select(connection, RUNS.c.state == RunState.QUEUED.value):
                 run = run_of(row)
-                if owners.count(run.owner) >= per_owner or (run.gpus and gpus and not free):
+                if run.gpus and gpus and not free:
                     continue
                 gpu = free[0] if run.gpus and free else None
                 return _start(connection, run.id, host=host, gpu=gpu)

@@ -61,6 +61,7 @@ class Run:
     ``config`` is the run's configuration as JSON, without paths. ``step`` counts to ``steps``; both are public
     (they follow from the configuration). ``losses`` holds post-processing losses only. ``gpu`` is the device the
     engine handed to the worker, ``device`` what the run used. ``claimed`` turns true once, when a worker begins.
+    ``pid_created`` tells the worker's process from others with its number (:func:`synth.jobs.processes.birth_of`).
     """
 
     id: str

@@ -48,6 +48,14 @@ def work(store: Store, run_id: str, progress: Progress) -> None:
         time.sleep(0.02)
 
 
+def work_until_told(store: Store, run_id: str, progress: Progress) -> None:
+    end = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < end and not (store.settings.home / "end").exists():
+        progress.step(3, 10)
+        time.sleep(0.02)
+    finish(store, run_id, progress)
+
+
 def hear_nothing(store: Store, run_id: str, progress: Progress) -> None:
     time.sleep(LIMIT_SECONDS)
 
@@ -71,6 +79,7 @@ def stop_halfway(store: Store, run_id: str, progress: Progress) -> None:
 WORK = {
     "finish": finish,
     "work": work,
+    "work until told": work_until_told,
     "hear nothing": hear_nothing,
     "refuse": refuse,
     "break down": break_down,

@@ -120,17 +120,28 @@ def test_slots_gpus_and_threads_are_shared_out(store: Store, account: Account, s
         wait(lambda: engine.capacity().busy == 0)
 
 
-@on_sqlite
-def test_one_owner_waits_for_their_own_run(store: Store, account: Account, settings: Settings) -> None:
+def test_two_slots_are_two_runs_of_one_owner_at_once(store: Store, account: Account, settings: Settings) -> None:
+    """Two real workers share the cores, a third waits; the end of one worker, by itself, starts it."""
     with Store(replace(settings, job_slots=2)) as wide:
         engine = LocalEngine(wide, command=COMMAND, gpus=())
-        first, second = (plan(store, account, "work", spend=False) for _ in range(2))
-        engine.submit(first.id)
-        engine.submit(second.id)
-        assert engine.state(second.id) is RunState.QUEUED
-        engine.cancel(second.id)
-        engine.cancel(first.id)
-        wait(lambda: engine.state(first.id) is RunState.CANCELLED)
+        ending = settings.home / "end"
+        first = plan(store, account, "work until told", spend=False)
+        second, third = (plan(store, account, "work", spend=False) for _ in range(2))
+        for run in (first, second, third):
+            engine.submit(run.id)
+        workers = {until_working(store, run).pid for run in (first, second)}
+        assert len(workers) == 2
+        assert all(psutil.Process(pid).is_running() for pid in workers)
+        assert engine.state(third.id) is RunState.QUEUED
+        seen = json.loads((settings.home / f"environment-{first.id}").read_text(encoding="utf-8"))
+        assert (seen["HERMITAGE_JOB_SLOTS"], seen["OMP_NUM_THREADS"]) == ("2", str(max(1, cores() // 2)))
+        ending.touch()
+        until_working(store, third)
+        assert store.runs[first.id].state is RunState.REPORTED
+        assert store.runs[second.id].state is RunState.RUNNING
+        for run in (second, third):
+            engine.cancel(run.id)
+        wait(lambda: engine.capacity().busy == 0)
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------
@@ -173,17 +184,75 @@ def test_a_worker_that_cannot_start_fails_the_run(store: Store, account: Account
     assert charge_state(store, run) is ChargeState.FREED
 
 
-@on_sqlite
-def test_a_slot_taken_by_a_process_that_never_came_is_given_back(
-    engine: LocalEngine, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+class Clock:
+    """Monotonic seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 5.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def watch(engine: LocalEngine, clock: Clock, run: Run, seconds: float, *, step: float = 0.2) -> RunState:
+    """Ask for the state of a run again and again while the clock goes on."""
+    for _ in range(round(seconds / step)):
+        clock.seconds += step
+        state = engine.state(run.id)
+    return state
+
+
+@pytest.fixture(params=[-3600, 3600], ids=["an hour back", "an hour on"])
+def stepped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Set the clock, as this process sees it: the time of day, and from it the time at which the machine started."""
+    step = timedelta(seconds=request.param)
+
+    def set_clock() -> None:
+        real_boot = psutil.boot_time()
+        monkeypatch.setattr(psutil, "boot_time", lambda: real_boot + request.param)
+        monkeypatch.setattr("psutil._pslinux.boot_time", lambda: real_boot + request.param, raising=False)
+        for module in ("synth.store.moments", "synth.store.queue", "synth.store.runs", "synth.privacy.ledger"):
+            monkeypatch.setattr(f"{module}.now", lambda: now() + step)
+
+    return set_clock
+
+
+def test_a_clock_that_is_set_makes_no_worker_look_dead(
+    store: Store, account: Account, stepped: Callable[[], None]
 ) -> None:
+    """A real worker, one of another machine, one that is being started and one that was asked to stop."""
+    clock = Clock()
+    engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
+    real = plan(store, account, "work")
+    engine.submit(real.id)
+    pid = until_working(store, real).pid
+    assert pid is not None
+    starting, elsewhere, stopping = (plan(store, account, "work") for _ in range(3))
+    store.queue.put(starting.id, gpus=0, cpus=0)
+    store.queue.take(host=this_host(), slots=9, gpus=())
+    store.queue.claim(elsewhere.id, host="elsewhere", pid=1, pid_created=1.0)
+    born = processes.birth_of(os.getpid())
+    store.queue.claim(stopping.id, host=this_host(), pid=os.getpid(), pid_created=born)
+    store.runs.request_cancel(stopping.id)
+    runs = (real, starting, elsewhere, stopping)
+    assert [engine.state(run.id) for run in runs] == [RunState.RUNNING] * 4
+    stepped()
+    assert [engine.state(run.id) for run in runs] == [RunState.RUNNING] * 4
+    assert psutil.pid_exists(pid)
+    # What is really dead is noticed all the same.
+    os.kill(pid, signal.SIGKILL)
+    wait(lambda: engine.state(real.id) is RunState.FAILED)
+
+
+@on_sqlite
+def test_a_slot_taken_by_a_process_that_never_came_is_given_back(store: Store, account: Account) -> None:
+    clock = Clock()
+    engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
     run = plan(store, account, "finish")
     store.queue.put(run.id, gpus=0, cpus=0)
-    store.queue.take(host=this_host(), slots=1, gpus=(), per_owner=1)
-    assert engine.state(run.id) is RunState.RUNNING
-    later = now() + timedelta(minutes=5)
-    monkeypatch.setattr(local, "now", lambda: later)
-    assert engine.state(run.id) is RunState.FAILED
+    store.queue.take(host=this_host(), slots=1, gpus=())
+    assert watch(engine, clock, run, local.START_SECONDS) is RunState.RUNNING
+    assert watch(engine, clock, run, 0.6) is RunState.FAILED
     assert charge_state(store, run) is ChargeState.FREED
 
 
@@ -191,29 +260,44 @@ def test_a_slot_taken_by_a_process_that_never_came_is_given_back(
 def test_another_process_with_the_same_number_is_not_the_worker(
     engine: LocalEngine, store: Store, account: Account
 ) -> None:
-    mine, theirs = (plan(store, account, "work", owner=name) for name in ("me", "you"))
-    born = psutil.Process().create_time()
+    mine, theirs, earlier = (plan(store, account, "work") for _ in range(3))
+    born = processes.birth_of(os.getpid())
     store.queue.claim(mine.id, host=this_host(), pid=os.getpid(), pid_created=born)
-    store.queue.claim(theirs.id, host=this_host(), pid=os.getpid(), pid_created=born - 3600)
+    store.queue.claim(theirs.id, host=this_host(), pid=os.getpid(), pid_created=born - 1)
+    other_boot = float(int(born) ^ (1 << processes.TICK_BITS))
+    store.queue.claim(earlier.id, host=this_host(), pid=os.getpid(), pid_created=other_boot)
     assert engine.state(mine.id) is RunState.RUNNING
     assert engine.state(theirs.id) is RunState.FAILED
+    assert engine.state(earlier.id) is RunState.FAILED
 
 
 @on_sqlite
-def test_a_worker_on_another_machine_is_judged_by_its_lease(
-    engine: LocalEngine, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_on_another_machine_is_judged_by_its_lease(store: Store, account: Account) -> None:
+    clock = Clock()
+    engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
     run = plan(store, account, "work")
     store.queue.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
     charge = Ledger(store).charges_of(run.id)[0]
-    assert engine.state(run.id) is RunState.RUNNING
-    later = now() + timedelta(minutes=5)
-    monkeypatch.setattr(local, "now", lambda: later)
-    assert engine.state(run.id) is RunState.FAILED
+    lease = local.LEASE_BEATS * store.settings.heartbeat_seconds
+    assert watch(engine, clock, run, lease) is RunState.RUNNING
+    assert watch(engine, clock, run, 0.6) is RunState.FAILED
     # Had it only been cut off, it could spend nothing now and would be told to stop at its next step.
     with pytest.raises(Exception, match="cannot become spent"):
         Ledger(store).spend(charge)
     assert not store.runs.note_progress(run.id, phase="Measuring", step=0, steps=1, losses=[])
+
+
+@on_sqlite
+def test_time_that_nobody_watched_ends_no_lease(store: Store, account: Account) -> None:
+    """The database was away for ten minutes: the worker could not renew its lease, and has a beat to do so."""
+    clock = Clock()
+    engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
+    run = plan(store, account, "work")
+    store.queue.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
+    assert engine.state(run.id) is RunState.RUNNING
+    clock.seconds += 600
+    assert engine.state(run.id) is RunState.RUNNING
+    assert watch(engine, clock, run, 0.4) is RunState.RUNNING
 
 
 def test_a_run_is_found_again_after_the_app_restarts(
@@ -283,7 +367,7 @@ def test_a_worker_that_does_not_listen_is_killed(
     pid = until_working(store, run).pid
     assert pid is not None
     assert engine.cancel(run.id) is RunState.RUNNING
-    monkeypatch.setattr(local, "CANCEL_GRACE", timedelta(seconds=-1))
+    monkeypatch.setattr(local, "CANCEL_SECONDS", -1.0)
     assert engine.state(run.id) is RunState.CANCELLED
     assert not psutil.pid_exists(pid)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from synth.jobs import machine, processes
@@ -64,6 +66,38 @@ def test_a_process_is_known_by_number_and_birth() -> None:
     processes.kill(pid, born)
     assert not processes.is_alive(pid, born)
     processes.kill(pid, born)
+
+
+SHIFTED = """
+import os, sys, subprocess
+from pathlib import Path
+step, pid, born = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+stat = Path("/proc/stat").read_text()
+at = next(line for line in stat.splitlines() if line.startswith("btime"))
+fake = Path(sys.argv[4])
+fake.write_text(stat.replace(at, f"btime {int(at.split()[1]) + step}"))
+if subprocess.run(["mount", "--bind", str(fake), "/proc/stat"], capture_output=True).returncode:
+    sys.exit(77)
+import psutil
+from synth.jobs import processes
+print(round(psutil.Process(pid).create_time()), processes.is_alive(pid, born))
+"""
+
+
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_process_is_known_though_the_kernel_says_another_time_of_start(step: int, tmp_path: Path) -> None:
+    """What a clock that is set does: /proc/stat, in a name space of its own, says another time of boot."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        pytest.skip("needs root and unshare for a name space of mounts")
+    own = psutil.Process().create_time()
+    born = processes.birth_of(os.getpid())
+    command = ["unshare", "-m", sys.executable, "-c", SHIFTED, str(step), str(os.getpid()), repr(born)]
+    seen = subprocess.run([*command, str(tmp_path / "stat")], capture_output=True, text=True)
+    if seen.returncode in (1, 77):
+        pytest.skip("mounting is not allowed here")
+    created, alive = seen.stdout.split()
+    assert abs(int(created) - own - step) < 5  # the system's time of birth moved by an hour ...
+    assert alive == "True"  # ... and the process is the same
 
 
 def test_a_process_that_ended_by_itself_is_not_alive() -> None:

@@ -101,6 +101,22 @@ def test_a_run_goes_from_a_table_to_a_verified_bundle(
     assert application.account("town").notes
 
 
+def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> None:
+    home = tmp_path / "home"
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}", job_slots=2)
+    with Application(settings) as application:
+        table = application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
+        runs = [application.start(config, table_id=table.table_id) for _ in range(3)]
+        assert [application.store.runs[run_id].pid is not None for run_id in runs] == [True, True, False]
+        assert application.engine.capacity().slots == 2
+        assert [finished(application, run_id).state for run_id in runs] == ["reported"] * 3
+        # With one slot a run begins when the one before has ended.
+        first, second, _ = (application.store.runs[run_id] for run_id in runs)
+        assert second.started is not None
+        assert first.finished is not None
+        assert second.started <= first.finished
+
+
 def test_a_killed_worker_is_noticed_stays_spent_and_is_not_started_again(
     application: Application, config: RunConfig, table: ReceivedTable
 ) -> None:

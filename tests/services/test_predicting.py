@@ -104,8 +104,13 @@ def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str])
 
 @pytest.mark.parametrize(
     "body",
-    [{"pid": 2**22 + 1, "born": 1.0}, {"pid": os.getpid(), "born": 1.0}, {"since": 0.0}],
-    ids=["no such process", "another process", "never began"],
+    [
+        {"pid": 2**22 + 1, "born": 1.0},
+        {"pid": os.getpid(), "born": 1.0},
+        {"since": 0.0, "boot": processes.boot()},
+        {"since": time.monotonic(), "boot": processes.boot() ^ 1},
+    ],
+    ids=["no such process", "another process", "never began", "was begun before the machine started again"],
 )
 def test_a_process_that_died_has_failed(run: tuple[Settings, str], body: dict[str, Any]) -> None:
     settings, run_id = run

@@ -21,10 +21,8 @@ def queued(store: Store, account: Account, owner: str = "owner", *, gpus: int = 
     return store.runs[run.id]
 
 
-def take(
-    store: Store, *, slots: int = 9, gpus: tuple[str, ...] = (), per_owner: int = 9, host: str = HOST
-) -> Run | None:
-    return store.queue.take(host=host, slots=slots, gpus=gpus, per_owner=per_owner)
+def take(store: Store, *, slots: int = 9, gpus: tuple[str, ...] = (), host: str = HOST) -> Run | None:
+    return store.queue.take(host=host, slots=slots, gpus=gpus)
 
 
 def test_a_run_comes_back_as_it_was_planned(store: Store, account: Account) -> None:
@@ -81,13 +79,6 @@ def test_the_queue_keeps_its_order_and_counts_slots_per_machine(store: Store, ac
     store.runs.move(runs[0].id, RunState.FAILED)
     assert (last := take(store, slots=2)) is not None
     assert last.id == runs[3].id
-
-
-def test_one_owner_does_not_fill_the_machine(store: Store, account: Account) -> None:
-    mine = [queued(store, account, "me") for _ in range(2)]
-    yours = queued(store, account, "you")
-    taken = [take(store, per_owner=1) for _ in range(3)]
-    assert [run.id if run else None for run in taken] == [mine[0].id, yours.id, None]
 
 
 def test_the_lowest_free_gpu_is_handed_out(store: Store, account: Account) -> None:
