@@ -8,6 +8,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     ├── InputError                 what the user gave us                     exit 2
     │   ├── SchemaError            a column, bound or category
     │   ├── ConfigError            a configuration file
+    │   │   └── DatabaseAwayError  the database does not answer
     │   └── TableError             a table that cannot be read
     ├── PrivacyError               the promise cannot be kept                exit 2
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
@@ -16,6 +17,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │   ├── AttackError            an attack on public rows did better than the proof allows
     │   └── LedgerError            the ledger is missing, altered or behind  exit 3
     │       └── AlreadyEnteredError  a release is in it already
+    ├── DiskFullError              nothing more can be written           exit 74
     ├── VerificationError          a bundle does not say what it claims      exit 1
     └── JobError                   a run stopped
         └── RunCancelledError      because somebody asked for it             exit 5
@@ -31,6 +33,8 @@ __all__ = [
     "AttackError",
     "BudgetExceededError",
     "ConfigError",
+    "DatabaseAwayError",
+    "DiskFullError",
     "InputError",
     "JobError",
     "LedgerError",
@@ -62,6 +66,22 @@ class SchemaError(InputError):
 
 class ConfigError(InputError):
     """A configuration cannot be used."""
+
+
+class DatabaseAwayError(ConfigError):
+    """The database does not answer now; what was being done is as if it had never begun.
+
+    Parameters
+    ----------
+    message : str
+    final : bool
+        Whether waiting is over: it was waited for as long as it may be, or nobody can tell whether a transaction was
+        committed, so that it must not be repeated.
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class TableError(InputError):
@@ -113,6 +133,12 @@ class LedgerError(PrivacyError):
 
 class AlreadyEnteredError(LedgerError):
     """A release that was to be entered is in the ledger already."""
+
+
+class DiskFullError(SynthError):
+    """A disk is full; the message names it."""
+
+    exit_code = 74
 
 
 class VerificationError(SynthError):

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from synth.errors import ConfigError, RunCancelledError
+from synth.errors import ConfigError, DiskFullError, RunCancelledError
 
 __all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress"]
 
 UPDATE_SECONDS = 0.5
+AWAY_SECONDS = 5.0
+"""After a write that failed the next one waits, so that a database that is away does not hold the work up."""
+
 MAXIMUM_LOSSES = 256
 
 
@@ -124,7 +127,8 @@ class StoredProgress:
             goes_on = self._sink.note_progress(
                 self._run_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
             )
-        except ConfigError:
-            return  # a database that is away for a moment is no reason to lose a run that was paid for
+        except (ConfigError, DiskFullError):
+            self._written += AWAY_SECONDS
+            return  # a database that is away is no reason to lose a run that was paid for
         if not goes_on:
             raise RunCancelledError("The run was cancelled.")

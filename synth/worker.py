@@ -29,7 +29,7 @@ from synth.progress import Progress, StoredProgress
 from synth.services.incidents import code_location, record_incident
 from synth.services.predicting import work_on_predictions
 from synth.services.shadowing import work_on_shadows
-from synth.store import ChargeState, EventKind, RunState, Store
+from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
 
 __all__ = ["Execute", "main"]
 
@@ -79,7 +79,7 @@ def main(
     if parsed.rehearsal:
         return _rehearse(settings or Settings.from_environment(), job_id)
     try:
-        with Store(settings or Settings.from_environment()) as store:
+        with Store(settings or Settings.from_environment(), patience=PATIENCE_SECONDS) as store:
             store.queue.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             exit_code = _work(store, job_id, execute or _run_service())
             LocalEngine(store, command=command).tend()
@@ -94,7 +94,7 @@ def main(
 def _rehearse(settings: Settings, digest: str) -> int:
     from synth.services.application import Application  # imported late: it loads every generator
 
-    with Application(settings) as application:
+    with Application(settings, patience=PATIENCE_SECONDS) as application:
         return application.rehearsals.carry_out(digest)
 
 

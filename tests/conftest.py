@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
+import psutil
 import pytest
 
 from synth.config import Settings
@@ -29,35 +30,73 @@ def _postgres_programs() -> Path | None:
     return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Path]:
-    """The socket directory of a throwaway PostgreSQL; it refuses to run as root, so root becomes its own user."""
-    programs = _postgres_programs()
-    if programs is None:
-        pytest.skip("no PostgreSQL programs (initdb, pg_ctl) on this machine; on Debian: apt-get install postgresql")
-    user = "postgres" if os.geteuid() == 0 else None
-    # Not pytest's own folder: a socket's path may have 107 characters at most, and root's folders are closed.
-    directory = Path(tempfile.mkdtemp(prefix="hermitage-postgres-"))
-    if user:
-        shutil.chown(directory, user)
-    data = directory / "data"
+class PostgresServer:
+    """A throwaway PostgreSQL; it refuses to run as root, so root becomes its own user."""
 
-    def run(program: str, *arguments: str) -> None:
+    def __init__(self) -> None:
+        programs = _postgres_programs()
+        if programs is None:
+            pytest.skip("no PostgreSQL programs (initdb, pg_ctl) here; on Debian: apt-get install postgresql")
+        self._programs = programs
+        self._user = "postgres" if os.geteuid() == 0 else None
+        # Not pytest's own folder: a socket's path may have 107 characters at most, and root's folders are closed.
+        self.directory = Path(tempfile.mkdtemp(prefix="hermitage-postgres-"))
+        if self._user:
+            shutil.chown(self.directory, self._user)
+        self._data = self.directory / "data"
+        self._run("initdb", "-D", str(self._data), "-A", "trust", "-U", "postgres", "--no-sync")
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The address of its one database."""
+        return f"postgresql://postgres@/postgres?host={self.directory}"
+
+    @property
+    def processes(self) -> list[psutil.Process]:
+        """The server and all that work for it."""
+        first = psutil.Process(int((self._data / "postmaster.pid").read_text().split()[0]))
+        return [first, *first.children(recursive=True)]
+
+    def start(self) -> None:
+        options = f"-c listen_addresses='' -k {self.directory} -c fsync=off -c max_connections=60"
+        log = str(self.directory / "log")
+        self._run("pg_ctl", "-D", str(self._data), "-w", "-l", log, "-o", options, "start")
+
+    def stop(self) -> None:
+        """Stop it as a power cut does: nobody is waited for."""
+        self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
+
+    def close(self) -> None:
+        if (self._data / "postmaster.pid").exists():
+            self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(
-            [programs / program, *arguments],
-            user=user,
-            cwd=directory,
+            [self._programs / program, *arguments],
+            user=self._user,
+            cwd=self.directory,
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
 
-    run("initdb", "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync")
-    options = f"-c listen_addresses='' -k {directory} -c fsync=off -c max_connections=60"
-    run("pg_ctl", "-D", str(data), "-w", "-l", str(directory / "log"), "-o", options, "start")
-    yield directory
-    run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
-    shutil.rmtree(directory, ignore_errors=True)
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Path]:
+    """The socket directory of a throwaway PostgreSQL."""
+    server = PostgresServer()
+    yield server.directory
+    server.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL of this test's, which it may stop."""
+    server = PostgresServer()
+    yield server
+    server.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

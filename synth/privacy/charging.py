@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 from uuid import uuid4
@@ -11,7 +12,7 @@ from uuid import uuid4
 from synth.errors import LedgerError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.cell_accounts import Cells, cells_kept, require_same_cells
-from synth.privacy.chain import Chain
+from synth.privacy.chain import SUCCESSORS, Chain
 from synth.privacy.spending import Cost
 from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState, check_same_promise, display_name, now, promise_of_config
@@ -20,6 +21,7 @@ __all__ = [
     "OTHER_THAN_RESERVED",
     "charge_in",
     "latest_rows",
+    "next_row",
     "require_as_reserved",
     "require_open",
     "require_same_neighbours",
@@ -43,6 +45,20 @@ def charge_in(account: Account, charges: Sequence[Charge], charge_id: str) -> Ch
         if charge.charge_id == charge_id:
             return charge
     raise LedgerError(f"The ledger of account '{account.name}' has no such charge. Start a new run.")
+
+
+def next_row(found: Chain, charge: Charge, state: ChargeState) -> Charge:
+    """Return the latest row of a charge in another state, before it is placed in the chain.
+
+    Raises
+    ------
+    LedgerError
+        If no step leads from its state to that one.
+    """
+    latest = charge_in(found.account, found.charges, charge.charge_id)
+    if state not in SUCCESSORS[latest.state]:
+        raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
+    return replace(latest, state=state)
 
 
 def require_open(chain: Chain) -> None:

@@ -26,12 +26,13 @@ from synth.privacy.chain import Chain, LedgerHead
 from synth.privacy.charging import (
     charge_in,
     latest_rows,
+    next_row,
     require_as_reserved,
     require_open,
     require_same_neighbours,
     reservation,
 )
-from synth.privacy.marks import Marks
+from synth.privacy.marks import Marks, no_mark
 from synth.privacy.notes import notes_of
 from synth.privacy.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
 from synth.schema import Neighbours
@@ -45,6 +46,7 @@ from synth.store import (
     Store,
     check_same_promise,
     now,
+    patient,
     promise_of_config,
 )
 
@@ -76,6 +78,7 @@ class Ledger:
 
     def __init__(self, store: Store, keys: Keys | None = None) -> None:
         self._store = store
+        self._transactions = store.transactions
         own = load_keys(store.settings.home) if keys is None else keys
         self._key = own.ledger_key
         self._marks = Marks(store.settings.home / "vault", own.master)
@@ -83,6 +86,7 @@ class Ledger:
             if not account.keyed:
                 self._take_over(account.id)
 
+    @patient
     def reserve(self, account_id: str, run_id: str, budget: PrivacyBudget, *, purpose: str, who: str = "") -> Charge:
         """Set a budget aside for a run.
 
@@ -148,6 +152,7 @@ class Ledger:
             connection, replace(found, account=account), DecisionKind.UNIT, chain.unit_facts(account), who=""
         )
 
+    @patient
     def check_same_cells(self, account_id: str, config: str) -> None:
         """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
 
@@ -163,6 +168,7 @@ class Ledger:
             configs = self._store.runs.configs(connection, account_id)
         require_same_cells(found.account, Cells.of_config(config), cells_charged(found, configs))
 
+    @patient
     def spend(self, charge: Charge, *, config: str | None = None) -> Charge:
         """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
 
@@ -181,7 +187,7 @@ class Ledger:
         with self._store.writing() as connection:
             found = self._locked(connection, charge.account_id)
             require_open(found)
-            latest = _next_row(found, charge, ChargeState.SPENT)
+            latest = next_row(found, charge, ChargeState.SPENT)
             if config is not None:
                 require_as_reserved(found, latest, config)
             self._require_mark(found)
@@ -191,6 +197,7 @@ class Ledger:
         """Record that a spent charge led to a release."""
         return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
 
+    @patient
     def enter_certificate(
         self,
         account_id: str,
@@ -298,6 +305,7 @@ class Ledger:
 
     # Limits and freezing --------------------------------------------------------------------------------------------
 
+    @patient
     def set_cap(self, account_id: str, *, epsilon: float | None, delta: float | None, who: str = "") -> Account:
         """Set or lift the cap, as an entry of the chain. One below what is spent only refuses what comes next.
 
@@ -330,6 +338,7 @@ class Ledger:
             self.mark(account_id)
         return account
 
+    @patient
     def freeze(self, account_id: str, *, because: str, who: str = "") -> None:
         """Refuse every new charge on the account until :meth:`thaw`; repeated it changes nothing."""
         with self._store.writing() as connection:
@@ -340,6 +349,7 @@ class Ledger:
             self._store.accounts.note(connection, account_id, frozen=True)
         self._store.events.add(EventKind.FROZEN, account_id=account_id, who=who, detail={"because": because})
 
+    @patient
     def thaw(self, account_id: str, *, who: str) -> None:
         """Allow charges again; who did it is an entry of the chain and an event."""
         with self._store.writing() as connection:
@@ -349,6 +359,7 @@ class Ledger:
 
     # What the database and the marks know of each other ---------------------------------------------------------------
 
+    @patient
     def mark(self, account_id: str) -> LedgerHead:
         """Write the account's present head into its mark, and return it."""
         with self._store.writing() as connection:
@@ -399,16 +410,17 @@ class Ledger:
         # A mark is written before the first charge is spent: where it appeared meanwhile, it is there now.
         if mark is None and found.was_spent and self._marks.of(account_id) is None:
             self.freeze(account_id, because="no mark")
-            raise LedgerError(_no_mark(found.account))
+            raise LedgerError(no_mark(found.account))
 
     def _require_mark(self, found: Chain) -> None:
         if self._marks.of(found.account.id) is not None:
             return
         if found.was_spent:
-            raise LedgerError(_no_mark(found.account))
+            raise LedgerError(no_mark(found.account))
         # Before the first charge is spent, so that from then on a missing mark was deleted.
         self._marks.set(found.links[-1])
 
+    @patient
     def _take_over(self, account_id: str) -> None:
         """Check the chain of an account of an older version once, and link it to keyed entries.
 
@@ -444,6 +456,7 @@ class Ledger:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
+    @patient
     def rows(self, account_id: str) -> tuple[Charge, ...]:
         """Return every row of an account's ledger, in order, without checking it."""
         with self._store.reading() as connection:
@@ -466,17 +479,11 @@ class Ledger:
         delta : float, optional
             At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
         """
-        with self._store.reading() as connection:
-            account = self._store.accounts.read(connection, account_id)
-            charges = latest_rows(self._store.charges.of_account(connection, account_id))
-        return Spent.of(account, charges, delta=delta)
+        return Spent.of(self._store.accounts[account_id], self.current(account_id), delta=delta)
 
     def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
         """Return what the account will have spent once this budget is charged as well; nothing is written."""
-        with self._store.reading() as connection:
-            account = self._store.accounts.read(connection, account_id)
-            charges = latest_rows(self._store.charges.of_account(connection, account_id))
-        return Spent.of(account, charges, extra=budget)
+        return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget)
 
     def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
         """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
@@ -484,6 +491,7 @@ class Ledger:
         before, neighbours = Cost.of_charges(self.current(account_id)), account.neighbours or Neighbours.REPLACE
         return largest_fit(account, before, delta=delta, at_most=at_most, neighbours=neighbours)
 
+    @patient
     def chain(self, account_id: str) -> Chain:
         """Return the account's chain, checked.
 
@@ -556,12 +564,14 @@ class Ledger:
             raise chain.altered(account, "beyond reading") from None
         return chain.verify(account, charges, decisions, self._key)
 
+    @patient
     def _step(self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None) -> Charge:
         with self._store.writing() as connection:
             found = self._locked(connection, charge.account_id)
-            row = replace(_next_row(found, charge, state), certificate_id=certificate_id)
+            row = replace(next_row(found, charge, state), certificate_id=certificate_id)
             return self._append(connection, found, row).charges[-1]
 
+    @patient
     def _end(self, charge: Charge, end: Mapping[ChargeState, Sequence[ChargeState]]) -> Charge:
         with self._store.writing() as connection:
             found = self._locked(connection, charge.account_id)
@@ -584,17 +594,3 @@ class Ledger:
         following = found.with_decision(kind, body, who=who)
         self._store.decisions.append(connection, following.decisions[-1])
         return following
-
-
-def _next_row(found: Chain, charge: Charge, state: ChargeState) -> Charge:
-    latest = charge_in(found.account, found.charges, charge.charge_id)
-    if state not in chain.SUCCESSORS[latest.state]:
-        raise LedgerError(f"This charge is {latest.state} and cannot become {state}. Start a new run.")
-    return replace(latest, state=state)
-
-
-def _no_mark(account: Account) -> str:
-    return (
-        f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
-        "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
-    )

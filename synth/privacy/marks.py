@@ -15,8 +15,9 @@ from synth.errors import LedgerError, TableError
 from synth.privacy.chain import LedgerHead
 from synth.privacy.private_files import replace_durably
 from synth.privacy.sealing import seal, unseal
+from synth.store import Account
 
-__all__ = ["Marks"]
+__all__ = ["Marks", "no_mark"]
 
 
 class Marks:
@@ -64,6 +65,14 @@ class Marks:
 
     def _path(self, account_id: str) -> Path:
         return self._directory / f"{UUID(account_id)}.mark"
+
+
+def no_mark(account: Account) -> str:
+    """Return the sentence about an account whose mark was deleted."""
+    return (
+        f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
+        "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
+    )
 
 
 def _context(account_id: str) -> bytes:

@@ -22,7 +22,7 @@ from synth.privacy.ledger import Ledger
 from synth.privacy.marks import Marks
 from synth.privacy.private_files import private_file, sync_directory
 from synth.privacy.sealing import DecryptedStream, encrypt_stream, seal, unseal
-from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now
+from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now, patient
 
 __all__ = ["Vault"]
 
@@ -43,6 +43,7 @@ class Vault:
 
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
+        self._transactions = store.transactions
         self._keys = keys
         self._ledger = Ledger(store, keys)
         self._directory = store.settings.home / "vault"
@@ -152,6 +153,7 @@ class Vault:
         """
         self._ledger.check_whole(account_id, [header.head for header in self._headers.of_account(account_id)])
 
+    @patient
     def accept_ledger(self, account_id: str, *, who: str) -> None:
         """Take the ledger as it is for the truth and thaw the account.
 
@@ -170,6 +172,7 @@ class Vault:
             for header in self._headers.of_account(account_id):
                 self._headers.write(header.at(head))
 
+    @patient
     def delete(self, table_id: str, *, who: str = "") -> None:
         """Delete a table's rows now. Its key goes first, so that what a disk may still hold cannot be read."""
         table = self._store.tables[table_id]
@@ -196,6 +199,7 @@ class Vault:
         same = self._store.tables.with_fingerprint(table.fingerprint)
         return tuple(other for other in same if other.account_id != table.account_id)
 
+    @patient
     def split_key(self, account_id: str) -> bytes:
         """Return the account's secret (32 bytes) that decides which unit is held out and which rows of a unit are kept.
 
@@ -216,6 +220,7 @@ class Vault:
         for account_id in {table.account_id, *(twin.account_id for twin in twins)} if twins else ():
             self._store.events.add(EventKind.SAME_TABLE, account_id=account_id, table_id=table.id)
 
+    @patient
     def _stamp(self, table: StoredTable) -> Header:
         """Write the ledger's present head into the table's header and the account's mark; return the header."""
         with self._store.writing() as connection:

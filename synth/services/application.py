@@ -43,11 +43,13 @@ class Application:
     ----------
     settings : Settings
         Where the state lives.
+    patience : float
+        Seconds for which a database that does not answer is waited for; a screen does not wait.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
         self.settings = settings
-        self.store = Store(settings)
+        self.store = Store(settings, patience=patience)
         self.keys = load_keys(settings.home)
         self.ledger = Ledger(self.store, self.keys)
         self.ledger.check_marks()

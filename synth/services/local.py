@@ -271,7 +271,8 @@ def _receive(application: Application, config: RunConfig, path: str, kind: str) 
 
 @contextmanager
 def _closing(application: Application, run_id: str) -> Iterator[None]:
-    """End the run and settle its charge, however its work ends."""
+    """End the run and settle its charge, however its work ends; from here on the database is waited for."""
+    application.store.be_patient()
     try:
         yield
     except BaseException as error:

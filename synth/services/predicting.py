@@ -10,6 +10,7 @@ from synth.progress import Progress
 from synth.reports.prediction_problem import Choice
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
+from synth.store import PATIENCE_SECONDS
 
 __all__ = ["cancel_predicting", "predict_in_background", "predicting", "work_on_predictions"]
 
@@ -42,7 +43,7 @@ def work_on_predictions(settings: Settings, run_id: str, choice: Choice) -> int:
         from synth.services.application import Application  # imported late: it loads every generator
         from synth.services.reports import downstream_options, renew_predictions
 
-        with Application(settings) as application:
+        with Application(settings, patience=PATIENCE_SECONDS) as application:
             run, config = application.store.runs[run_id], application.config_of(run_id)
             options = downstream_options(choice, threads=settings.threads)
             folder = run_folder.of(settings, run_id)

@@ -18,14 +18,14 @@ from synth.services.application import Application
 from synth.services.planning import check_config
 from synth.services.release import PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
-from synth.store import Charge, ChargeState, Run, RunState
+from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState
 
 __all__ = ["carry_out", "execute"]
 
 
 def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
     """Carry a claimed run to its report; what a worker process does."""
-    with Application(settings) as application:
+    with Application(settings, patience=PATIENCE_SECONDS) as application:
         carry_out(application, run_id, progress)
 
 

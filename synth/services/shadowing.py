@@ -11,6 +11,7 @@ from synth.progress import Progress
 from synth.reports.shadow_models import USUAL_RUNS
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
+from synth.store import PATIENCE_SECONDS
 
 __all__ = ["cancel_shadowing", "expected_minutes", "shadow_in_background", "shadowing", "work_on_shadows"]
 
@@ -52,7 +53,7 @@ def work_on_shadows(settings: Settings, run_id: str, runs: int) -> int:
         from synth.services.application import Application  # imported late: it loads every generator
         from synth.services.reports import renew_shadows
 
-        with Application(settings) as application:
+        with Application(settings, patience=PATIENCE_SECONDS) as application:
             run, config = application.store.runs[run_id], application.config_of(run_id)
             folder = run_folder.of(settings, run_id)
             renew_shadows(config, run, folder, vault=application.vault, progress=progress, runs=runs)

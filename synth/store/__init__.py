@@ -5,6 +5,7 @@ from __future__ import annotations
 from synth.store.accounts import Account, check_same_promise, promise_of_config
 from synth.store.charges import Charge, ChargeState
 from synth.store.decisions import Decision, DecisionKind
+from synth.store.engine import PATIENCE_SECONDS, patient
 from synth.store.events import Event, EventKind
 from synth.store.moments import now
 from synth.store.names import display_name
@@ -16,6 +17,7 @@ from synth.store.tables import StoredTable, TableKind, TableState
 __all__ = [
     "ACTIVE_STATES",
     "FINISHED_STATES",
+    "PATIENCE_SECONDS",
     "Account",
     "Charge",
     "ChargeState",
@@ -33,5 +35,6 @@ __all__ = [
     "check_same_promise",
     "display_name",
     "now",
+    "patient",
     "promise_of_config",
 ]

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from synth.errors import InputError, PrivacyError
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store.definitions import ACCOUNTS
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 from synth.store.names import display_name
 
@@ -85,6 +85,7 @@ class Accounts:
             found = self._insert(name, None, None)
         return found if found is not None else self[self._identity(name)]
 
+    @patient
     def ensure(self, name: str, neighbours: Neighbours, unit: PrivacyUnit) -> tuple[Account, bool]:
         """Return the account of this name with its promise fixed, created without a cap if there is none.
 
@@ -119,6 +120,7 @@ class Accounts:
             return account
         return self.note(connection, account.id, **values)
 
+    @patient
     def _insert(self, name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> Account | None:
         values = {
             "id": str(uuid4()),
@@ -138,10 +140,12 @@ class Accounts:
             return None
         return _account(values)
 
+    @patient
     def _identity(self, name: str) -> str:
         with self._transactions.reading() as connection:
             return str(connection.execute(select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name)).scalar_one())
 
+    @patient
     def named(self, name: str) -> Account | None:
         """Return the account of this name, or None."""
         with self._transactions.reading() as connection:
@@ -149,10 +153,12 @@ class Accounts:
             row = connection.execute(query).mappings().one_or_none()
         return None if row is None else _account(row)
 
+    @patient
     def __getitem__(self, account_id: str) -> Account:
         with self._transactions.reading() as connection:
             return self.read(connection, account_id)
 
+    @patient
     def all(self) -> tuple[Account, ...]:
         """Return every account, by name."""
         with self._transactions.reading() as connection:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, insert, select
 
 from synth.schema import Neighbours
 from synth.store.definitions import CHARGES
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.rows import row_values
 
 __all__ = ["Charge", "ChargeState", "Charges"]
@@ -74,6 +74,7 @@ class Charges:
         query = select(CHARGES).where(CHARGES.c.account_id == account_id).order_by(CHARGES.c.position)
         return tuple(_charge(row) for row in connection.execute(query).mappings())
 
+    @patient
     def of_run(self, run_id: str) -> tuple[Charge, ...]:
         """Return the rows of one run in order."""
         with self._transactions.reading() as connection:

@@ -42,7 +42,7 @@ def is_empty(address: str) -> bool:
         return not inspect(engine).get_table_names()
     except OperationalError:
         raise ConfigError(
-            "The database cannot be reached. Check DATABASE_URL and that its server runs, then try again."
+            "The database does not answer. Check DATABASE_URL and that its server runs, then try again."
         ) from None
     finally:
         engine.dispose()

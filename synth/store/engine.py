@@ -1,25 +1,55 @@
-"""One way to reach the database: SQLite in a private file, or PostgreSQL."""
+"""One way to reach the database: SQLite in a private file, or PostgreSQL.
+
+A database may go away in the middle of a run. Whoever opens the store says for how long it is waited for; a run that
+was charged waits, a screen does not. What did not happen is repeated, and what did happen never is: where a connection
+breaks during a commit, the database is asked whether the transaction is in it.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
-from synth.errors import ConfigError
+from synth.disks import disk_full
+from synth.errors import ConfigError, DatabaseAwayError, DiskFullError
 
-__all__ = ["Transactions", "make_engine"]
+__all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 
 BUSY_SECONDS = 10.0
 READING = "hermitage_reading"
+
+PATIENCE_SECONDS = 3600.0
+"""How long a run that was charged waits for a database that is away, at every use of it."""
+
+ANSWER_SECONDS = 15.0
+"""How long PostgreSQL may take for one answer before it counts as away."""
+
+CONNECT_SECONDS = 5
+RETRY_SECONDS = 1.0
+SETTLE_SECONDS = 5.0
+"""How long even a screen waits to hear whether a transaction was committed."""
+
+AWAY = (
+    "The database does not answer. Runs that are at work wait for it and go on by themselves. Check that its server "
+    "runs and that DATABASE_URL names it, then try again."
+)
+IN_DOUBT = (
+    "The database went away while it was written to, so it is not known whether that happened. Look at the ledger "
+    "once it answers again, before you repeat anything."
+)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 def make_engine(address: str) -> Engine:
@@ -43,7 +73,7 @@ def make_engine(address: str) -> Engine:
     if backend == "sqlite":
         return _sqlite_engine(url)
     if backend == "postgresql":
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, hide_parameters=True)
+        return _postgresql_engine(url)
     raise ConfigError(f"DATABASE_URL names a {backend} database. Use sqlite or postgresql.")
 
 
@@ -105,20 +135,98 @@ def _begin_sqlite_transaction(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
+def _postgresql_engine(url: URL) -> Engine:
+    import psycopg  # imported late: few installations need it
+
+    class Answering(psycopg.Connection[Any]):
+        """A connection that takes a server which does not answer for one that is away."""
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            try:
+                return super().wait(gen, interval=interval, timeout=ANSWER_SECONDS if timeout is None else timeout)
+            except psycopg.OperationalError:
+                if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+                    self.pgconn.finish()  # no answer has come, and none that came later could be told from another
+                raise
+
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        hide_parameters=True,
+        connect_args={"connect_timeout": CONNECT_SECONDS},
+    )
+    event.listen(engine, "do_connect", lambda dialect, record, given, named: Answering.connect(*given, **named))
+    return engine
+
+
 class Transactions:
     """Reading and writing transactions over one engine, with database failures told in our words.
 
     A writing transaction on SQLite takes the write lock at its start, so whatever it reads stays true until it ends.
+
+    Parameters
+    ----------
+    engine : Engine
+    patience : float
+        Seconds for which a database that does not answer is waited for; 0 for a screen.
+    clock, sleep : callable
+        Monotonic seconds and waiting; a test passes its own.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        patience: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._engine = engine
+        self.patience = patience
+        self._clock, self._sleep = clock, sleep
+        self._commits = _Commits(engine) if engine.dialect.name == "postgresql" else None
+
+    def until_answered(self, work: Callable[[], _R]) -> _R:
+        """Repeat work that leaves nothing behind when it fails, while the database is away and patience lasts.
+
+        Raises
+        ------
+        DatabaseAwayError
+            If it is still away then.
+        """
+        begun = self._clock()
+        while True:
+            try:
+                return work()
+            except DatabaseAwayError as error:
+                if error.final or self._clock() - begun >= self.patience:
+                    error.final = True
+                    raise
+            self._sleep(RETRY_SECONDS)
+
+    def prepare_commits(self) -> None:
+        """Make the place where PostgreSQL keeps which transactions were committed, if there is none."""
+        if self._commits is not None:
+            with self._plain_words():
+                self._commits.prepare()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Open a transaction that commits at the end, or rolls back on any error."""
-        with _plain_words(), self._engine.begin() as connection:
+    def writing(self, *, wait: bool = True) -> Iterator[Connection]:
+        """Open a transaction that commits at the end, or rolls back on any error.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait, at its beginning, for a database that is away.
+        """
+        with self._begun(wait=wait) as connection:
             yield connection
+            number = None if self._commits is None else self._commits.note(connection)
+            try:
+                connection.commit()
+            except (OperationalError, InterfaceError) as error:
+                if number is None or not self._was_committed(number):
+                    raise error from None
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -126,25 +234,150 @@ class Transactions:
         options: dict[str, Any] = {READING: True}
         if self._engine.dialect.name == "postgresql":
             options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-        with _plain_words(), self._engine.connect().execution_options(**options) as connection, connection.begin():
+        with self._begun(options) as connection:
             yield connection
+
+    @contextmanager
+    def _begun(self, options: dict[str, Any] | None = None, *, wait: bool = True) -> Iterator[Connection]:
+        def begin() -> Connection:
+            with self._plain_words():
+                connection = self._engine.connect()
+                try:
+                    connection = connection.execution_options(**(options or {}))
+                    connection.begin()
+                except BaseException:
+                    connection.close()
+                    raise
+                return connection
+
+        # Closing it rolls back what was not committed.
+        with self.until_answered(begin) if wait else begin() as connection, self._plain_words():
+            yield connection
+
+    def _was_committed(self, number: tuple[str, int]) -> bool:
+        """Ask the database, once it answers, whether it has a transaction."""
+        commits = self._commits
+        if commits is None:
+            raise ValueError("Only PostgreSQL leaves open whether a transaction was committed.")
+        begun = self._clock()
+        while True:
+            try:
+                return commits.has(number)
+            except (OperationalError, InterfaceError):
+                if self._clock() - begun >= max(self.patience, SETTLE_SECONDS):
+                    raise DatabaseAwayError(IN_DOUBT, final=True) from None
+            self._sleep(RETRY_SECONDS)
+
+    @contextmanager
+    def _plain_words(self) -> Iterator[None]:
+        try:
+            yield
+        except (OperationalError, InterfaceError) as error:
+            # The driver's text may quote the address with its password.
+            raise self._in_own_words(error) from None
+        except DatabaseError as error:
+            if type(error) is not DatabaseError:
+                raise
+            raise ConfigError("The database file is damaged or is no database. Restore it from a backup.") from None
+
+    def _in_own_words(self, error: OperationalError | InterfaceError) -> ConfigError | DiskFullError:
+        if self._engine.dialect.name == "postgresql":
+            if getattr(error.orig, "sqlstate", None) == DISK_FULL:
+                return DiskFullError("The disk of the database server is full. Free some space there, then try again.")
+            return DatabaseAwayError(AWAY)
+        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            return disk_full(Path(str(self._engine.url.database)).parent)
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return DatabaseAwayError("The database stayed busy for 10 seconds. Try again in a moment.")
+        return DatabaseAwayError(
+            "The database file cannot be read or written. Check HERMITAGE_HOME, DATABASE_URL and the disk, then try "
+            "again."
+        )
 
     def close(self) -> None:
         """Close every pooled connection."""
         self._engine.dispose()
 
 
-@contextmanager
-def _plain_words() -> Iterator[None]:
-    try:
-        yield
-    except (OperationalError, InterfaceError):
-        # The driver's text may quote the address with its password.
-        raise ConfigError(
-            "The database cannot be reached, or stayed busy for 10 seconds. "
-            "Check DATABASE_URL and that its server runs, then try again."
-        ) from None
-    except DatabaseError as error:
-        if type(error) is not DatabaseError:
-            raise
-        raise ConfigError("The database file is damaged or is no database. Restore it from a backup.") from None
+DISK_FULL = "53100"
+"""PostgreSQL's code of a server that cannot write."""
+
+
+class _Commits:
+    """Which transactions of this program PostgreSQL has committed: one row for every connection, its last one.
+
+    The server's own numbers of transactions do not answer that: after a crash it may give out again the number of a
+    transaction that was lost. Rows older than a day are of no use to anybody.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def prepare(self) -> None:
+        with self._engine.begin() as connection:
+            found = connection.execute(text("SELECT to_regclass('hermitage_commits')")).scalar_one()
+            if found is None:
+                # Several processes may begin at once; the second waits for the first.
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": COMMITS_LOCK})
+                connection.execute(
+                    text(
+                        "CREATE TABLE IF NOT EXISTS hermitage_commits "
+                        "(client TEXT PRIMARY KEY, number BIGINT NOT NULL, noted TIMESTAMPTZ NOT NULL)"
+                    )
+                )
+            connection.execute(text("DELETE FROM hermitage_commits WHERE noted < now() - interval '1 day'"))
+
+    def note(self, connection: Connection) -> tuple[str, int]:
+        """Give the transaction its number, at its end and inside of it."""
+        of_connection = connection.info.setdefault(COMMITS, {"client": uuid4().hex, "number": 0})
+        of_connection["number"] += 1
+        client, number = of_connection["client"], of_connection["number"]
+        connection.execute(
+            text(
+                "INSERT INTO hermitage_commits VALUES (:client, :number, now()) "
+                "ON CONFLICT (client) DO UPDATE SET number = excluded.number, noted = excluded.noted"
+            ),
+            {"client": client, "number": number},
+        )
+        return client, number
+
+    def has(self, number: tuple[str, int]) -> bool:
+        """Whether a transaction was committed; one that is still at work is waited for, because it holds its row."""
+        client, wanted = number
+        with self._engine.begin() as connection:
+            last = connection.execute(
+                text(
+                    "INSERT INTO hermitage_commits VALUES (:client, 0, now()) "
+                    "ON CONFLICT (client) DO UPDATE SET noted = excluded.noted RETURNING number"
+                ),
+                {"client": client},
+            ).scalar_one()
+        return int(last) >= wanted
+
+
+COMMITS = "hermitage_commits"
+COMMITS_LOCK = 0x434F4D4D
+"""Key of the PostgreSQL advisory lock under which the table of commits is made."""
+
+
+class _Transacting(Protocol):
+    @property
+    def _transactions(self) -> Transactions: ...
+
+
+_Owner = TypeVar("_Owner", bound=_Transacting)
+
+
+def patient(method: Callable[Concatenate[_Owner, _P], _R]) -> Callable[Concatenate[_Owner, _P], _R]:
+    """Repeat a method while the database does not answer, as long as the patience of its transactions lasts.
+
+    For a method that is one transaction. It may follow up with other patient ones, and write files that it would write
+    again in the same way: a transaction that was not committed has left nothing else behind.
+    """
+
+    @functools.wraps(method)
+    def waiting(self: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return self._transactions.until_answered(lambda: method(self, *args, **kwargs))
+
+    return waiting

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import RowMapping, Select, insert, select
 
 from synth.store.definitions import EVENTS
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 
 __all__ = ["Event", "EventKind", "Events"]
@@ -55,6 +55,7 @@ class Events:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def add(
         self,
         kind: EventKind,
@@ -88,6 +89,7 @@ class Events:
         """Return every event of one kind, oldest first."""
         return self._all(select(EVENTS).where(EVENTS.c.kind == kind.value).order_by(EVENTS.c.id))
 
+    @patient
     def _all(self, query: Select[Any]) -> tuple[Event, ...]:
         with self._transactions.reading() as connection:
             return tuple(_event(row) for row in connection.execute(query).mappings())

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, or_, select, text, update
 
 from synth.errors import JobError
 from synth.store.definitions import RUNS
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 from synth.store.runs import ACTIVE_STATES, Run, RunState, run_of
 
@@ -27,6 +27,7 @@ class RunQueue:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def put(self, run_id: str, *, gpus: int, cpus: int) -> None:
         """Append a planned run to the queue.
 
@@ -46,6 +47,7 @@ class RunQueue:
             if moved.rowcount != 1:
                 raise JobError("This run was already handed in. Look it up in the list of runs.")
 
+    @patient
     def take(self, *, host: str, slots: int, gpus: Sequence[str]) -> Run | None:
         """Give the first queued run that may start a slot on this machine, and mark it running.
 
@@ -72,6 +74,7 @@ class RunQueue:
                 return _start(connection, run.id, host=host, gpu=gpu)
         return None
 
+    @patient
     def note_process(self, run_id: str, *, pid: int, pid_created: float) -> None:
         """Record the process that was started for a run, unless it has already recorded itself."""
         with self._transactions.writing() as connection:
@@ -79,6 +82,7 @@ class RunQueue:
                 update(RUNS).where(RUNS.c.id == run_id, RUNS.c.pid.is_(None)).values(pid=pid, pid_created=pid_created)
             )
 
+    @patient
     def claim(self, run_id: str, *, host: str, pid: int, pid_created: float) -> Run:
         """Take a run as its one worker.
 
@@ -109,18 +113,20 @@ class RunQueue:
             return run_of(_select(connection, RUNS.c.id == run_id)[0])
 
     def beat(self, run_id: str) -> bool:
-        """Renew the worker's lease; return whether the run is still its own."""
-        with self._transactions.writing() as connection:
+        """Renew the worker's lease, without waiting; return whether the run is still its own."""
+        with self._transactions.writing(wait=False) as connection:
             renewed = connection.execute(
                 update(RUNS).where(RUNS.c.id == run_id, RUNS.c.state.in_(ACTIVE)).values(heartbeat=now())
             )
             return renewed.rowcount == 1
 
+    @patient
     def active(self) -> tuple[Run, ...]:
         """Return the runs that hold a slot on any machine."""
         with self._transactions.reading() as connection:
             return tuple(run_of(row) for row in _select(connection, RUNS.c.state.in_(ACTIVE)))
 
+    @patient
     def waiting(self) -> tuple[Run, ...]:
         """Return the queued runs, next first."""
         with self._transactions.reading() as connection:

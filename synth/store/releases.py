@@ -11,7 +11,7 @@ from uuid import uuid4
 from sqlalchemy import RowMapping, insert, select
 
 from synth.store.definitions import RELEASES
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 from synth.store.rows import row_values
 
@@ -38,6 +38,7 @@ class Releases:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def add(
         self,
         *,
@@ -65,12 +66,14 @@ class Releases:
             connection.execute(insert(RELEASES).values(**values))
         return release
 
+    @patient
     def of_account(self, account_id: str) -> tuple[SealedRelease, ...]:
         """Return the account's releases, oldest first."""
         query = select(RELEASES).where(RELEASES.c.account_id == account_id).order_by(RELEASES.c.sealed)
         with self._transactions.reading() as connection:
             return tuple(_release(row) for row in connection.execute(query).mappings())
 
+    @patient
     def of_run(self, run_id: str) -> tuple[SealedRelease, ...]:
         """Return the releases of one run, oldest first."""
         query = select(RELEASES).where(RELEASES.c.run_id == run_id).order_by(RELEASES.c.sealed)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping, insert, or_, select, update
 
 from synth.errors import JobError
 from synth.store.definitions import RUNS
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 
 __all__ = ["ACTIVE_STATES", "FINISHED_STATES", "Run", "RunState", "Runs", "run_of"]
@@ -109,6 +109,7 @@ class Runs:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def add(
         self,
         *,
@@ -132,6 +133,7 @@ class Runs:
         connection.execute(insert(RUNS).values(**values))
         return run_of(values)
 
+    @patient
     def find(self, run_id: str) -> Run | None:
         """Return a run, or None."""
         with self._transactions.reading() as connection:
@@ -171,11 +173,13 @@ class Runs:
         uses = or_(RUNS.c.table_id == table_id, RUNS.c.test_table_id == table_id)
         return self._where(uses, RUNS.c.state.in_(unfinished))
 
+    @patient
     def _where(self, *conditions: Any) -> tuple[Run, ...]:
         query = select(RUNS).where(*conditions).order_by(RUNS.c.created, RUNS.c.id)
         with self._transactions.reading() as connection:
             return tuple(run_of(row) for row in connection.execute(query).mappings())
 
+    @patient
     def move(
         self,
         run_id: str,
@@ -229,8 +233,11 @@ class Runs:
         self._change(run_id, table_id=table_id, test_table_id=test_table_id)
 
     def note_progress(self, run_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
-        """Record how far the run is; return whether its worker should go on (False: cancelled or taken away)."""
-        with self._transactions.writing() as connection:
+        """Record how far the run is; return whether its worker should go on (False: cancelled or taken away).
+
+        A database that is away is not waited for: the work goes on meanwhile.
+        """
+        with self._transactions.writing(wait=False) as connection:
             connection.execute(
                 update(RUNS)
                 .where(RUNS.c.id == run_id, RUNS.c.state.in_([state.value for state in ACTIVE_STATES]))
@@ -239,6 +246,7 @@ class Runs:
             row = connection.execute(select(RUNS).where(RUNS.c.id == run_id)).mappings().one_or_none()
         return row is not None and run_of(row).is_active and row["cancel_requested"] is None
 
+    @patient
     def request_cancel(self, run_id: str) -> Run:
         """Ask the run's worker to stop at its next step."""
         with self._transactions.writing() as connection:
@@ -253,7 +261,8 @@ class Runs:
             )
         return self[run_id]
 
-    def _change(self, run_id: str, **values: Any) -> None:
+    @patient
+    def _change(self, run_id: str, /, **values: Any) -> None:
         with self._transactions.writing() as connection:
             connection.execute(update(RUNS).where(RUNS.c.id == run_id).values(**values))
 

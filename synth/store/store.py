@@ -14,7 +14,7 @@ from synth.config import Settings
 from synth.store.accounts import Accounts
 from synth.store.charges import Charges
 from synth.store.decisions import Decisions
-from synth.store.engine import Transactions, make_engine
+from synth.store.engine import PATIENCE_SECONDS, Transactions, make_engine
 from synth.store.events import Events
 from synth.store.migrations import prepare, since
 from synth.store.queue import RunQueue
@@ -34,6 +34,8 @@ class Store:
     ----------
     settings : Settings
         ``home`` is made if need be, readable by its owner only; the database is prepared if it is empty or older.
+    patience : float
+        Seconds for which a database that does not answer is waited for, at every use of it.
 
     Raises
     ------
@@ -41,34 +43,42 @@ class Store:
         If the database cannot be reached or was written by a newer version.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
         self.settings = settings
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._transactions = Transactions(make_engine(settings.database_url))
+        self.transactions = Transactions(make_engine(settings.database_url), patience=patience)
         try:
-            prepare(self._transactions)
+            self.transactions.until_answered(self._prepare)
         except BaseException:
-            self._transactions.close()
+            self.transactions.close()
             raise
-        self.accounts = Accounts(self._transactions)
-        self.tables = Tables(self._transactions)
-        self.runs = Runs(self._transactions)
-        self.queue = RunQueue(self._transactions)
-        self.charges = Charges(self._transactions)
+        self.accounts = Accounts(self.transactions)
+        self.tables = Tables(self.transactions)
+        self.runs = Runs(self.transactions)
+        self.queue = RunQueue(self.transactions)
+        self.charges = Charges(self.transactions)
         self.decisions = Decisions()
-        self.releases = Releases(self._transactions)
-        self.events = Events(self._transactions)
+        self.releases = Releases(self.transactions)
+        self.events = Events(self.transactions)
+
+    def _prepare(self) -> None:
+        self.transactions.prepare_commits()
+        prepare(self.transactions)
+
+    def be_patient(self, seconds: float = PATIENCE_SECONDS) -> None:
+        """From now on wait for a database that does not answer: a run was charged, or is about to be."""
+        self.transactions.patience = seconds
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction over several of the parts."""
-        with self._transactions.writing() as connection:
+        with self.transactions.writing() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees one consistent state of all parts."""
-        with self._transactions.reading() as connection:
+        with self.transactions.reading() as connection:
             yield connection
 
     def newer_layout_since(self) -> datetime | None:
@@ -78,7 +88,7 @@ class Store:
 
     def close(self) -> None:
         """Close every connection."""
-        self._transactions.close()
+        self.transactions.close()
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from sqlalchemy import RowMapping, insert, select, update
 
 from synth.errors import TableError
 from synth.store.definitions import TABLES
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, patient
 from synth.store.moments import now
 from synth.store.rows import row_values
 
@@ -60,11 +60,13 @@ class Tables:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @patient
     def add(self, table: StoredTable) -> None:
         """Record a table whose encrypted rows are complete on disk."""
         with self._transactions.writing() as connection:
             connection.execute(insert(TABLES).values(**row_values(table)))
 
+    @patient
     def __getitem__(self, table_id: str) -> StoredTable:
         with self._transactions.reading() as connection:
             row = connection.execute(select(TABLES).where(TABLES.c.id == table_id)).mappings().one_or_none()
@@ -72,24 +74,28 @@ class Tables:
             raise TableError("There is no such table. Upload it again.")
         return _table(row)
 
+    @patient
     def of_account(self, account_id: str) -> tuple[StoredTable, ...]:
         """Return the account's tables, oldest first."""
         query = select(TABLES).where(TABLES.c.account_id == account_id).order_by(TABLES.c.created, TABLES.c.id)
         with self._transactions.reading() as connection:
             return tuple(_table(row) for row in connection.execute(query).mappings())
 
+    @patient
     def with_fingerprint(self, fingerprint: str) -> tuple[StoredTable, ...]:
         """Return every table, deleted ones too, with this keyed hash."""
         query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
         with self._transactions.reading() as connection:
             return tuple(_table(row) for row in connection.execute(query).mappings())
 
+    @patient
     def expired(self, at: datetime) -> tuple[StoredTable, ...]:
         """Return the stored tables whose deadline has passed."""
         query = select(TABLES).where(TABLES.c.state == TableState.STORED.value, TABLES.c.keep_until <= at)
         with self._transactions.reading() as connection:
             return tuple(_table(row) for row in connection.execute(query).mappings())
 
+    @patient
     def seal_schema(self, table_id: str, schema: str) -> StoredTable:
         """Fix the declared schema (JSON) of a table; a sealed schema is not changed again.
 
@@ -107,16 +113,19 @@ class Tables:
             raise TableError("The schema of this table is sealed. Upload the table again to describe it differently.")
         return table
 
+    @patient
     def note_form(self, table_id: str, form: str) -> None:
         """Remember how a table's file is written (JSON), so that it can be looked at again after a restart."""
         with self._transactions.writing() as connection:
             connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
 
+    @patient
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:
         """Move the deadline of a table; None keeps it until somebody deletes it."""
         with self._transactions.writing() as connection:
             connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(keep_until=deadline))
 
+    @patient
     def mark_deleted(self, table_id: str) -> None:
         """Record that the encrypted rows are gone; the fingerprint stays so that a re-upload is recognised."""
         with self._transactions.writing() as connection:

@@ -14,7 +14,7 @@ from synth.config import Settings
 from synth.errors import TableError
 from synth.privacy.ledger import Ledger
 from synth.progress import Progress
-from synth.store import RunState, Store
+from synth.store import PATIENCE_SECONDS, RunState, Store
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
@@ -23,7 +23,7 @@ LIMIT_SECONDS = 120.0
 
 
 def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
-    with Store(settings) as store:
+    with Store(settings, patience=PATIENCE_SECONDS) as store:
         plan = json.loads(store.runs[run_id].config)
         note(settings.home / "executed", run_id)
         note(settings.home / f"environment-{run_id}", json.dumps(dict(os.environ)))
@@ -48,12 +48,30 @@ def work(store: Store, run_id: str, progress: Progress) -> None:
         time.sleep(0.02)
 
 
-def work_until_told(store: Store, run_id: str, progress: Progress) -> None:
+def until_told(store: Store, progress: Progress) -> None:
     end = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < end and not (store.settings.home / "end").exists():
         progress.step(3, 10)
         time.sleep(0.02)
+    note(store.settings.home / "told", "told")
+
+
+def work_until_told(store: Store, run_id: str, progress: Progress) -> None:
+    until_told(store, progress)
     finish(store, run_id, progress)
+
+
+def spend_when_told(store: Store, run_id: str, progress: Progress) -> None:
+    until_told(store, progress)
+    ledger = Ledger(store)
+    for charge in ledger.charges_of(run_id):
+        ledger.spend(charge)
+    finish(store, run_id, progress)
+
+
+def refuse_when_told(store: Store, run_id: str, progress: Progress) -> None:
+    until_told(store, progress)
+    refuse(store, run_id, progress)
 
 
 def hear_nothing(store: Store, run_id: str, progress: Progress) -> None:
@@ -80,6 +98,8 @@ WORK = {
     "finish": finish,
     "work": work,
     "work until told": work_until_told,
+    "spend when told": spend_when_told,
+    "refuse when told": refuse_when_told,
     "hear nothing": hear_nothing,
     "refuse": refuse,
     "break down": break_down,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,7 +23,7 @@ from synth.jobs import LocalEngine, local, processes
 from synth.jobs.machine import cores, this_host
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
-from synth.schema import Neighbours
+from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
 
 SCRIPT = Path(__file__).with_name("stand_in_worker.py")
@@ -433,3 +434,39 @@ def test_no_worker_takes_a_run_that_was_worked_on(
     for job_id in (run.id, "no such run"):
         assert worker.main([job_id], execute=never, settings=settings, command=COMMAND) == 70
     assert executed(store) == [run.id]
+
+
+# --- a database that goes away ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("do", "state", "charge"),
+    [
+        ("spend when told", RunState.REPORTED, ChargeState.SPENT),
+        ("work until told", RunState.REPORTED, ChargeState.SPENT),
+        ("refuse when told", RunState.FAILED, ChargeState.FAILED_SPENT),
+    ],
+)
+def test_a_run_waits_for_a_database_that_is_away_and_goes_on(
+    own_server: Any, tmp_path: Path, do: str, state: RunState, charge: ChargeState
+) -> None:
+    """A real PostgreSQL is stopped in the middle of a real run, which has to spend, to end or to fail meanwhile."""
+    settings = Settings(home=tmp_path / "home", database_url=own_server.url, heartbeat_seconds=0.2)
+    with Store(settings) as store:
+        account = store.accounts.ensure("city survey", Neighbours.REPLACE, PrivacyUnit())[0]
+        engine = LocalEngine(store, command=COMMAND, gpus=())
+        run = plan(store, account, do, spend=do != "spend when told")
+        engine.submit(run.id)
+        pid = until_working(store, run).pid
+        assert pid is not None
+        own_server.stop()
+        (settings.home / "end").touch()
+        wait((settings.home / "told").exists)
+        time.sleep(3)  # the worker asks in vain meanwhile
+        assert psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        own_server.start()
+        wait(lambda: engine.state(run.id) is state)
+        assert charge_state(store, run) is charge
+        assert len(store.charges.of_run(run.id)) == (3 if charge is ChargeState.FAILED_SPENT else 2)
+        assert ("Row 18 has 11 fields" in store.runs[run.id].message) is (state is RunState.FAILED)
+        assert executed(store) == [run.id]

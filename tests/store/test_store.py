@@ -156,7 +156,7 @@ def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
         ("sqlite:///:memory:", "names no file"),
         ("mysql://root@host/base", "mysql"),
         ("nonsense", "not a database address"),
-        ("postgresql://nobody:canary-password@127.0.0.1:1/none", "cannot be reached"),
+        ("postgresql://nobody:canary-password@127.0.0.1:1/none", "The database does not answer"),
     ],
 )
 def test_a_wrong_address_is_one_sentence_without_the_password(tmp_path: Path, address: str, message: str) -> None:
@@ -188,7 +188,7 @@ def test_append_only_tables_refuse_replacement(filled: Store, table: str) -> Non
     else:
         recursive = "SELECT 1"
         statement = f"TRUNCATE {table} CASCADE"
-    with filled._transactions._engine.connect() as connection:
+    with filled.transactions._engine.connect() as connection:
         connection.exec_driver_sql(recursive)
         with pytest.raises(DBAPIError, match="append-only"):
             connection.exec_driver_sql(statement)
