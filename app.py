@@ -34,11 +34,11 @@ page = st.navigation(
 
 # The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
 top, body, bottom = st.container(), st.container(), st.container()
-with guard():
+with guard(away="hide"):
     keep_address()
-with top, guard():
+with top, guard(away="hide"):
     header()
-with bottom, guard():
+with bottom, guard(away="hide"):
     footer()
 with body, guard():
     page.run()

@@ -10,7 +10,7 @@ from pages.components.draft import missing_answers
 from pages.components.notes import note
 from pages.components.session import application, draft, own_table
 from pages.components.words import amount, plain
-from synth.errors import SynthError
+from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
 
 __all__ = ["ONE_OWNER", "footer", "header"]
@@ -58,6 +58,8 @@ def _unit_sentence() -> str:
 def _epsilon_left(account: str) -> str:
     try:
         view = application().account(account)
+    except DatabaseAwayError:
+        raise
     except SynthError:
         return "nothing spent yet"
     if view.epsilon_cap is None:

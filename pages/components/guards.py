@@ -16,7 +16,7 @@ import streamlit as st
 
 from pages.components.session import application, draft, own_table
 from pages.components.words import plain
-from synth.errors import SynthError
+from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, record_incident
 
 __all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require"]
@@ -41,10 +41,22 @@ _MISSING: dict[Step, tuple[str, str, str]] = {
 
 
 @contextmanager
-def guard() -> Iterator[None]:
-    """Show an error instead of raising it; the run control of Streamlit passes through."""
+def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
+    """Show an error instead of raising it; the run control of Streamlit passes through.
+
+    Parameters
+    ----------
+    away : {"show", "hide", "pass"}
+        What becomes of the sentence that the database does not answer, so that a page says it once: what stands beside
+        the page hides it, one of several parts of a page passes it on to the guard of the page.
+    """
     try:
         yield
+    except DatabaseAwayError as error:
+        if away == "pass":
+            raise
+        if away == "show":
+            st.error(plain(error))
     except SynthError as error:
         st.error(plain(error))
     except Exception as error:

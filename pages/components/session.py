@@ -9,7 +9,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.components.draft import Draft, fill_from_config, new_draft, take_table
 from synth.config import Settings
-from synth.errors import SynthError
+from synth.errors import DatabaseAwayError, SynthError
 from synth.services.application import Application
 from synth.services.views import ReceivedTable
 
@@ -76,6 +76,8 @@ def own_table() -> ReceivedTable | None:
 def _stored(table_id: str) -> ReceivedTable | None:
     try:
         table = application().table(table_id)
+    except DatabaseAwayError:
+        raise  # it is not deleted, only out of reach
     except SynthError:
         return None
     return table if table.columns else None
@@ -111,6 +113,8 @@ def _adopt(name: str, identifier: str) -> None:
                 # After a reload the description comes back from the run that was made with it.
                 fill_from_config(held, application().config_of(identifier))
                 held["described"] = True
+    except DatabaseAwayError:
+        raise
     except SynthError:
         # Not one of this owner's, or deleted since: the address is forgotten without a word about which.
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
+from driving import TABLE, go, open_app, texts, upload_table
 from streamlit.testing.v1 import AppTest
 
 CANARY = "NHS-999-123"
@@ -76,3 +78,24 @@ def test_fragments_and_dialogs_have_a_guard_of_their_own() -> None:
                     seen += 1
                     assert names[-1] == "guarded", f"{path.name}: {node.name}"
     assert seen
+
+
+def test_while_the_database_is_away_pages_say_so_once_and_lose_nothing(
+    own_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", own_server.url)
+    app = upload_table(open_app(), TABLE.encode())
+    table = app.session_state["draft"]["table_id"]
+    assert table is not None
+    own_server.stop()
+    for page in ("upload", "describe", "generate", "ledger", "admin"):
+        app = go(app, page)
+        (error,) = app.error
+        assert "The database does not answer. Runs that are at work wait for it" in str(error.value)
+        assert not app.exception
+        assert "nothing spent yet" not in texts(app)
+    assert app.session_state["draft"]["table_id"] == table
+    own_server.start()
+    app = go(app, "upload")
+    assert not app.error
+    assert app.session_state["draft"]["table_id"] == table
