@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         0; 1 when a check found a difference, or ``replay`` made another table or report; 2 bad input; 3 over budget;
-        4 above the allowed epsilon; 5 cancelled; 70 internal.
+        4 above the allowed epsilon; 5 cancelled; 70 internal; 74 a disk is full.
     """
     parser = _parser()
     parsed = parser.parse_args(arguments)
@@ -54,8 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        from synth.services.incidents import record_incident
+        from synth.services.incidents import own_error, record_incident
 
+        given = getattr(parsed, "out", None)
+        full = own_error(error, *([Path(given)] if isinstance(given, str | Path) else []))
+        if full is not None:
+            sys.stderr.write(f"synth: {full}\n")
+            return full.exit_code
         sys.stderr.write(f"synth: something failed inside Hermitage. Incident {record_incident(error)}.\n")
         return SynthError.exit_code
 

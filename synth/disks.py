@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import errno
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from synth.errors import DiskFullError
+from synth.errors import DiskFullError, SynthError
 
-__all__ = ["disk_full", "is_full", "naming_full_disk"]
+__all__ = ["disk_full", "has_no_room", "is_full", "naming_full_disk"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_SMALLEST = 2**16
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether an error says that a disk is full, or that a quota is used up."""
-    return isinstance(error, OSError) and error.errno in _FULL
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, says that a disk is full or a quota used up."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def has_no_room(folder: Path) -> bool:
+    """Whether the disk that holds a folder has no room for the smallest file."""
+    return shutil.disk_usage(_existing(folder)).free < _SMALLEST
 
 
 def disk_full(*folders: Path) -> DiskFullError:
@@ -48,8 +61,8 @@ def naming_full_disk(*folders: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if not is_full(error):
+    except Exception as error:
+        if isinstance(error, SynthError) or not is_full(error):
             raise
         raise disk_full(*folders) from None
 

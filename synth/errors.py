@@ -9,6 +9,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     │   ├── SchemaError            a column, bound or category
     │   ├── ConfigError            a configuration file
     │   │   └── DatabaseAwayError  the database does not answer
+    │   │       └── CommitInDoubtError  nor whether it has what was written
     │   └── TableError             a table that cannot be read
     ├── PrivacyError               the promise cannot be kept                exit 2
     │   ├── BudgetExceededError    a cap or a session's budget is used up    exit 3
@@ -32,6 +33,7 @@ __all__ = [
     "ApprovalRequiredError",
     "AttackError",
     "BudgetExceededError",
+    "CommitInDoubtError",
     "ConfigError",
     "DatabaseAwayError",
     "DiskFullError",
@@ -75,13 +77,19 @@ class DatabaseAwayError(ConfigError):
     ----------
     message : str
     final : bool
-        Whether waiting is over: it was waited for as long as it may be, or nobody can tell whether a transaction was
-        committed, so that it must not be repeated.
+        Whether it was waited for as long as it may be.
     """
 
     def __init__(self, message: str, *, final: bool = False) -> None:
         super().__init__(message)
         self.final = final
+
+
+class CommitInDoubtError(DatabaseAwayError):
+    """The database went away during a commit, and nobody can tell yet whether it happened: it must not be repeated."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, final=True)
 
 
 class TableError(InputError):
@@ -136,9 +144,20 @@ class AlreadyEnteredError(LedgerError):
 
 
 class DiskFullError(SynthError):
-    """A disk is full; the message names it."""
+    """A disk is full; the message names it.
+
+    Parameters
+    ----------
+    message : str
+    final : bool
+        Whether it was waited for as long as it may be.
+    """
 
     exit_code = 74
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class VerificationError(SynthError):

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from synth.disks import disk_full, is_full
 from synth.errors import ConfigError
 
 __all__ = ["Keys", "load_keys"]
@@ -112,6 +113,8 @@ def _make(home: Path, directory: Path) -> None:
         _write(draft / PUBLIC_FILE, Keys(*made).public_key_pem)
         draft.rename(directory)
     except OSError as error:
+        if is_full(error):
+            raise disk_full(home) from None
         if not directory.exists():
             raise ConfigError(
                 f"The keys cannot be written to {directory} ({error.strerror}). Check that HERMITAGE_HOME is writable."

@@ -26,7 +26,8 @@ from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
-from synth.services.incidents import code_location, record_incident
+from synth.services import run_folder
+from synth.services.incidents import code_location, own_error, record_incident
 from synth.services.predicting import work_on_predictions
 from synth.services.shadowing import work_on_shadows
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
@@ -109,6 +110,9 @@ def _work(store: Store, run_id: str, execute: Execute) -> int:
     except SynthError as error:
         return _stop(store, run_id, RunState.FAILED, str(error), error.exit_code)
     except BaseException as error:
+        full = own_error(error, store.settings.home)
+        if full is not None:
+            return _stop(store, run_id, RunState.FAILED, str(full), full.exit_code)
         # The message of a library may quote a cell: only the type and the place in the code are kept.
         incident = record_incident(error)
         detail = {"incident": incident, "type": type(error).__name__, "where": code_location(error)}
@@ -121,6 +125,7 @@ def _work(store: Store, run_id: str, execute: Execute) -> int:
 def _stop(
     store: Store, run_id: str, state: RunState, message: str, exit_code: int, *, incident_id: str | None = None
 ) -> int:
+    run_folder.clear(store.settings, run_id)
     charges = Ledger(store).settle(run_id)
     spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
     consequence = STAYED_SPENT if spent else WAS_FREED if charges else ""

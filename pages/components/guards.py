@@ -17,7 +17,7 @@ import streamlit as st
 from pages.components.session import application, draft, own_table
 from pages.components.words import plain
 from synth.errors import DatabaseAwayError, SynthError
-from synth.services.incidents import code_location, record_incident
+from synth.services.incidents import code_location, own_error, record_incident
 
 __all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require"]
 
@@ -60,7 +60,8 @@ def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
     except SynthError as error:
         st.error(plain(error))
     except Exception as error:
-        st.error(INCIDENT_TEXT.format(incident=record_incident(error)))
+        full = own_error(error)
+        st.error(plain(full) if full is not None else INCIDENT_TEXT.format(incident=record_incident(error)))
 
 
 def guarded(function: Callable[_P, _R]) -> Callable[_P, _R | None]:

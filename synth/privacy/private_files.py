@@ -24,9 +24,13 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 def replace_durably(path: Path, content: bytes) -> None:
     """Give a file new content at once: a reader, or a crash, sees the old content or the new, never a part."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
-    with private_file(draft) as file:
-        file.write(content)
-    draft.replace(path)
+    try:
+        with private_file(draft) as file:
+            file.write(content)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     sync_directory(path.parent)
 
 

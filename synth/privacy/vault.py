@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 from uuid import UUID, uuid4
 
-from synth.errors import TableError
+from synth.disks import disk_full, is_full
+from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
 from synth.keys import KEY_BYTES, Keys
 from synth.privacy.fingerprint import Fingerprint
 from synth.privacy.headers import Header, HeaderFiles
@@ -61,17 +64,41 @@ class Vault:
         retention: timedelta | None = None,
         limit: int | None = None,
     ) -> str:
-        """Encrypt a table while reading it, and return its id.
+        """Encrypt a table of an account (its id) while reading it, and return its id; see :meth:`taking`."""
+        how: dict[str, Any] = {"name": name, "kind": kind, "retention": retention, "limit": limit}
+        with self.taking(stream, account_id=account, **how) as table:
+            pass
+        return table.id
+
+    @contextmanager
+    def taking(
+        self,
+        stream: BinaryIO,
+        *,
+        name: str,
+        account_id: str | None = None,
+        account_name: str | None = None,
+        kind: TableKind = TableKind.TABLE,
+        form: str | None = None,
+        retention: timedelta | None = None,
+        limit: int | None = None,
+    ) -> Iterator[StoredTable]:
+        """Encrypt a table while reading it; it is there once the block has ended.
+
+        If anything fails, in here or in the block, whatever it is, no file of it stays and the database knows nothing
+        of it, nor of an account that would have been opened for it.
 
         Parameters
         ----------
         stream : binary stream
             Read to its end in pieces of 64 KiB.
-        account : str
-            Id of the account it belongs to.
         name : str
             For display only; never a path.
+        account_id, account_name : str
+            The account it belongs to, by either; a name that is new opens an account.
         kind : TableKind
+        form : str, optional
+            How its file is written, as JSON.
         retention : timedelta, optional
             After which :meth:`purge` deletes it; None keeps it until :meth:`delete`.
         limit : int, optional
@@ -80,9 +107,16 @@ class Vault:
         Raises
         ------
         TableError
-            If it is larger than the limit, or the disk is full.
+            If it is larger than the limit, or cannot be read to its end or written.
+        DiskFullError
+            If the disk is full.
         """
-        owner = self._store.accounts[account]
+        if account_id is not None:
+            self._store.accounts[account_id]
+        elif account_name is not None:
+            display_name(account_name, what="The account")
+        else:
+            raise ValueError("A table belongs to an account: give its id or its name.")
         table_id, key = str(uuid4()), os.urandom(KEY_BYTES)
         fingerprint = Fingerprint(self._keys)
         most = self._store.settings.maximum_table_bytes if limit is None else limit
@@ -98,32 +132,46 @@ class Vault:
         try:
             with private_file(self._path(table_id)) as target:
                 size = encrypt_stream(stream, target, key=key, table_id=table_id, observe=observe)
-            head = self._ledger.head(owner.id)
-            self._headers.write(Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions))
-            table = StoredTable(
-                id=table_id,
-                account_id=owner.id,
-                name=display_name(name, what="The table"),
-                kind=TableKind(kind),
-                size=size,
-                state=TableState.STORED,
-                fingerprint=fingerprint.hexdigest(),
-                keep_until=None if retention is None else now() + retention,
-                schema=None,
-                created=now(),
-                deleted=None,
-            )
-            self._store.tables.add(table)
-        except OSError as error:
-            self._erase(table_id)
-            raise TableError(
-                f"The table could not be stored ({error.strerror}). Check the disk, then try again."
-            ) from None
-        except BaseException:
-            self._erase(table_id)
+            with self._store.writing() as connection:
+                accounts = self._store.accounts
+                if account_id is not None:
+                    owner = accounts.lock(connection, account_id)
+                else:
+                    owner = accounts.open_in(connection, str(account_name))
+                head = self._ledger.verified_head(connection, owner.id)
+                self._headers.write(
+                    Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions)
+                )
+                table = StoredTable(
+                    id=table_id,
+                    account_id=owner.id,
+                    name=display_name(name, what="The table"),
+                    kind=TableKind(kind),
+                    size=size,
+                    state=TableState.STORED,
+                    fingerprint=fingerprint.hexdigest(),
+                    keep_until=None if retention is None else now() + retention,
+                    schema=None,
+                    created=now(),
+                    deleted=None,
+                    form=form,
+                )
+                self._store.tables.add(connection, table)
+                twins = {twin.account_id for twin in self.twins(table)}
+                for noted in {owner.id, *twins} if twins else ():
+                    self._store.events.enter(connection, EventKind.SAME_TABLE, account_id=noted, table_id=table_id)
+                yield table
+        except BaseException as error:
+            full = disk_full(self._store.settings.home) if is_full(error) else None  # as it is now
+            if not self._may_be_recorded(table_id, error):
+                self._erase(table_id)
+            if full is not None:
+                raise full from None
+            if isinstance(error, OSError):
+                # In the system's words for the number: what a library says may quote a cell.
+                reason = os.strerror(error.errno) if error.errno else "it could not be read to its end"
+                raise TableError(f"The table could not be stored ({reason}). Check the disk, then try again.") from None
             raise
-        self._warn_of_twins(table)
-        return table_id
 
     def open(self, table_id: str) -> BinaryIO:
         """Return the decrypted bytes of a table as a seekable stream; they exist in memory only.
@@ -193,9 +241,8 @@ class Vault:
         self._sweep_orphans(moment)
         return tuple(expired)
 
-    def twins(self, table_id: str) -> tuple[StoredTable, ...]:
+    def twins(self, table: StoredTable) -> tuple[StoredTable, ...]:
         """Return the tables with the same content that were taken in under other accounts."""
-        table = self._store.tables[table_id]
         same = self._store.tables.with_fingerprint(table.fingerprint)
         return tuple(other for other in same if other.account_id != table.account_id)
 
@@ -215,11 +262,6 @@ class Vault:
                 accounts.set_sealed_split_key(connection, account_id, sealed)
         return unseal(self._keys.master, bytes(sealed), context=context)
 
-    def _warn_of_twins(self, table: StoredTable) -> None:
-        twins = self.twins(table.id)
-        for account_id in {table.account_id, *(twin.account_id for twin in twins)} if twins else ():
-            self._store.events.add(EventKind.SAME_TABLE, account_id=account_id, table_id=table.id)
-
     @patient
     def _stamp(self, table: StoredTable) -> Header:
         """Write the ledger's present head into the table's header and the account's mark; return the header."""
@@ -234,6 +276,19 @@ class Vault:
 
     def _path(self, table_id: str) -> Path:
         return self._directory / f"{UUID(table_id)}.table"
+
+    def _may_be_recorded(self, table_id: str, error: BaseException) -> bool:
+        """Whether the database has a table, or nobody can tell: its files stay then, and are swept if it has not."""
+        if isinstance(error, CommitInDoubtError):
+            return True
+        try:
+            self._store.tables[table_id]
+        except DatabaseAwayError:
+            # Away before the commit, it has rolled back; away since then, it is asked again before files are swept.
+            return not isinstance(error, DatabaseAwayError)
+        except TableError:
+            return False
+        return True
 
     def _erase(self, table_id: str) -> None:
         for path in (self._headers.path(table_id), self._path(table_id)):

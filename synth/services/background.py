@@ -20,7 +20,7 @@ from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import processes
 from synth.progress import Progress
 from synth.services import run_folder
-from synth.services.incidents import record_incident
+from synth.services.incidents import own_error, record_incident
 
 __all__ = ["Work", "WorkView"]
 
@@ -124,8 +124,9 @@ class Work:
             self._note({"state": "failed", "message": str(error)})
             return error.exit_code
         except Exception as error:
-            incident = record_incident(error)
-            self._note({"state": "failed", "message": f"Something went wrong (incident {incident})."})
+            full = own_error(error)
+            words = str(full) if full is not None else f"Something went wrong (incident {record_incident(error)})."
+            self._note({"state": "failed", "message": words})
             return SynthError.exit_code
         self._note({"state": "ended"})
         return 0

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from synth.config import Settings
+from synth.disks import naming_full_disk
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.keys import load_keys
 from synth.privacy.chain import SUCCESSORS
@@ -87,6 +88,11 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"The folder '{folder.name}' is not empty. Name a new one for the backup.")
     Store(settings).close()  # an older layout is brought forward first, so that what is copied can be restored
+    with naming_full_disk(folder):
+        return _copied(settings, folder, with_tables=with_tables)
+
+
+def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMade:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     for pattern in ("*.mark", *(("*.header", "*.table") if with_tables else ())):

@@ -6,15 +6,18 @@ Messages of libraries quote cells ("could not convert string to float: ..."), so
 from __future__ import annotations
 
 import logging
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from synth.errors import SynthError
+from synth.config import Settings
+from synth.disks import disk_full, is_full
+from synth.errors import DiskFullError, SynthError
 
-__all__ = ["code_location", "in_own_words", "record_incident"]
+__all__ = ["code_location", "in_own_words", "own_error", "record_incident"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +50,27 @@ def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwa
     except SynthError as error:
         failure = error
     except Exception as error:
-        failure = SynthError(f"Something failed inside Hermitage. Incident {record_incident(error)}.")
+        failure = own_error(error) or SynthError(
+            f"Something failed inside Hermitage. Incident {record_incident(error)}."
+        )
     # Raised out here, where no exception is at work that would become its context.
     failure.__cause__ = failure.__context__ = None
     raise failure.with_traceback(None)
+
+
+def own_error(error: BaseException, *folders: Path) -> DiskFullError | None:
+    """Return what a foreign error is in our words, where it is nobody's fault: a full disk.
+
+    Parameters
+    ----------
+    error : BaseException
+    *folders : Path
+        What was written into; the folder of this installation, the working folder and the temporary one may be too.
+    """
+    if not is_full(error):
+        return None
+    home = Settings.from_environment().home
+    return disk_full(*folders, home, Path.cwd(), Path(tempfile.gettempdir()))
 
 
 def code_location(error: BaseException) -> str:

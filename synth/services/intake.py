@@ -17,7 +17,7 @@ from synth.privacy.reader_columns import places_of
 from synth.privacy.reader_pipes import ReaderLimits, Request
 from synth.privacy.vault import Vault
 from synth.services.views import DraftColumn, ReceivedTable
-from synth.store import Store, StoredTable, TableKind, TableState
+from synth.store import Store, StoredTable, TableKind, TableState, display_name
 
 __all__ = ["SINGLE_USER", "Intake"]
 
@@ -77,14 +77,21 @@ class Intake:
         if seen.n_rows == 0:
             raise TableError("The table has a header but no rows. Send the whole table.")
         stream.seek(0)
-        owner = self._store.accounts.open(account)
         retention = timedelta(hours=self._store.settings.retention_hours)
         # A browser may send a whole path; a user name in it would be private.
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
-        table_id = self._vault.put(stream, account=owner.id, name=shown, kind=TableKind(kind), retention=retention)
-        self._store.tables.note_form(table_id, json.dumps(format_to_mapping(form)))
-        self._headers[table_id] = seen
-        return self._received(self._store.tables[table_id])
+        # The account is opened with the table: where anything fails there is neither.
+        with self._vault.taking(
+            stream,
+            account_name=account,
+            name=shown,
+            kind=TableKind(kind),
+            form=json.dumps(format_to_mapping(form)),
+            retention=retention,
+        ) as table:
+            received = self._described(table, seen, display_name(account, what="The account"))
+        self._headers[table.id] = seen
+        return received
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
@@ -132,10 +139,13 @@ class Intake:
         if table.state is TableState.STORED:
             with suppress(TableError):
                 seen = self._headers.get(table.id) or self._inspect(table.id, _form_of(table))
+        return self._described(table, seen, self._store.accounts[table.account_id].name)
+
+    def _described(self, table: StoredTable, seen: _Seen, account: str) -> ReceivedTable:
         warnings = [seen.warning, self._twin_warning(table)]
         return ReceivedTable(
             table_id=table.id,
-            account=self._store.accounts[table.account_id].name,
+            account=account,
             name=table.name,
             size_bytes=table.size,
             columns=seen.columns,
@@ -144,7 +154,7 @@ class Intake:
         )
 
     def _twin_warning(self, table: StoredTable) -> str | None:
-        twins = self._vault.twins(table.id)
+        twins = self._vault.twins(table)
         elsewhere = sorted({self._store.accounts[twin.account_id].name for twin in twins})
         if not elsewhere:
             return None

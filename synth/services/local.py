@@ -6,14 +6,15 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from synth.bundle.certificate import ROW_EPSILON
 from synth.config import RunConfig
-from synth.errors import InputError, JobError, RunCancelledError, SynthError
+from synth.disks import naming_full_disk
+from synth.errors import DiskFullError, InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.paths import path_of
@@ -24,7 +25,7 @@ from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.cell_worth import row_worth_words
 from synth.services.files import open_table
-from synth.services.incidents import record_incident
+from synth.services.incidents import own_error, record_incident
 from synth.services.planning import check_config
 from synth.services.rehearsing import Rehearsal
 from synth.services.rehearsing_grid import Grid, GridRehearsal
@@ -256,9 +257,9 @@ def _received(application: Application, config: RunConfig, *, keep: bool) -> Ite
             taken.append(_receive(application, config, config.test_table, "test"))
         yield taken[0], taken[1] if len(taken) > 1 else None
     finally:
-        if not keep:
-            for table_id in taken:
-                application.vault.delete(table_id, who="owner")
+        with ExitStack() as deleting:  # all of them, though deleting one may fail
+            for table_id in () if keep else taken:
+                deleting.callback(application.vault.delete, table_id, who="owner")
 
 
 def _receive(application: Application, config: RunConfig, path: str, kind: str) -> str:
@@ -277,15 +278,17 @@ def _closing(application: Application, run_id: str) -> Iterator[None]:
         yield
     except BaseException as error:
         cancelled = isinstance(error, RunCancelledError | KeyboardInterrupt)
+        run_folder.clear(application.settings, run_id)
         charges = application.ledger.settle(run_id)
         fate = STAYED_SPENT if any(charge.state is ChargeState.FAILED_SPENT for charge in charges) else WAS_FREED
+        error = own_error(error, application.settings.home) or error
         known = isinstance(error, SynthError)
         incident = None if known or cancelled else record_incident(error)
         message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
         state = RunState.CANCELLED if cancelled else RunState.FAILED
         words = f"{message} {fate}" if charges else message
         application.store.runs.move(run_id, state, message=words, incident_id=incident)
-        raise
+        raise error from None
 
 
 def _deliver(application: Application, run_id: str, folder: Path, *, owner_report: bool) -> RunResult:
@@ -295,13 +298,14 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
         # Written where it can be read at any moment, so it counts as read.
         run = application.store.runs[run_id]
         application.ledger.note_owner_view(run.account_id, run_id=run_id, who="owner", what="report")
-    copy_outputs(source, folder, run_folder.PUBLISHABLE)
-    (folder / "owner").mkdir(mode=0o700, exist_ok=True)
-    (folder / "owner").chmod(0o700)
-    names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]
-    copy_outputs(source / "owner", folder / "owner", names)
-    for name in names:
-        (folder / "owner" / name).chmod(0o600)
+    try:
+        with naming_full_disk(folder):
+            _copy_out(source, folder)
+    except DiskFullError as error:
+        raise DiskFullError(
+            f"{error} Do not run again, which would be charged again: the release is finished, and its files are in "
+            f"{source}."
+        ) from None
     certificate = json.loads((folder / "certificate.json").read_bytes())
     view = application.account(certificate["account"])
     of_row = certificate.get(ROW_EPSILON)
@@ -312,6 +316,16 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
         f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{' for one cell' if cell else ''} spent in all.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
+
+
+def _copy_out(source: Path, folder: Path) -> None:
+    copy_outputs(source, folder, run_folder.PUBLISHABLE)
+    (folder / "owner").mkdir(mode=0o700, exist_ok=True)
+    (folder / "owner").chmod(0o700)
+    names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]
+    copy_outputs(source / "owner", folder / "owner", names)
+    for name in names:
+        (folder / "owner" / name).chmod(0o600)
 
 
 class _Spoken:

@@ -17,6 +17,7 @@ from synth.errors import JobError
 __all__ = [
     "PUBLISHABLE",
     "certificate_id",
+    "clear",
     "make",
     "of",
     "private_file",
@@ -40,6 +41,13 @@ def make(settings: Settings, run_id: str) -> Path:
     for made in (settings.home / "runs", folder, folder / "owner"):
         made.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
+
+
+def clear(settings: Settings, run_id: str) -> None:
+    """Remove what a run that failed has written so far: none of it is whole, and a full disk needs the room."""
+    folder = of(settings, run_id)
+    for path in (*(folder / name for name in PUBLISHABLE), *(folder / "owner").glob("*.json*")):
+        path.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

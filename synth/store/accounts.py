@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import InputError, PrivacyError
@@ -85,6 +86,15 @@ class Accounts:
             found = self._insert(name, None, None)
         return found if found is not None else self[self._identity(name)]
 
+    def open_in(self, connection: Connection, name: str) -> Account:
+        """Return the account of this name, created if there is none, inside the caller's transaction."""
+        name = display_name(name, what="The account")
+        dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+        made = dialect.insert(ACCOUNTS).values(**_new(name, None, None))
+        connection.execute(made.on_conflict_do_nothing(index_elements=[ACCOUNTS.c.name]))
+        account_id = connection.execute(select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name)).scalar_one()
+        return self.lock(connection, account_id)
+
     @patient
     def ensure(self, name: str, neighbours: Neighbours, unit: PrivacyUnit) -> tuple[Account, bool]:
         """Return the account of this name with its promise fixed, created without a cap if there is none.
@@ -122,17 +132,7 @@ class Accounts:
 
     @patient
     def _insert(self, name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> Account | None:
-        values = {
-            "id": str(uuid4()),
-            "name": name,
-            **_promise(neighbours, unit),
-            "disagreeing": False,
-            "epsilon_cap": None,
-            "delta_cap": None,
-            "frozen": False,
-            "keyed": True,
-            "created": now(),
-        }
+        values = _new(name, neighbours, unit)
         try:
             with self._transactions.writing() as connection:
                 connection.execute(insert(ACCOUNTS).values(**values))
@@ -285,3 +285,17 @@ def _account(row: RowMapping | dict[str, Any]) -> Account:
         keyed=bool(row["keyed"]),
         created=row["created"],
     )
+
+
+def _new(name: str, neighbours: Neighbours | None, unit: PrivacyUnit | None) -> dict[str, Any]:
+    return {
+        "id": str(uuid4()),
+        "name": name,
+        **_promise(neighbours, unit),
+        "disagreeing": False,
+        "epsilon_cap": None,
+        "delta_cap": None,
+        "frozen": False,
+        "keyed": True,
+        "created": now(),
+    }

@@ -16,6 +16,7 @@ from pathlib import Path
 from sqlalchemy import URL, inspect, make_url
 from sqlalchemy.exc import OperationalError
 
+from synth.disks import disk_full, has_no_room
 from synth.errors import ConfigError
 from synth.store.engine import make_engine
 
@@ -59,7 +60,12 @@ def copy_database(address: str, target: Path) -> None:
     os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     path = database_file(address)
     if path is None:
-        _run(("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file", str(target)), address)
+        try:
+            _run(("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file", str(target)), address)
+        except ConfigError:
+            if has_no_room(target.parent):
+                raise disk_full(target.parent) from None
+            raise
         return
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
         source.backup(copy)

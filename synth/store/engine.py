@@ -20,8 +20,8 @@ from uuid import uuid4
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
-from synth.disks import disk_full
-from synth.errors import ConfigError, DatabaseAwayError, DiskFullError
+from synth.disks import disk_full, has_no_room, is_full
+from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, DiskFullError
 
 __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 
@@ -100,6 +100,8 @@ def _create_private_file(path: Path) -> None:
             draft.unlink()
         path.chmod(0o600)
     except OSError as error:
+        if is_full(error):
+            raise disk_full(path.parent) from None
         raise ConfigError(
             f"The database file cannot be written ({error.strerror}). Check HERMITAGE_HOME and DATABASE_URL."
         ) from None
@@ -122,8 +124,8 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
@@ -189,16 +191,18 @@ class Transactions:
     def until_answered(self, work: Callable[[], _R]) -> _R:
         """Repeat work that leaves nothing behind when it fails, while the database is away and patience lasts.
 
+        A database whose disk is full counts as away: it could not even keep that the run failed.
+
         Raises
         ------
-        DatabaseAwayError
+        DatabaseAwayError, DiskFullError
             If it is still away then.
         """
         begun = self._clock()
         while True:
             try:
                 return work()
-            except DatabaseAwayError as error:
+            except (DatabaseAwayError, DiskFullError) as error:
                 if error.final or self._clock() - begun >= self.patience:
                     error.final = True
                     raise
@@ -242,13 +246,14 @@ class Transactions:
         def begin() -> Connection:
             with self._plain_words():
                 connection = self._engine.connect()
-                try:
+            try:
+                with self._plain_words():
                     connection = connection.execution_options(**(options or {}))
                     connection.begin()
-                except BaseException:
-                    connection.close()
-                    raise
-                return connection
+            except BaseException:
+                connection.close()
+                raise
+            return connection
 
         # Closing it rolls back what was not committed.
         with self.until_answered(begin) if wait else begin() as connection, self._plain_words():
@@ -265,7 +270,7 @@ class Transactions:
                 return commits.has(number)
             except (OperationalError, InterfaceError):
                 if self._clock() - begun >= max(self.patience, SETTLE_SECONDS):
-                    raise DatabaseAwayError(IN_DOUBT, final=True) from None
+                    raise CommitInDoubtError(IN_DOUBT) from None
             self._sleep(RETRY_SECONDS)
 
     @contextmanager
@@ -286,8 +291,11 @@ class Transactions:
                 return DiskFullError("The disk of the database server is full. Free some space there, then try again.")
             return DatabaseAwayError(AWAY)
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL:
-            return disk_full(Path(str(self._engine.url.database)).parent)
+        folder = Path(str(self._engine.url.database)).parent
+        # Where there is no room for its log or its index, SQLite says that it cannot open or read a file.
+        without_room = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and has_no_room(folder)
+        if code == sqlite3.SQLITE_FULL or without_room:
+            return disk_full(folder)
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return DatabaseAwayError("The database stayed busy for 10 seconds. Try again in a moment.")
         return DatabaseAwayError(

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import RowMapping, Select, insert, select
+from sqlalchemy import Connection, RowMapping, Select, insert, select
 
 from synth.store.definitions import EVENTS
 from synth.store.engine import Transactions, patient
@@ -67,6 +67,28 @@ class Events:
         detail: Mapping[str, str] | None = None,
     ) -> Event:
         """Append one event."""
+        of: dict[str, Any] = {
+            "account_id": account_id,
+            "run_id": run_id,
+            "table_id": table_id,
+            "who": who,
+            "detail": detail,
+        }
+        with self._transactions.writing() as connection:
+            return self.enter(connection, kind, **of)
+
+    def enter(
+        self,
+        connection: Connection,
+        kind: EventKind,
+        *,
+        account_id: str | None = None,
+        run_id: str | None = None,
+        table_id: str | None = None,
+        who: str = "",
+        detail: Mapping[str, str] | None = None,
+    ) -> Event:
+        """Append one event inside the caller's transaction."""
         values: dict[str, Any] = {
             "kind": kind.value,
             "account_id": account_id,
@@ -76,8 +98,7 @@ class Events:
             "detail": json.dumps(dict(detail or {}), sort_keys=True),
             "time": now(),
         }
-        with self._transactions.writing() as connection:
-            number = connection.execute(insert(EVENTS).values(**values).returning(EVENTS.c.id)).scalar_one()
+        number = connection.execute(insert(EVENTS).values(**values).returning(EVENTS.c.id)).scalar_one()
         return _event({"id": number, **values})
 
     def of_account(self, account_id: str, kind: EventKind | None = None) -> tuple[Event, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from synth.errors import TableError
 from synth.store.definitions import TABLES
@@ -60,11 +60,9 @@ class Tables:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
-    @patient
-    def add(self, table: StoredTable) -> None:
-        """Record a table whose encrypted rows are complete on disk."""
-        with self._transactions.writing() as connection:
-            connection.execute(insert(TABLES).values(**row_values(table)))
+    def add(self, connection: Connection, table: StoredTable) -> None:
+        """Record a table whose encrypted rows are complete on disk, inside the caller's transaction."""
+        connection.execute(insert(TABLES).values(**row_values(table)))
 
     @patient
     def __getitem__(self, table_id: str) -> StoredTable:
@@ -112,12 +110,6 @@ class Tables:
         if table.schema != schema:
             raise TableError("The schema of this table is sealed. Upload the table again to describe it differently.")
         return table
-
-    @patient
-    def note_form(self, table_id: str, form: str) -> None:
-        """Remember how a table's file is written (JSON), so that it can be looked at again after a restart."""
-        with self._transactions.writing() as connection:
-            connection.execute(update(TABLES).where(TABLES.c.id == table_id).values(form=form))
 
     @patient
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:

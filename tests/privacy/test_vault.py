@@ -364,7 +364,7 @@ def test_the_same_table_under_another_account_is_noticed(
     put(vault, account, b"a,b\n1,2\n")
     other = store.accounts.ensure("others", Neighbours.REPLACE, PrivacyUnit())[0]
     second = put(vault, other, again)
-    assert [twin.account_id for twin in vault.twins(second)] == [account.id]
+    assert [twin.account_id for twin in vault.twins(store.tables[second])] == [account.id]
     assert Ledger(store).notes(account.id) == Ledger(store).notes(other.id) == (SEEN_ELSEWHERE,)
     # For the owner alone: on a certificate the sentence would be a function of every row of both tables.
     for one in (account, other):
@@ -374,7 +374,7 @@ def test_the_same_table_under_another_account_is_noticed(
 def test_the_same_table_is_noticed_after_it_was_deleted(vault: Vault, store: Store, account: Account) -> None:
     vault.delete(put(vault, account))
     other = store.accounts.open("others")
-    assert len(vault.twins(put(vault, other))) == 1
+    assert len(vault.twins(store.tables[put(vault, other)])) == 1
 
 
 def test_other_tables_and_the_same_account_give_no_warning(vault: Vault, store: Store, account: Account) -> None:

@@ -28,16 +28,21 @@ def table(account: Account, **changes: object) -> StoredTable:
     return StoredTable(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def record(store: Store, recorded: StoredTable) -> None:
+    with store.writing() as connection:
+        store.tables.add(connection, recorded)
+
+
 def test_a_table_comes_back_as_it_was_recorded(store: Store, account: Account) -> None:
     recorded = table(account, keep_until=now() + timedelta(days=3))
-    store.tables.add(recorded)
+    record(store, recorded)
     assert store.tables[recorded.id] == recorded
     assert store.tables.of_account(account.id) == store.tables.with_fingerprint("0" * 64) == (recorded,)
 
 
 def test_a_schema_is_sealed_once(store: Store, account: Account) -> None:
     recorded = table(account)
-    store.tables.add(recorded)
+    record(store, recorded)
     assert store.tables.seal_schema(recorded.id, '{"a": 1}').schema == '{"a": 1}'
     assert store.tables.seal_schema(recorded.id, '{"a": 1}').schema == '{"a": 1}'
     with pytest.raises(TableError, match="is sealed"):
@@ -51,7 +56,7 @@ def test_only_stored_tables_past_their_deadline_expire(store: Store, account: Ac
     gone = table(account, keep_until=moment, state=TableState.DELETED)
     later = table(account, keep_until=moment + timedelta(seconds=1))
     for recorded in (due, gone, later, table(account)):
-        store.tables.add(recorded)
+        record(store, recorded)
     assert store.tables.expired(moment) == (due,)
     store.tables.keep_until(due.id, None)
     assert store.tables.expired(moment) == ()
