@@ -49,21 +49,31 @@ class PhaseTimer:
         self._progress = progress
         self._clock = clock
         self._since, self._name = clock(), ""
+        self._shown = True
         self.seconds: dict[str, float] = {}
+
+    def hide(self) -> None:
+        """Pass nothing on from now but the question whether to stop: what follows reads exact rows, and so it shows."""
+        self._shown = False
 
     def phase(self, name: str) -> None:
         """Begin a phase; the one before it ends."""
         self.close()
         self._name = name
-        self._progress.phase(name)
+        if self._shown:
+            self._progress.phase(name)
 
     def step(self, k: int, of: int) -> None:
         """Pass a step on."""
-        self._progress.step(k, of)
+        if self._shown:
+            self._progress.step(k, of)
+        else:
+            self._progress.check_cancelled()
 
     def loss(self, value: float) -> None:
         """Pass a loss on."""
-        self._progress.loss(value)
+        if self._shown:
+            self._progress.loss(value)
 
     def check_cancelled(self) -> None:
         """Pass the question on."""

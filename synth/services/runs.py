@@ -58,6 +58,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
+        # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
+        timer.hide()
         options = downstream_options("quick", threads=application.settings.threads)
         build_owner_report(config, run, folder, vault=application.vault, progress=timer, downstream=options)
     timer.close()
