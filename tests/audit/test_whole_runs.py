@@ -64,8 +64,7 @@ def all_nasty(world: World, names: tuple[str, ...]) -> tuple[int, bytes, dict[st
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_nasty_neighbour_changes_no_public_byte(world: str, home: Path) -> None:
     units, first, others = all_nasty(WORLDS[world], FEW[world])
-    config = WORLDS[world].config(units, "independent")
-    t5_whole_runs(config, first, others, home, verify=world == "replace one")
+    t5_whole_runs(WORLDS[world].config(units, "independent"), first, others, home)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,402 @@
+"""Bugs planted between the bytes of a file and the sealed bundle: in the reader, the services, the ledger, the bundle.
+
+They are looked for in two whole runs, one that is released and one in which a library fails.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+from json import loads
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faults import tables_opened
+from whole_runs import WORLDS, Public, neighbours, start_home, t5_whole_runs
+
+from synth import worker, writing
+from synth.config import RunConfig
+from synth.errors import SynthError, TableError
+from synth.privacy import chain, reader, spending
+from synth.privacy.ledger import Ledger
+from synth.privacy.reader_pipes import Request, error_named, read_frame
+from synth.privacy.reader_process import serve
+from synth.privacy.session import PrivateSession
+from synth.reports.evidence import SafeEvidence
+from synth.services import release, run_folder, runs
+from synth.services.application import Application
+from synth.store import ChargeState
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+FAULTS: dict[str, Plant] = {}
+
+BROUGHT = {
+    "replace one": ("hardly anybody",),
+    "add or remove": ("far beyond all bounds", "a line that cannot be read"),
+}
+"""Where there is hardly anybody, one person decides what is most frequent."""
+
+
+def read_here(stream: Any, request: Request, on_batch: Any) -> Any:
+    """Read in this process, where bugs are planted, what the program reads in one of its own."""
+    answers = BytesIO()
+    serve(Request.from_bytes(request.to_bytes()), stream, answers)
+    answers.seek(0)
+    while True:
+        kind, body = read_frame(answers)
+        if kind == b"E":
+            raise error_named(loads(body)["type"], loads(body)["text"])
+        if kind == b"Z":
+            return loads(body)
+        on_batch(body)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return start_home(tmp_path_factory.mktemp("planted") / "home")
+
+
+def a_run_keeps_its_promise(home: Path) -> None:
+    """Nothing public depends on one unit; what was reserved is spent and stated; nothing else is published."""
+    for world, brought in BROUGHT.items():
+        found = [neighbours(WORLDS[world], name) for name in brought]
+        config = WORLDS[world].config(found[0][0], "independent")
+        others = {name: second for name, (_, _, second) in zip(brought, found, strict=True)}
+        public, _ = t5_whole_runs(config, found[0][1], others, home)
+        assert_books(public, config, ["reserved", "spent", "released"])
+        assert set(public["files"]) == set(run_folder.PUBLISHABLE), "another file lies beside those to publish"
+        certificate = json.loads(public["files"]["certificate.json"])
+        assert certificate["delta"] == config.delta
+        assert 0.99 * config.epsilon < certificate["epsilon"] <= config.epsilon
+        assert certificate["ledger"]["charges"] == 2
+
+
+def a_failing_library_tells_nothing(home: Path) -> None:
+    """Where a library fails on the rows, and quotes them, the run says no more than that, and stays spent."""
+    world = WORLDS["add or remove"]
+    units, first, second = neighbours(world, "far beyond all bounds")
+    config = world.config(units, "independent")
+
+    class Failing:
+        def fit(self, session: PrivateSession, progress: object) -> None:
+            session.count_rows(share=0.5)
+            codes = [np.asarray(column) for column in session._table._codes(session.schema.names).values()]
+            raise ValueError(f"could not convert string to float: {[column.tolist() for column in codes]}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "budget_parts", lambda config: ())
+        patch.setattr(release, "make", lambda *_: Failing())
+        public, _ = t5_whole_runs(config, first, {"far": second}, home, ends="failed")
+    assert public["exit code"] == worker.INTERNAL_ERROR
+    assert "could not convert" not in str(public["shown"]["run"].message)
+    assert "stays spent" in str(public["shown"]["run"].message)
+    assert_books(public, config, ["reserved", "spent", "failed-spent"])
+    assert public["files"] == {}
+
+
+def assert_books(public: Public, config: RunConfig, states: list[str]) -> None:
+    shown = public["shown after the release"]
+    assert [row.state for row in shown["ledger"]] == states
+    assert {(row.epsilon, row.delta) for row in shown["ledger"]} == {(config.epsilon, config.delta)}
+    (account,) = shown["accounts"]
+    assert 0.999 * config.epsilon < account.epsilon_spent <= config.epsilon * (1 + 1e-6), "not all of it is spent"
+    assert account.epsilon_simple_sum == config.epsilon
+
+
+CHECKS = (a_run_keeps_its_promise, a_failing_library_tells_nothing)
+
+
+def all_checks(home: Path) -> None:
+    for check in CHECKS:
+        check(home)
+
+
+def fault(name: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        FAULTS[name] = plant
+        return plant
+
+    return keep
+
+
+def fit_with(patch: pytest.MonkeyPatch, change: Callable[..., Any]) -> None:
+    """Put something between a run and its fit: called with the fit, configuration, table and progress."""
+    right = runs.fit_and_sample
+
+    def fit(config: RunConfig, table: Any, progress: Any, **named: Any) -> Any:
+        return change(lambda config: right(config, table, progress, **named), config, table, progress)
+
+    patch.setattr(runs, "fit_and_sample", fit)
+
+
+# The reader
+
+
+@fault("a table with too many lines that cannot be read is refused in the run")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader._Collected.table
+
+    def table(self: Any, end: dict[str, Any]) -> Any:
+        if sum(end["lines"]) > 0:
+            raise TableError("More than 1 % of the lines cannot be read. Mend the table.")
+        return right(self, end)
+
+    patch.setattr(reader._Collected, "table", table)
+
+
+@fault("malformed cells are counted in the log")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = reader._Collected.table
+
+    def table(self: Any, end: dict[str, Any]) -> Any:
+        logging.getLogger("synth.reader").info("read, %s", end["counts"])
+        return right(self, end)
+
+    patch.setattr(reader._Collected, "table", table)
+
+
+@fault("the order of the categories is that of the table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def fit(right: Any, config: RunConfig, table: Any, progress: Any) -> Any:
+        place = table.schema.names.index("town")
+        made = right(config)
+        seen = np.argsort(-np.bincount(table._column("town"), minlength=4), kind="stable")
+        codes = made.codes.copy()
+        codes[:, place] = seen[codes[:, place]]
+        return replace(made, codes=codes)
+
+    fit_with(patch, fit)
+
+
+# The services
+
+
+@fault("the seed follows the parity of the private number of rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    fit_with(patch, lambda right, config, table, _: right(replace(config, seed=config.seed + table._rows % 2)))
+
+
+@fault("the seed follows the fingerprint of the table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Application.reserve
+
+    def reserve(self: Application, config: RunConfig, *, table_id: str, **named: Any) -> Any:
+        seed = int(self.store.tables[table_id].fingerprint[:8], 16)
+        return right(self, replace(config, seed=seed), table_id=table_id, **named)
+
+    patch.setattr(Application, "reserve", reserve)
+
+
+@fault("the number of private rows is a phase")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def fit(right: Any, config: RunConfig, table: Any, progress: Any) -> Any:
+        progress.phase(f"Measuring {table._rows:,} rows")
+        return right(config)
+
+    fit_with(patch, fit)
+
+
+@fault("steps are counted in private rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def fit(right: Any, config: RunConfig, table: Any, progress: Any) -> Any:
+        progress.step(0, table._rows)
+        return right(config)
+
+    fit_with(patch, fit)
+
+
+@fault("as many rows are made as the table has")
+def _(patch: pytest.MonkeyPatch) -> None:
+    fit_with(patch, lambda right, config, table, _: right(replace(config, rows=table._rows)))
+
+
+@fault("small tables are fitted by another generator")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def fit(right: Any, config: RunConfig, table: Any, _: Any) -> Any:
+        many = int((table._column("well") == 0).sum()) % 2
+        return right(config if many else replace(config, generator="independent-by-class"))
+
+    fit_with(patch, fit)
+
+
+@fault("the forecast counts the table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Application.plan
+
+    def plan(self: Application, config: RunConfig) -> Any:
+        (table,) = self.tables()
+        return right(self, replace(config, people_at_most=100 * int(table.n_rows or 1)))
+
+    patch.setattr(Application, "plan", plan)
+
+
+@fault("a run says what a library said")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = worker._stop
+
+    def stop(store: Any, run_id: str, state: Any, message: str, *others: Any, **named: Any) -> int:
+        return right(store, run_id, state, f"{message} {sys.exc_info()[1]}", *others, **named)
+
+    patch.setattr(worker, "_stop", stop)
+
+
+@fault("an incident keeps the words of a library")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(worker, "code_location", lambda error: f"{type(error).__name__}: {error}")
+
+
+@fault("the owner's files lie beside those to publish")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = run_folder.write_owner_json
+    patch.setattr(run_folder, "write_owner_json", lambda path, body: right(path.parent.parent / path.name, body))
+
+
+@fault("a release is not entered in the ledger")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "release", lambda self, charge, certificate_id: charge)
+
+
+# The ledger
+
+
+@fault("a charge whose noise was drawn is freed")
+def _(patch: pytest.MonkeyPatch) -> None:
+    ends = chain.SUCCESSORS | {ChargeState.SPENT: (ChargeState.RELEASED, ChargeState.FREED)}
+    patch.setattr(chain, "SUCCESSORS", ends)
+    patch.setattr(Ledger, "fail", Ledger.free)
+
+
+@fault("the charges of failed runs are not added")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = spending.Spent.of.__func__  # type: ignore[attr-defined]
+
+    def of(cls: Any, account: Any, charges: Any, **named: Any) -> Any:
+        kept = [charge for charge in charges if charge.state is not ChargeState.FAILED_SPENT]
+        return right(cls, account, kept, **named)
+
+    patch.setattr(spending.Spent, "of", classmethod(of))
+
+
+@fault("a released charge counts for what its questions used")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = spending.Cost.of_charges.__func__  # type: ignore[attr-defined]
+
+    def of_charges(cls: Any, charges: Any) -> Any:
+        used = (
+            replace(charge, mu_squared_units=charge.mu_squared_units * 9 // 10)
+            if charge.state is ChargeState.RELEASED
+            else charge
+            for charge in charges
+        )
+        return right(cls, used)
+
+    patch.setattr(spending.Cost, "of_charges", classmethod(of_charges))
+
+
+@fault("the purpose of a charge tells how many rows there are")
+def _(patch: pytest.MonkeyPatch) -> None:
+    opened: list[int] = []
+    received, reserved = Application.receive, Ledger.reserve
+
+    def receive(self: Application, *arguments: Any, **named: Any) -> Any:
+        table = received(self, *arguments, **named)
+        opened.append(int(table.n_rows or 0))
+        return table
+
+    def reserve(self: Ledger, *arguments: Any, purpose: str, **named: Any) -> Any:
+        return reserved(self, *arguments, purpose=f"{purpose} from {opened[-1]} rows", **named)
+
+    patch.setattr(Application, "receive", receive)
+    patch.setattr(Ledger, "reserve", reserve)
+
+
+# The bundle
+
+
+@fault("the certificate holds the fingerprint of the table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = runs._sealing
+
+    def sealing(application: Application, run: Any, charge: Any) -> Any:
+        found = right(application, run, charge)
+        head = application.store.tables[run.table_id].fingerprint
+        return replace(found, ledger={**found.ledger, "head": head})
+
+    patch.setattr(runs, "_sealing", sealing)
+
+
+@fault("rows are written in the order of how often their codes occur")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = release.write_table, tables_opened(patch)
+
+    def write_table(codes: np.ndarray, schema: Any, *others: Any) -> None:
+        often = np.zeros(len(codes))
+        for place, (name, size) in enumerate(zip(schema.names, schema.sizes, strict=True)):
+            often += np.bincount(opened[-1]._column(name), minlength=size)[codes[:, place]]
+        right(codes[np.argsort(often, kind="stable")], schema, *others)
+
+    patch.setattr(release, "write_table", write_table)
+
+
+@fault("row groups are as long as the private table")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = release.write_table, tables_opened(patch)
+
+    def write_table(*arguments: Any) -> None:
+        patch.setattr(writing, "PIECE", max(1, opened[-1]._rows // 3))
+        right(*arguments)
+
+    patch.setattr(release, "write_table", write_table)
+
+
+@fault("an exact number is called safe")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = release.published_evidence, tables_opened(patch)
+
+    def evidence(*arguments: Any, **named: Any) -> Any:
+        exact = float(opened[-1]._column("age").astype(float).mean())
+        found = SafeEvidence(id="ages.mean", title="Mean of the codes of age", value=exact)
+        return (*right(*arguments, **named), found)
+
+    patch.setattr(release, "published_evidence", evidence)
+
+
+@fault("the model keeps the codes that occur")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def fit(right: Any, config: RunConfig, table: Any, _: Any) -> Any:
+        made = right(config)
+        name, array = next(iter(made.state.items()))
+        trained = np.array(array)
+        trained.reshape(-1)[0] += len(np.unique(table._column("age"))) + table._column("well").sum() % 2
+        return replace(made, state={**made.state, name: trained})
+
+    fit_with(patch, fit)
+
+
+@fault("the delta on the certificate is a part of the one spent")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = release.certify
+    patch.setattr(release, "certify", lambda receipts, *, delta, **named: right(receipts, delta=delta * 0.9, **named))
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "ask", read_here)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_nothing_is_noticed_in_a_whole_run_without_a_bug(check: Callable[[Path], None], home: Path) -> None:
+    check(home)
+
+
+@pytest.mark.parametrize("planted", FAULTS)
+def test_a_planted_bug_in_a_whole_run_is_noticed(planted: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS[planted](monkeypatch)
+    with pytest.raises((AssertionError, SynthError)):
+        all_checks(home)
