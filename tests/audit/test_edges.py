@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import edges
+import layers
 import numpy as np
 import pytest
+import worlds
+from askers import NAMES
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from edges import BUDGETS
 from faults import Between, wrapped_noise
@@ -63,6 +66,20 @@ def test_choices_between_far_apart_scores_follow_their_law(budget: str, world: s
 
 def test_the_key_of_the_noise_comes_from_the_operating_system() -> None:
     edges.t0_key()
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
+@pytest.mark.parametrize("world", SOME_WORLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_asker_keeps_its_promise_at_other_budgets(
+    name: str, world: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worlds, "EPSILON", epsilon)
+    monkeypatch.setattr(layers, "EPSILON", epsilon)
+    layers.t0_calibration(name, WORLDS[world])
+    layers.t1_sensitivity(name, WORLDS[world], worlds.far_rows())
+    layers.t2_noise_law(name, WORLDS[world])
 
 
 # Planted bugs

@@ -15,6 +15,7 @@ from whole_runs import (
     ODD_TABLES,
     WORLDS,
     World,
+    as_parquet,
     cell_neighbours,
     neighbours,
     start_home,
@@ -108,6 +109,22 @@ def test_no_neighbour_changes_a_public_byte(name: str, world: str, home: Path) -
     generator, changes = changes_of(name)
     units, first, others = all_nasty(WORLDS[world], tuple(NASTY))
     t5_whole_runs(WORLDS[world].config(units, generator, **changes), first, others, home)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_neighbour_changes_a_public_byte_at_other_budgets(world: str, epsilon: float, home: Path) -> None:
+    units, first, others = all_nasty(WORLDS[world], FEW[world])
+    t5_whole_runs(WORLDS[world].config(units, "independent", epsilon=epsilon), first, others, home)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_row_of_a_parquet_file_changes_a_public_byte(world: str, home: Path) -> None:
+    units, first, second = neighbours(WORLDS[world], "far beyond all bounds")
+    config = WORLDS[world].config(units, "independent")
+    t5_whole_runs(config, as_parquet(first), {"Parquet": as_parquet(second)}, home)
 
 
 @pytest.mark.audit

@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import inspect, text
 
@@ -62,7 +65,8 @@ COLUMNS = (
     YesNoColumn("well", fallback="no"),
 )
 LABEL = "well"
-HEADER = b"who,age,town,seen,well\n"
+NAMES = tuple(column.name for column in COLUMNS)
+HEADER = (",".join(NAMES) + "\n").encode()
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,13 @@ def cell_neighbours(name: str, units: int = 30) -> tuple[int, bytes, bytes]:
     cells = lines[3].split(b",")
     changed = b",".join([*cells[:place], cell, *cells[place + 1 :]])
     return units, HEADER + b"".join(lines), HEADER + b"".join([*lines[:3], changed, *lines[4:]])
+
+
+def as_parquet(data: bytes) -> bytes:
+    """Return a readable file as Parquet, in row groups shorter than it."""
+    target = BytesIO()
+    pq.write_table(pa.csv.read_csv(BytesIO(data)).cast(pa.schema([(name, pa.string()) for name in NAMES])), target, 7)
+    return target.getvalue()
 
 
 # Everything that is not an answer, held still
