@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from synth.errors import ConfigError, DiskFullError, RunCancelledError
 
-__all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress"]
+__all__ = ["NullProgress", "Progress", "ProgressSink", "StoredProgress", "TellsOwner"]
 
 UPDATE_SECONDS = 0.5
 AWAY_SECONDS = 5.0
@@ -38,6 +38,15 @@ class Progress(Protocol):
 
     def check_cancelled(self) -> None:
         """Raise RunCancelledError when the run was cancelled."""
+        ...
+
+
+@runtime_checkable
+class TellsOwner(Protocol):
+    """Progress that reaches nobody but the owner, and is told of phases that follow from exact rows as well."""
+
+    def owner_phase(self, name: str) -> None:
+        """Begin a phase of the owner's report."""
         ...
 
 

@@ -359,3 +359,7 @@ class _Told(StoredProgress):
         """Note the phase and say it."""
         super().phase(name)
         self._say(f"{name} ...")
+
+    def owner_phase(self, name: str) -> None:
+        """Say the phase on this terminal, which is the owner's, and note it nowhere."""
+        self._say(f"owner only: {name} ...")

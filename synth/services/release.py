@@ -29,7 +29,7 @@ from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.progress import Progress
+from synth.progress import Progress, TellsOwner
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.prediction_features import Target
 from synth.reports.prediction_forest import constant_forest, synthetic_forest
@@ -53,7 +53,7 @@ class PhaseTimer:
         self.seconds: dict[str, float] = {}
 
     def hide(self) -> None:
-        """Pass nothing on from now but the question whether to stop: what follows reads exact rows, and so it shows."""
+        """Say nothing from now on, but to the owner alone: phases and steps of what follows depend on exact rows."""
         self._shown = False
 
     def phase(self, name: str) -> None:
@@ -62,6 +62,8 @@ class PhaseTimer:
         self._name = name
         if self._shown:
             self._progress.phase(name)
+        elif isinstance(self._progress, TellsOwner):
+            self._progress.owner_phase(name)
 
     def step(self, k: int, of: int) -> None:
         """Pass a step on."""
