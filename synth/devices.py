@@ -9,10 +9,21 @@ import numpy as np
 
 from synth.errors import ConfigError
 
-__all__ = ["computes_exactly", "cuda_is_available", "resolved_device"]
+__all__ = ["computes_exactly", "cuda_is_available", "is_lack_of_means", "require_device", "resolved_device"]
 
 _DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
 """Libraries of graphics drivers, one of which every device that torch calls "cuda" needs."""
+
+_NO_CUDA = "device is cuda, but no CUDA device was found. Use auto or cpu."
+
+_DEVICE_WORDS = (
+    "CUDA error",
+    "CUDA out of memory",
+    "CUDA driver",
+    "CUBLAS_STATUS_",
+    "cuDNN error",
+    "DefaultCPUAllocator",
+)
 
 
 def cuda_is_available() -> bool:
@@ -52,6 +63,35 @@ def computes_exactly(device: str) -> bool:
     return all(np.array_equal(found.cpu().numpy(), expected) for found, expected in single)
 
 
+def require_device(device: str) -> None:
+    """Refuse a device that this machine does not have, as :func:`resolved_device` does, without starting it.
+
+    Raises
+    ------
+    ConfigError
+        If "cuda" is asked for where there is none.
+    """
+    if device == "cuda" and not cuda_is_available():
+        raise ConfigError(_NO_CUDA)
+
+
+def is_lack_of_means(error: BaseException) -> bool:
+    """Whether an error says that memory or the device failed: another attempt, on the processor, may succeed.
+
+    Parameters
+    ----------
+    error : BaseException
+        The text of one of torch is looked at, and goes nowhere.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "torch"}
+    if kinds & {"OutOfMemoryError", "AcceleratorError"}:
+        return True
+    # Of older errors torch says in words alone what they are.
+    return type(error) is RuntimeError and any(words in str(error) for words in _DEVICE_WORDS)
+
+
 def resolved_device(device: str) -> str:
     """Return the device to compute on, "cpu" or "cuda"; "auto" takes CUDA where there is one that computes exactly.
 
@@ -66,7 +106,7 @@ def resolved_device(device: str) -> str:
         return device
     available = cuda_is_available()
     if device == "cuda" and not available:
-        raise ConfigError("device is cuda, but no CUDA device was found. Use auto or cpu.")
+        raise ConfigError(_NO_CUDA)
     exact = available and computes_exactly("cuda")
     if device == "cuda" and not exact:
         raise ConfigError(

@@ -3,7 +3,7 @@
 ``keys/`` in the home directory has mode 0700 and holds, each with mode 0600:
 
 - ``master.key``: AES-256, seals the headers of encrypted tables (each has a data key of its own); the key that links
-  the ledger is derived from it;
+  the ledger and those under which runs keep their answers are derived from it;
 - ``fingerprint.key``: HMAC-SHA-256, fingerprints of tables and of unit ids;
 - ``signing.key``: Ed25519, signs certificates; ``public-key.pem`` is its public half.
 """
@@ -18,6 +18,7 @@ import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -65,6 +66,10 @@ class Keys:
     def ledger_key(self) -> bytes:
         """The key (32 bytes) that links the entries of the ledger, derived from the master key for this alone."""
         return hmac.digest(self.master, b"hermitage ledger 1", hashlib.sha256)
+
+    def answers_key(self, run_id: str) -> bytes:
+        """Return the key (32 bytes) under which the answers of one run are kept, derived for that run alone."""
+        return hmac.digest(self.master, b"hermitage kept answers 1" + UUID(run_id).bytes, hashlib.sha256)
 
     def sign(self, message: bytes) -> bytes:
         """Return the Ed25519 signature (64 bytes) of a message."""

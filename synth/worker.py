@@ -3,8 +3,9 @@
 With ``--predictions all`` or ``--shadow-models N`` it adds to the owner's report of a finished run instead,
 with ``--rehearsal`` it rehearses on a stand-in.
 
-It takes the run (once, for ever), works, and leaves the outcome in the run's row. Whatever goes wrong, the row holds a
-sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what was spent.
+It takes the run, which no other worker has, works, and leaves the outcome in the run's row. Whatever goes wrong, the
+row holds a sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what
+was spent; where memory or the device failed, the run goes back into the queue and goes on from its kept answers.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from synth.config import Settings
+from synth.devices import is_lack_of_means
 from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import LocalEngine
-from synth.jobs.local import WORKER_COMMAND
+from synth.jobs.local import WORKER_COMMAND, put_back
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
+from synth.privacy.kept_answers import forget_answers
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services import run_folder
@@ -35,6 +38,8 @@ from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Stor
 __all__ = ["Execute", "main"]
 
 INTERNAL_ERROR = 70
+LACK_OF_MEANS = 75
+"""Memory or the device failed; another worker goes on."""
 
 
 class Execute(Protocol):
@@ -113,6 +118,8 @@ def _work(store: Store, run_id: str, execute: Execute) -> int:
         full = own_error(error, store.settings.home)
         if full is not None:
             return _stop(store, run_id, RunState.FAILED, str(full), full.exit_code)
+        if is_lack_of_means(error) and put_back(store, store.runs[run_id]):
+            return LACK_OF_MEANS
         # The message of a library may quote a cell: only the type and the place in the code are kept.
         incident = record_incident(error)
         detail = {"incident": incident, "type": type(error).__name__, "where": code_location(error)}
@@ -125,11 +132,14 @@ def _work(store: Store, run_id: str, execute: Execute) -> int:
 def _stop(
     store: Store, run_id: str, state: RunState, message: str, exit_code: int, *, incident_id: str | None = None
 ) -> int:
+    if not store.runs[run_id].is_active:
+        return exit_code  # it was ended meanwhile, and what it was charged settled
     run_folder.clear(store.settings, run_id)
     charges = Ledger(store).settle(run_id)
     spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
     consequence = STAYED_SPENT if spent else WAS_FREED if charges else ""
     store.runs.move(run_id, state, message=f"{message} {consequence}".rstrip(), incident_id=incident_id)
+    forget_answers(store.settings.home, run_id)
     return exit_code
 
 

@@ -28,6 +28,7 @@ STATES = {
     "cancelled": "cancelled",
 }
 _MOVING = {"queued", "running"}
+WENT_ON = "It went on after its worker stopped, from the answers it had."
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -141,6 +142,8 @@ def list_runs(runs: list[RunView]) -> None:
 
 def _title(run: RunView) -> None:
     st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
+    if run.went_on:
+        note(WENT_ON)
 
 
 def _phase(run: RunView) -> str:

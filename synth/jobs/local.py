@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from synth.jobs import processes
 from synth.jobs.engine import Capacity
 from synth.jobs.machine import MACHINE_GPUS, available_gpus, cores, this_host
+from synth.privacy.kept_answers import answers_path, forget_answers, sweep_answers
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.store import ChargeState, Run, RunState, Store
 
-__all__ = ["WORKER_COMMAND", "LocalEngine"]
+__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
 
 WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 
@@ -28,6 +29,9 @@ START_SECONDS = 60.0
 CANCEL_SECONDS = 10.0
 """How long a worker may take to notice that it is cancelled before it is killed."""
 
+MOST_ATTEMPTS = 3
+"""Workers that one run is given, one after the other."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -36,9 +40,10 @@ class LocalEngine:
 
     It looks after the queue whenever it is used: on submit, on cancel, on every question for a state, and at the end
     of every worker. Any engine over the same store sees the same runs, so nothing is lost when the app restarts.
-    A worker that died is noticed by its (number, birth), its run fails, its charge stays spent if it was
-    spent, and it is never started again. How long something has not changed is counted on this process's own clock
-    and only while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
+    A worker that died is noticed by its (number, birth). Where it had spent its charge and kept its answers, the run
+    goes back into the queue and another worker goes on from them (:func:`put_back`); else the run fails, and its charge
+    stays spent if it was spent. How long something has not changed is counted on this process's own clock and only
+    while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
 
     Parameters
     ----------
@@ -85,9 +90,14 @@ class LocalEngine:
         The budget of one that works stays spent once it has become spent; until then it is freed as well.
         """
         waiting = (RunState.PLANNED, RunState.QUEUED)
-        message = f"The run was cancelled before it began. {WAS_FREED}"
+        # A run that waits to go on has spent its budget already.
+        began = any(charge.state is ChargeState.SPENT for charge in self._ledger.charges_of(handle))
+        message = (
+            f"The run was cancelled. {STAYED_SPENT}" if began else f"The run was cancelled before it began. {WAS_FREED}"
+        )
         if self._store.runs.move(handle, RunState.CANCELLED, message=message, only_from=waiting):
             self._ledger.settle(handle)
+            forget_answers(self._settings.home, handle)
         else:
             self._store.runs.request_cancel(handle)
         return self.state(handle)
@@ -118,6 +128,8 @@ class LocalEngine:
         """Tend the queue after a restart of the app, and free the reservations of runs that will never begin."""
         self.tend()
         self._ledger.recover()
+        unfinished = {run.id for run in self._store.runs.all() if not run.is_finished}
+        sweep_answers(self._settings.home, unfinished)
 
     def _next(self) -> Run | None:
         return self._store.queue.take(host=self._host, slots=self._slots, gpus=self._gpus)
@@ -161,11 +173,16 @@ class LocalEngine:
         return False
 
     def _close_lost(self, run: Run) -> None:
-        current = self._store.runs[run.id]  # it may have ended by itself since it was read
-        if not current.is_active:
+        current = self._store.runs[run.id]  # it may have ended by itself, or gone on, since it was read
+        if not current.is_active or (current.attempts, current.pid) != (run.attempts, run.pid):
             return
         if current.cancel_requested is not None:
             self._end(current, "The run was cancelled.", RunState.CANCELLED)
+        elif put_back(self._store, current):
+            return
+        elif current.attempts >= MOST_ATTEMPTS:
+            words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
+            self._end(current, words)
         else:
             self._end(current, "The worker stopped without a word, for example because memory ran out.")
 
@@ -175,6 +192,28 @@ class LocalEngine:
         stays = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
         consequence = f"{STAYED_SPENT} It is not started again by itself." if stays else f"{WAS_FREED} Start a new run."
         self._store.runs.move(run.id, state, message=f"{message} {consequence}")
+        forget_answers(self._settings.home, run.id)
+
+
+def put_back(store: Store, run: Run) -> bool:
+    """Let a run whose worker is gone go on from its kept answers, if it can; return whether it will.
+
+    Only on the machine that the worker was on: no other can know that it is gone. A run does not go on more than twice,
+    nor where its budget is not spent or its answers are not here, nor where nobody put it into the queue, as when
+    ``synth run`` works on it itself.
+
+    Parameters
+    ----------
+    store : Store
+    run : Run
+        As it was when its worker was found to be gone.
+    """
+    if run.host != this_host() or run.place is None or run.attempts >= MOST_ATTEMPTS:
+        return False
+    charges = Ledger(store).charges_of(run.id)
+    if not any(charge.state is ChargeState.SPENT for charge in charges):
+        return False
+    return answers_path(store.settings.home, run.id).is_file() and store.queue.put_back(run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,19 @@ from collections.abc import Collection
 
 from synth.store import EventKind, Store
 
-__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "SEEN_ELSEWHERE", "notes_of"]
+__all__ = ["CHOSEN_AFTER_LOOKING", "LOOKED_AT", "SEEN_ELSEWHERE", "WENT_ON", "WENT_ON_ELSEWHERE", "notes_of"]
 
 CHOSEN_AFTER_LOOKING = "chosen after looking at private rows; the choice itself is not covered by epsilon"
 LOOKED_AT = (
     "exact numbers of its private rows were looked at; the certificate of a later run with another configuration will "
     "say that it was chosen after looking"
+)
+WENT_ON = (
+    "the run stopped before its end and went on from the answers that it had kept; no question was asked again once it "
+    "was answered"
+)
+WENT_ON_ELSEWHERE = (
+    f"{WENT_ON}; it began on a graphics card (cuda) and was fitted on the processor (cpu), from the same answers"
 )
 SEEN_ELSEWHERE = "the same table was also taken in under another account; the two totals concern the same people"
 

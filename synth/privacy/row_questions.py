@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from synth.privacy.accounting import SLACK_ALLOWANCE
 from synth.privacy.counting import Rows
 from synth.privacy.features import Lookup
+from synth.privacy.kept_answers import Numbers, digest_of_rows
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import Receipt
 from synth.privacy.row_plans import LABEL_SHARE, RowNoise, RowsQuestion, plan_rows, require_few_numbers
@@ -38,7 +39,12 @@ class RowQuestions:
 
         def _affordable(self, share: float) -> int: ...
         def _open(self, query: str, units: int, *, coordinates: int = 0) -> None: ...
-        def _receipt(self, *, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any) -> Receipt: ...
+        def _planned(
+            self, *, place: int = 0, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any
+        ) -> Receipt: ...
+        def _answered(
+            self, receipts: tuple[Receipt, ...], digest: Callable[[], str], ask: Callable[[], Numbers]
+        ) -> Numbers: ...
         def _rows(self) -> Rows: ...
 
     @property
@@ -88,12 +94,17 @@ class RowQuestions:
         require_few_numbers(plan, self._table._rows)
         self._open(query, units, coordinates=plan.width)
         classes = 0 if label is None else self.schema.modelled_column(label).size
-        drawn = draw_rows(question, plan, self._rows(), self._noise, classes=classes)
         named: dict[str, Any] = {"source": source, "assumptions": rows_assumptions(self.schema, label)}
-        receipts = [self._receipt(query=query, **named, **plan.rows_receipt)]
+        receipts = [self._planned(query=query, **named, **plan.rows_receipt)]
         if plan.label_epsilon is not None:
             named["query"] = LABELS_QUERY.format(query=query)
-            receipts.append(self._receipt(**named, **plan.labels_receipt(classes)))
-        release = RowsRelease(tuple(receipts), question, drawn.numbers, drawn.labels)
+            receipts.append(self._planned(place=1, **named, **plan.labels_receipt(classes)))
+
+        def ask() -> Numbers:
+            drawn = draw_rows(question, plan, self._rows(), self._noise, classes=classes)
+            return (drawn.numbers,) if drawn.labels is None else (drawn.numbers, drawn.labels)
+
+        numbers, *labels = self._answered(tuple(receipts), lambda: digest_of_rows(question), ask)
+        release = RowsRelease(tuple(receipts), question, numbers, labels[0] if labels else None)
         self._record.row_releases.append(release)
         return release

@@ -19,19 +19,22 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from synth.errors import TableError
 
-__all__ = ["CHUNK_BYTES", "DecryptedStream", "encrypt_stream", "seal", "unseal"]
+__all__ = ["CHUNK_BYTES", "SEAL_BYTES", "DecryptedStream", "encrypt_stream", "seal", "unseal"]
 
 CHUNK_BYTES = 2**20
 """Plaintext bytes of every chunk but the last."""
 
 TAG_BYTES = 16
 NONCE_BYTES = 12
+SEAL_BYTES = NONCE_BYTES + TAG_BYTES
+"""Bytes that :func:`seal` adds to its payload."""
+
 READ_BYTES = 2**16
 
 ALTERED = "The encrypted table was altered or damaged on disk and was not opened. Upload it again."
 
 
-def seal(key: bytes, payload: bytes, *, context: bytes) -> bytes:
+def seal(key: bytes, payload: bytes | memoryview, *, context: bytes) -> bytes:
     """Encrypt a small secret; it opens only with the same key and context.
 
     Parameters

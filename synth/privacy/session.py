@@ -8,7 +8,7 @@ a ``RecordedSession`` that repeats old answers, and no other object that knows a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +25,7 @@ from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, u
 from synth.privacy.count_memory import CountMemory
 from synth.privacy.counting import Rows
 from synth.privacy.features import Constant, FeatureMap
+from synth.privacy.kept_answers import Asked, KeptAnswers, Numbers, digest_of_choice, digest_of_map
 from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.recorded_session import RecordedSession
@@ -68,6 +69,9 @@ class PrivateSession(RowQuestions):
         For tests; any but the default makes receipts that say they are not private.
     device : str
         "auto", "cpu" or "cuda": where large sums are worked out; changes no answer.
+    kept : KeptAnswers, optional
+        Where every answer is written before it is handed on. Answers that are there already are repeated, in order and
+        to the same questions alone, at the price they had; rows are asked only when all of them were.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class PrivateSession(RowQuestions):
     __slots__ = (
         "_budget",
         "_device",
+        "_kept",
         "_memory",
         "_noise",
         "_record",
@@ -90,7 +95,13 @@ class PrivateSession(RowQuestions):
     )
 
     def __init__(
-        self, table: PrivateTable, budget: PrivacyBudget, *, noise: NoiseSource | None = None, device: str = "cpu"
+        self,
+        table: PrivateTable,
+        budget: PrivacyBudget,
+        *,
+        noise: NoiseSource | None = None,
+        device: str = "cpu",
+        kept: KeptAnswers | None = None,
     ) -> None:
         if budget.neighbours is not table.schema.neighbours:
             raise PrivacyError(
@@ -99,7 +110,7 @@ class PrivateSession(RowQuestions):
             )
         self._table, self._budget = table, budget
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
-        self._device = resolved_device(device)
+        self._device, self._kept = resolved_device(device), kept
         self._record, self._memory = Record(), CountMemory()
         self._units, self._root_units, self._spent_units = budget.units, budget.units, 0
 
@@ -182,7 +193,7 @@ class PrivateSession(RowQuestions):
     def _aside(self, share: float, table: PrivateTable, memory: CountMemory) -> PrivateSession:
         view = object.__new__(PrivateSession)
         view._table, view._budget, view._noise, view._device = table, self._budget, self._noise, self._device
-        view._record, view._memory = self._record, memory
+        view._record, view._memory, view._kept = self._record, memory, self._kept
         view._root_units, view._spent_units = self._root_units, 0
         view._units = self._affordable(share)
         self._spent_units += view._units
@@ -226,19 +237,23 @@ class PrivateSession(RowQuestions):
         slack = SLACK_ALLOWANCE * units / self._root_units
         plan = plan_gaussian(terms, self._between_neighbours, units=units, slack=slack)
         self._open(query, units, coordinates=feature_map.dimension)
-        sums = exact_sum(terms, self._rows(), half_bits=plan.half_bits, device=self._device)
-        noisy = sums + self._noise.gaussian(plan.variance, sums.size)
-        receipt = self._receipt(
+        receipt = self._planned(
             mechanism="discrete_gaussian",
             query=query,
             source=source,
             sensitivity=plan.sensitivity,
             noise_scale=plan.noise_std,
-            dimension=sums.size,
+            dimension=feature_map.dimension,
             grid=plan.grid,
             mu_squared_units=plan.units,
             slack=plan.slack,
         )
+
+        def ask() -> Numbers:
+            sums = exact_sum(terms, self._rows(), half_bits=plan.half_bits, device=self._device)
+            return (sums + self._noise.gaussian(plan.variance, sums.size),)
+
+        (noisy,) = self._answered((receipt,), lambda: digest_of_map(feature_map), ask)
         release = Release(receipt, noisy.astype(np.float64).reshape(feature_map.shape) * plan.grid, feature_map)
         self._record.releases.append(release)
         return release
@@ -272,9 +287,7 @@ class PrivateSession(RowQuestions):
         sensitivity = self._between_neighbours(ONE_SCORE)
         rate = Fraction(parameter) / (2 * Fraction(sensitivity)) * Fraction(SCORE_STEP)
         self._open(query, units)
-        scores = scores_of(candidates, self._rows())
-        index = self._noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
-        receipt = self._receipt(
+        receipt = self._planned(
             mechanism="exponential",
             query=query,
             source=source,
@@ -284,6 +297,14 @@ class PrivateSession(RowQuestions):
             grid=SCORE_STEP,
             mu_squared_units=units_of(mu_of_exponential(parameter) ** 2),
         )
+
+        def ask() -> Numbers:
+            scores = scores_of(candidates, self._rows())
+            chosen = self._noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
+            return (np.array([chosen], dtype=np.int64),)
+
+        (chosen,) = self._answered((receipt,), lambda: digest_of_choice(candidates), ask)
+        index = int(chosen[0])
         selection = Selection(receipt, index, candidates[index])
         self._record.selections.append(selection)
         return selection
@@ -318,10 +339,31 @@ class PrivateSession(RowQuestions):
     def _rows(self) -> Rows:
         return Rows(lambda name: self._table._codes((name,))[name], self._table._rows, self._memory)
 
-    def _receipt(self, *, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any) -> Receipt:
+    def _answered(
+        self, receipts: tuple[Receipt, ...], digest: Callable[[], str], ask: Callable[[], Numbers]
+    ) -> Numbers:
+        """Answer a planned and charged question: by the kept answer that is next, else from the rows.
+
+        What comes from the rows is kept before anybody hears of it, so that it is never asked for again.
+        """
+        if self._kept is None:
+            answer = ask()
+        else:
+            asked = Asked(receipts, digest())
+            repeated = self._kept.repeated(asked)
+            answer = ask() if repeated is None else repeated
+            if repeated is None:
+                self._kept.keep(asked, answer)
+        self._record.receipts.extend(receipts)
+        return answer
+
+    def _planned(
+        self, *, place: int = 0, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any
+    ) -> Receipt:
+        """Return the receipt of a question that will be answered; ``place`` counts those of one question from 0."""
         unit = self.schema.unit
-        receipt = Receipt(
-            sequence=len(self._record.receipts),
+        return Receipt(
+            sequence=len(self._record.receipts) + place,
             neighbours=self.neighbours,
             protects=unit.protects,
             rows_per_unit=unit.rows_per_unit,
@@ -331,8 +373,6 @@ class PrivateSession(RowQuestions):
             assumptions=(*assumptions_of(self.schema), *assumptions),
             **values,
         )
-        self._record.receipts.append(receipt)
-        return receipt
 
     def __repr__(self) -> str:
         return f"PrivateSession({self.budget}, remaining_share={self.remaining_share:.4g})"

@@ -13,6 +13,7 @@ from synth.bundle.verify import Verdict, verify
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import config_to_mapping, parse_config
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
+from synth.devices import require_device
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
 from synth.keys import load_keys
@@ -172,10 +173,13 @@ class Application:
 
         Raises
         ------
+        ConfigError
+            If it asks for a graphics card and this machine has none.
         BudgetExceededError
             If the account's cap would be exceeded.
         """
         check_config(config)
+        require_device(config.device)
         self.stops.check(config)
         limit = self.settings.approval_epsilon
         if limit is not None and config.epsilon > limit:

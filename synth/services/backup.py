@@ -22,6 +22,7 @@ from synth.disks import naming_full_disk
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.keys import load_keys
 from synth.privacy.chain import SUCCESSORS
+from synth.privacy.kept_answers import ANSWERS_FILE
 from synth.privacy.ledger import Ledger
 from synth.store import EventKind, RunState, Store, TableState, now
 from synth.store.copies import copy_database, database_file, is_empty, restore_database
@@ -103,6 +104,8 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
     for name in _KEYS:
         _copy(settings.home / "keys" / name, folder / "keys" / name)
     for path in _files(settings.home / "runs"):
+        if path.name == ANSWERS_FILE:
+            continue  # a restored run never goes on: the one that was backed up may have done so
         _copy(path, folder / "runs" / path.relative_to(settings.home / "runs"))
     files = {str(path.relative_to(folder)): _digest(path) for path in _files(folder)}
     body = {

@@ -13,13 +13,15 @@ from typing import Literal
 
 from synth.bundle.certificate import ROW_EPSILON
 from synth.config import RunConfig
+from synth.devices import is_lack_of_means, require_device
 from synth.disks import naming_full_disk
 from synth.errors import DiskFullError, InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.paths import path_of
+from synth.privacy.kept_answers import forget_answers
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED
-from synth.progress import StoredProgress
+from synth.progress import Progress, StoredProgress
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.services import run_folder
 from synth.services.application import Application
@@ -104,6 +106,7 @@ def run_locally(
             path_of(given, what)
     # Before the table is taken in: a run that cannot start leaves nothing behind.
     check_config(config)
+    require_device(config.device)
     folder = empty_folder(out, force=force)
     tell = say or (lambda line: None)
     with Application.from_environment() as application, _received(application, config, keep=keep_table) as tables:
@@ -118,7 +121,11 @@ def run_locally(
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with _closing(application, run.id):
             application.store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            carry_out(application, run.id, _Told(application, run.id, tell), owner_report=owner_report)
+            told = _Told(application, run.id, tell)
+            if not _carried_out(application, run.id, told, owner_report=owner_report):
+                tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
+                application.store.queue.count_attempt(run.id)
+                carry_out(application, run.id, told, owner_report=owner_report)
         return _deliver(application, run.id, folder, owner_report=owner_report)
 
 
@@ -289,6 +296,21 @@ def _closing(application: Application, run_id: str) -> Iterator[None]:
         words = f"{message} {fate}" if charges else message
         application.store.runs.move(run_id, state, message=words, incident_id=incident)
         raise error from None
+
+
+def _carried_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
+    """Carry a run out; return False where memory or the device failed it after its budget was spent.
+
+    A function of its own, so that nothing of the failed attempt is held in memory when the run goes on.
+    """
+    try:
+        carry_out(application, run_id, progress, owner_report=owner_report)
+    except Exception as error:
+        charges = application.ledger.charges_of(run_id)
+        if not is_lack_of_means(error) or not any(charge.state is ChargeState.SPENT for charge in charges):
+            raise
+        return False
+    return True
 
 
 def _deliver(application: Application, run_id: str, folder: Path, *, owner_report: bool) -> RunResult:

@@ -82,4 +82,6 @@ def run_view(
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
         row_worth=(row_epsilon_of_config(run.config), config.delta) if config.schema.protection == "cell" else None,
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
+        # One that was put back and still waits has not gone on yet, but will.
+        went_on=run.went_on or (run.attempts == 1 and run.state is StoredState.QUEUED),
     )

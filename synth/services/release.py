@@ -24,6 +24,7 @@ from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Forest
+from synth.privacy.kept_answers import KeptAnswers
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
@@ -120,6 +121,7 @@ def fit_and_sample(
     *,
     holdout: PrivateTable | None = None,
     predict: bool = True,
+    kept: KeptAnswers | None = None,
 ) -> Measured:
     """Ask every question of the plan, fit the generator to the answers, and draw the rows.
 
@@ -136,6 +138,8 @@ def fit_and_sample(
     predict : bool
         Whether predictions that are paid for are made. A run that is made again to be attacked leaves them out: their
         share is set aside all the same, so that the generator has as much noise as in the run.
+    kept : KeptAnswers, optional
+        Where answers are kept, and repeated from where the run goes on.
 
     Raises
     ------
@@ -144,7 +148,7 @@ def fit_and_sample(
     """
     schema = config.schema
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=schema.neighbours)
-    session = PrivateSession(table, budget, device=config.device)
+    session = PrivateSession(table, budget, device=config.device, kept=kept)
     shares = {part.name: part.share for part in budget_parts(config)}
     # Set aside before anything is asked: what is left afterwards is the generator's.
     held = None

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
 from synth.devices import resolved_device
 from synth.errors import JobError, LedgerError
-from synth.privacy.charging import OTHER_THAN_RESERVED
+from synth.privacy.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
+from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.ledger import Ledger
+from synth.privacy.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.planning import check_config
-from synth.services.release import PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
+from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState
 
@@ -32,7 +36,9 @@ def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
 def carry_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
     """Carry a claimed run from its charge to its reports.
 
-    The charge is final before the table is opened, and the bundle is sealed before anything exact is computed.
+    The charge is final before the table is opened, and the bundle is sealed before anything exact is computed. Answers
+    are kept until the run is reported. A run whose first worker stopped goes on from them, on the processor: fitting is
+    post-processing of the same answers, and the card may be what stopped it.
 
     Raises
     ------
@@ -42,6 +48,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     store = application.store
     run = store.runs[run_id]
     config = parse_config(json.loads(run.config))
+    if run.went_on:
+        config = replace(config, device="cpu")
     timer = PhaseTimer(progress)
     timer.phase("Reading")
     # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
@@ -49,13 +57,34 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     # So does all that can fail for declared reasons, the device included.
     check_config(config)
     device = resolved_device(config.device)
-    charge = _spend(application.ledger, run)
-    train, holdout = _open(application, run, config)
-    measured = fit_and_sample(config, train, timer, holdout=holdout)
-    store.runs.note_device(run_id, device)
-    store.runs.advance(run_id, RunState.MEASURED)
-    folder = run_folder.make(application.settings, run_id)
-    seal_release(config, measured, folder, sealing=_sealing(application, run, charge), progress=timer)
+    run_folder.make(application.settings, run_id)
+    key, path = application.keys.answers_key(run_id), answers_path(application.settings.home, run_id)
+    with AnswerFile(path, key=key, run_id=run_id) as answers:
+        _require_own(store.runs[run_id], run)
+        charge, begun_on = _spend(application.ledger, run, answers, device)
+        store.runs.note_device(run_id, device)
+        train, holdout = _open(application, run, config)
+        measured = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
+        answers.require_all_repeated()
+        store.runs.advance(run_id, RunState.MEASURED)
+        sealing = _sealing(application, run, charge, went_on_from=begun_on if run.went_on else None)
+        _seal_and_report(application, run, config, measured, sealing, timer, owner_report=owner_report)
+        store.runs.advance(run_id, RunState.REPORTED)
+        answers.forget()
+
+
+def _seal_and_report(
+    application: Application,
+    run: Run,
+    config: RunConfig,
+    measured: Measured,
+    sealing: Sealing,
+    timer: PhaseTimer,
+    *,
+    owner_report: bool,
+) -> None:
+    folder = run_folder.of(application.settings, run.id)
+    seal_release(config, measured, folder, sealing=sealing, progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
@@ -67,16 +96,17 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     run_folder.write_owner_json(
         folder / "owner" / "timings.json",
         {
+            # Of the last attempt, where the run went on.
             "seconds": _seconds_by_part(seconds),
+            "attempts": run.attempts,
             "peak_memory_bytes": peak_memory_bytes(),
-            "device": device,
+            "device": resolved_device(config.device),
         },
     )
     run_folder.write_owner_json(
         folder / "owner" / "run.json",
-        {"run_id": run_id, "table_id": run.table_id, "test_table_id": run.test_table_id, "state": "reported"},
+        {"run_id": run.id, "table_id": run.table_id, "test_table_id": run.test_table_id, "state": "reported"},
     )
-    store.runs.advance(run_id, RunState.REPORTED)
 
 
 _PARTS = {
@@ -104,13 +134,32 @@ def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
 
 
-def _spend(ledger: Ledger, run: Run) -> Charge:
-    """Make the run's reservation final, if the configuration is still the one that it was made for."""
+def _require_own(now: Run, begun: Run) -> None:
+    """Refuse to go on with a run that was ended, or given to another worker, while this one waited for its file."""
+    if now.is_finished or (now.attempts, now.pid) != (begun.attempts, begun.pid):
+        raise JobError(f"The run is {now.state} and no longer this worker's.")
+
+
+def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:
+    """Make the run's reservation final, or find that an earlier worker of it did; return the device it began on too.
+
+    Either way the configuration must still be the one that was reserved for, and going on the one that was begun with.
+    """
+    digest = hashlib.sha256(run.config.encode()).hexdigest()
     for charge in ledger.charges_of(run.id):
+        if charge.account_id != run.account_id:
+            raise LedgerError(OTHER_THAN_RESERVED)
         if charge.state is ChargeState.RESERVED:
-            if charge.account_id != run.account_id:
+            answers.begin({"config": digest, "device": device})
+            return ledger.spend(charge, config=run.config), device
+        if charge.state is ChargeState.SPENT and run.went_on:
+            facts = answers.go_on()
+            found = ledger.chain(run.account_id)
+            require_open(found)
+            require_as_reserved(found, charge_in(found.account, found.charges, charge.charge_id), run.config)
+            if facts["config"] != digest:
                 raise LedgerError(OTHER_THAN_RESERVED)
-            return ledger.spend(charge, config=run.config)
+            return charge, facts["device"]
     raise JobError("Nothing is reserved for this run. Start a new one.")
 
 
@@ -125,11 +174,14 @@ def _open(application: Application, run: Run, config: RunConfig) -> tuple[Privat
     return PrivateTable.open(application.vault, table_id, config.schema, config.format, part="train", **how), None
 
 
-def _sealing(application: Application, run: Run, charge: Charge) -> Sealing:
+def _sealing(application: Application, run: Run, charge: Charge, *, went_on_from: str | None) -> Sealing:
     names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
+    notes = application.ledger.notes(run.account_id, run_id=run.id)
+    if went_on_from is not None:
+        notes = (*notes, WENT_ON if went_on_from == "cpu" else WENT_ON_ELSEWHERE)
     return Sealing(
         signer=application.keys,
-        notes=application.ledger.notes(run.account_id, run_id=run.id),
+        notes=notes,
         ledger={"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
     )

@@ -107,6 +107,7 @@ class RunView:
     """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone.
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
+    ``went_on`` says that a worker of it stopped and another went on from its kept answers.
     """
 
     run_id: str
@@ -128,3 +129,4 @@ class RunView:
     elapsed_seconds: int
     row_worth: RowWorth | None = None
     spent: bool = False
+    went_on: bool = False

@@ -95,6 +95,7 @@ RUNS = Table(
     Column("pid", BigInteger),
     Column("pid_created", Double),
     Column("claimed", Boolean, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default="0"),
     Column("heartbeat", Moment),
     Column("gpu", Text),
     Column("device", Text),

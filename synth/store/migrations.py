@@ -19,7 +19,7 @@ from synth.store.triggers import add_decisions, create_triggers
 
 __all__ = ["CURRENT_VERSION", "MIGRATIONS", "prepare", "since"]
 
-CURRENT_VERSION = 3
+CURRENT_VERSION = 4
 
 
 def _count_pure_epsilon(connection: Connection) -> None:
@@ -71,8 +71,14 @@ def _charged_units(connection: Connection) -> dict[str, set[tuple[tuple[str, str
     return dict(found)
 
 
+def _count_attempts(connection: Connection) -> None:
+    # What an older version has begun it has begun once, and kept no answers of.
+    connection.execute(text("ALTER TABLE runs ADD COLUMN attempts INTEGER DEFAULT 0 NOT NULL"))
+    connection.execute(update(RUNS).where(RUNS.c.claimed).values(attempts=1))
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect}
+    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect, 3: _count_attempts}
 )
 """From version n to n + 1; there is no way back, because the ledger only grows."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, text, update
+from sqlalchemy import Connection, case, func, or_, select, text, update
 
 from synth.errors import JobError
 from synth.store.definitions import RUNS
@@ -19,10 +19,11 @@ QUEUE_LOCK = 0x51554555
 """Key of the PostgreSQL advisory lock under which slots are handed out one at a time; SQLite has one writer anyway."""
 
 ACTIVE = [state.value for state in ACTIVE_STATES]
+OF_A_WORKER = ("pid", "pid_created", "gpu", "heartbeat", "started")
 
 
 class RunQueue:
-    """Hands each queued run to one worker, once."""
+    """Hands each queued run to one worker, and to another only when that one is gone and the run was put back."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
@@ -54,7 +55,7 @@ class RunQueue:
         Parameters
         ----------
         host : str
-            Name of this machine; slots are counted per machine.
+            Name of this machine; slots are counted per machine. A run that was put back goes on where it began.
         slots : int
             Runs that may work here at once.
         gpus : sequence of str
@@ -68,7 +69,7 @@ class RunQueue:
             free = [gpu for gpu in gpus if gpu not in {run.gpu for run in here}]
             for row in _select(connection, RUNS.c.state == RunState.QUEUED.value):
                 run = run_of(row)
-                if run.gpus and gpus and not free:
+                if run.host not in (None, host) or (run.gpus and gpus and not free):
                     continue
                 gpu = free[0] if run.gpus and free else None
                 return _start(connection, run.id, host=host, gpu=gpu)
@@ -89,7 +90,7 @@ class RunQueue:
         Raises
         ------
         JobError
-            If another worker has it, had it, or it was stopped: a run is never executed twice.
+            If another worker has it, had it, or it was stopped: no run has two workers.
         """
         claimable = or_(
             RUNS.c.state.in_([RunState.PLANNED.value, RunState.QUEUED.value]), RUNS.c.state == RunState.RUNNING.value
@@ -101,6 +102,8 @@ class RunQueue:
                 .values(
                     state=RunState.RUNNING.value,
                     claimed=True,
+                    # Counted when the engine gave it to a worker, where an engine did.
+                    attempts=case((RUNS.c.state == RunState.RUNNING.value, RUNS.c.attempts), else_=RUNS.c.attempts + 1),
                     host=host,
                     pid=pid,
                     pid_created=pid_created,
@@ -110,6 +113,40 @@ class RunQueue:
             )
             if taken.rowcount != 1:
                 raise JobError("This run has already been worked on or was stopped; a run is never executed twice.")
+            return run_of(_select(connection, RUNS.c.id == run_id)[0])
+
+    def put_back(self, run: Run) -> bool:
+        """Put a run whose worker is gone back to its place in the queue; return whether it was still that worker's.
+
+        It keeps its machine, which alone knows that the worker is gone, and wants no graphics card any more: the card
+        may be what stopped it.
+
+        Parameters
+        ----------
+        run : Run
+            As it was when its worker was found to be gone.
+        """
+        with self._transactions.writing() as connection:
+            put = connection.execute(
+                update(RUNS)
+                .where(
+                    RUNS.c.id == run.id,
+                    RUNS.c.state.in_(ACTIVE),
+                    RUNS.c.attempts == run.attempts,
+                    RUNS.c.cancel_requested.is_(None),
+                )
+                .values(state=RunState.QUEUED.value, claimed=False, gpus=0, **dict.fromkeys(OF_A_WORKER))
+            )
+            return put.rowcount == 1
+
+    def count_attempt(self, run_id: str) -> Run:
+        """Count one more attempt of the process that holds a run and goes on with it itself."""
+        with self._transactions.writing() as connection:
+            connection.execute(
+                update(RUNS)
+                .where(RUNS.c.id == run_id, RUNS.c.state.in_(ACTIVE))
+                .values(state=RunState.RUNNING.value, attempts=RUNS.c.attempts + 1)
+            )
             return run_of(_select(connection, RUNS.c.id == run_id)[0])
 
     def beat(self, run_id: str) -> bool:
@@ -146,6 +183,13 @@ def _start(connection: Connection, run_id: str, *, host: str, gpu: str | None) -
     connection.execute(
         update(RUNS)
         .where(RUNS.c.id == run_id)
-        .values(state=RunState.RUNNING.value, host=host, gpu=gpu, started=now(), heartbeat=now())
+        .values(
+            state=RunState.RUNNING.value,
+            host=host,
+            gpu=gpu,
+            attempts=RUNS.c.attempts + 1,
+            started=now(),
+            heartbeat=now(),
+        )
     )
     return run_of(_select(connection, RUNS.c.id == run_id)[0])

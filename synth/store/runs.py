@@ -51,7 +51,10 @@ SOURCES: Mapping[RunState, tuple[RunState, ...]] = MappingProxyType(
         RunState.CANCELLED: (RunState.PLANNED, RunState.QUEUED, *ACTIVE_STATES),
     }
 )
-"""States from which each state may be reached; nothing leads back, so no run starts twice."""
+"""States from which each state may be reached; nothing leads back, so no run starts twice.
+
+Only :meth:`synth.store.queue.RunQueue.put_back` takes a run that has not ended back into the queue, to go on.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,8 @@ class Run:
 
     ``config`` is the run's configuration as JSON, without paths. ``step`` counts to ``steps``; both are public
     (they follow from the configuration). ``losses`` holds post-processing losses only. ``gpu`` is the device the
-    engine handed to the worker, ``device`` what the run used. ``claimed`` turns true once, when a worker begins.
+    engine handed to the worker, ``device`` what the run used. ``claimed`` turns true when a worker begins, and false
+    again when that worker is gone and the run was put back into the queue; ``attempts`` counts its workers.
     ``pid_created`` tells the worker's process from others with its number (:func:`synth.jobs.processes.birth_of`).
     """
 
@@ -85,6 +89,7 @@ class Run:
     pid: int | None
     pid_created: float | None
     claimed: bool
+    attempts: int
     heartbeat: datetime | None
     gpu: str | None
     device: str | None
@@ -96,6 +101,11 @@ class Run:
     def is_active(self) -> bool:
         """Whether a process works on it."""
         return self.state in ACTIVE_STATES
+
+    @property
+    def went_on(self) -> bool:
+        """Whether it goes on, or went on, after a worker of it had stopped."""
+        return self.attempts > 1
 
     @property
     def is_finished(self) -> bool:
@@ -129,7 +139,7 @@ class Runs:
     def enter(self, connection: Connection, *, account_id: str, config: str, owner: str) -> Run:
         """Record a run that ended as a release before this database knew of it, inside the caller's transaction."""
         values = _new(account_id=account_id, config=config, owner=owner, state=RunState.RELEASED)
-        values |= {"message": "Entered from its certificate.", "claimed": True, "finished": now()}
+        values |= {"message": "Entered from its certificate.", "claimed": True, "attempts": 1, "finished": now()}
         connection.execute(insert(RUNS).values(**values))
         return run_of(values)
 
@@ -283,6 +293,7 @@ def _new(*, account_id: str, config: str, owner: str, state: RunState) -> dict[s
         "gpus": 0,
         "cpus": 0,
         "claimed": False,
+        "attempts": 0,
         "created": now(),
     }
 

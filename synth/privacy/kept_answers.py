@@ -1,0 +1,409 @@
+"""Answers kept until their run ends, so that a run that lost its worker goes on and asks nothing twice.
+
+Every answer is on the disk, encrypted, before whoever asked hears of it. What goes on hears the kept answers again,
+strictly in order, and only for the very questions that they were given to; questions that follow are asked of the rows
+as if nothing had happened. An answer that was drawn and not kept was heard by nobody. So all that is ever heard is
+distributed as in a run that was never stopped (``docs/guarantee.md``).
+
+The file is a header and one record for each answer, both sealed under a key of this run alone, with the place in the
+file authenticated: records cannot be altered, exchanged, reordered, or brought from another run. A record tells its
+length under seal, so that only what one unfinished write leaves at the end passes for torn; and an answer takes as many
+bytes as its question has numbers, whatever they are, so that a write cannot fail because of what was drawn.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import JobError, TableError
+from synth.privacy.descriptions import describe
+from synth.privacy.features import FeatureMap
+from synth.privacy.receipt import Receipt
+from synth.privacy.row_plans import RowsQuestion
+from synth.privacy.sealing import SEAL_BYTES, seal, unseal
+from synth.privacy.selection import Candidate
+
+__all__ = [
+    "ANSWERS_FILE",
+    "AnswerFile",
+    "Asked",
+    "KeptAnswers",
+    "Numbers",
+    "answers_path",
+    "digest_of_choice",
+    "digest_of_map",
+    "digest_of_rows",
+    "forget_answers",
+    "sweep_answers",
+]
+
+Numbers = tuple[NDArray[np.int64], ...]
+"""An answer before it is scaled: whole numbers of grid steps, an index, codes."""
+
+ANSWERS_FILE = "answers.kept"
+
+PIECE_BYTES = 2**20
+LENGTHS_BYTES = 3 * 8
+"""Of the three parts of a record: its words, and one or two arrays of numbers."""
+
+HEAD_BYTES = LENGTHS_BYTES + SEAL_BYTES
+
+LOCK_SECONDS = 10.0
+"""How long to wait for a worker that is about to end."""
+
+OTHER_QUESTION = (
+    "The run stopped before, and now asks something else than the question that its next kept answer was given to. It "
+    "cannot go on, because a question that was answered is never asked again."
+)
+UNREADABLE = "The kept answers of this run were altered or damaged on disk, so it cannot go on. Start a new run."
+GONE = "The kept answers of this run are gone from disk, so it cannot go on. Start a new run."
+ANOTHER_WORKER = "Another process still works on this run. Wait until it has ended."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A question as it was planned, before a row is read: its receipts, and a digest of everything else about it."""
+
+    receipts: tuple[Receipt, ...]
+    digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types that are equal exactly where the questions are."""
+        return {"receipts": [receipt.to_dict() for receipt in self.receipts], "digest": self.digest}
+
+
+class KeptAnswers(Protocol):
+    """What a session writes its answers to before it hands them on, and hears them from again."""
+
+    def repeated(self, asked: Asked) -> Numbers | None:
+        """Return the kept answer that is next, or None where no more are left.
+
+        Raises
+        ------
+        JobError
+            If it was given to another question, or cannot be read; every later question is refused then as well.
+        """
+        ...
+
+    def keep(self, asked: Asked, answer: Numbers) -> None:
+        """Write an answer; once this returns it survives a crash.
+
+        Raises
+        ------
+        JobError
+            If it cannot be written. Nobody may be told the answer then.
+        """
+        ...
+
+
+class AnswerFile:
+    """The kept answers of one run, held by one process at a time.
+
+    Opening it takes a lock that lasts as long as the process keeps the file open; then :meth:`begin` starts a new list,
+    or :meth:`go_on` reads what an earlier worker left.
+
+    Parameters
+    ----------
+    path : Path
+    key : bytes of length 32
+        Of this run alone.
+    run_id : str
+
+    Raises
+    ------
+    JobError
+        If another process holds it, or it cannot be made.
+    """
+
+    def __init__(self, path: Path, *, key: bytes, run_id: str) -> None:
+        self._path, self._key, self._run = path, key, UUID(run_id).bytes
+        self._places: list[int] = []
+        self._next, self._end = 0, 0
+        self._stopped = False
+        self._file = _locked(path)
+
+    @property
+    def remaining(self) -> int:
+        """Number of kept answers that were not repeated yet."""
+        return len(self._places) - self._next
+
+    def begin(self, facts: Mapping[str, str]) -> None:
+        """Start a list without answers; only for a run whose charge is not spent, so that no row was ever read.
+
+        Parameters
+        ----------
+        facts : mapping
+            What whoever goes on has to know, for example under which configuration the answers were given.
+        """
+        with self._writing():
+            os.ftruncate(self._file, 0)
+            self._append(0, json.dumps(dict(facts), sort_keys=True).encode(), ())
+            _sync_folder(self._path.parent)
+
+    def go_on(self) -> dict[str, str]:
+        """Find the kept answers and return the facts that they began with; an unfinished last record is dropped.
+
+        Raises
+        ------
+        JobError
+            If there is no list, or it was altered.
+        """
+        if not self._exists(0, 0):
+            raise JobError(GONE)
+        facts = {str(name): str(value) for name, value in self._body(0, 0)[0].items()}
+        place = self._after(0, 0)
+        while self._exists(len(self._places) + 1, place):
+            self._places.append(place)
+            place = self._after(len(self._places), place)
+        # Nobody heard the answer of a record that was not finished.
+        os.ftruncate(self._file, place)
+        self._end = place
+        return facts
+
+    def repeated(self, asked: Asked) -> Numbers | None:
+        """Return the kept answer that is next, if it is one to this question; see :class:`KeptAnswers`."""
+        self._require_working()
+        if not self.remaining:
+            return None
+        # Until the answer is found to be the right one: a question refused here must not be asked of the rows instead.
+        self._stopped = True
+        body, numbers = self._body(self._next + 1, self._places[self._next])
+        if {name: body[name] for name in ("receipts", "digest")} != asked.to_dict():
+            raise JobError(OTHER_QUESTION)
+        self._next, self._stopped = self._next + 1, False
+        return numbers
+
+    def keep(self, asked: Asked, answer: Numbers) -> None:
+        """Write an answer behind all others and wait until the disk has it; see :class:`KeptAnswers`."""
+        self._require_working()
+        if self.remaining:
+            raise JobError(OTHER_QUESTION)
+        body = asked.to_dict() | {"shapes": [list(numbers.shape) for numbers in answer]}
+        with self._writing():
+            place = self._end
+            self._append(len(self._places) + 1, json.dumps(body, allow_nan=False).encode(), answer)
+            self._places.append(place)
+            self._next += 1
+
+    def require_all_repeated(self) -> None:
+        """Refuse to end a run that asked less than it had asked before.
+
+        Raises
+        ------
+        JobError
+            If kept answers are left.
+        """
+        if self.remaining:
+            raise JobError(OTHER_QUESTION)
+
+    def forget(self) -> None:
+        """Delete the answers: the run has ended."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the file; another process may go on."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def _append(self, number: int, body: bytes, answer: Numbers) -> None:
+        """Write a record: the lengths of its parts, its words, then its arrays, each piece sealed with its place."""
+        arrays = [np.ascontiguousarray(numbers, dtype="<i8").reshape(-1).view(np.uint8) for numbers in answer]
+        parts = [memoryview(body), *(array.data for array in arrays)]
+        lengths = b"".join(len(part).to_bytes(8, "big") for part in parts).ljust(LENGTHS_BYTES, b"\0")
+        os.lseek(self._file, self._end, os.SEEK_SET)
+        pieces = [memoryview(lengths), *(part[start:stop] for part in parts for start, stop in _cuts(len(part)))]
+        for place, piece in enumerate(pieces):
+            sealed = memoryview(seal(self._key, piece, context=self._context(number, place)))
+            while sealed:
+                sealed = sealed[os.write(self._file, sealed) :]
+        os.fsync(self._file)
+        self._end = os.lseek(self._file, 0, os.SEEK_CUR)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Ask nothing more once a write went wrong: the file ends where nobody knows."""
+        self._stopped = True
+        try:
+            yield
+        except OSError as error:
+            raise JobError(
+                f"The answers of this run cannot be written to disk ({error.strerror}). Make room in HERMITAGE_HOME."
+            ) from None
+        self._stopped = False
+
+    def _exists(self, number: int, place: int) -> bool:
+        """Whether a whole record begins here; less than a whole one is what an unfinished write left."""
+        size = os.fstat(self._file).st_size
+        return size >= place + HEAD_BYTES and size >= self._after(number, place)
+
+    def _after(self, number: int, place: int) -> int:
+        cuts = [cut for length in self._lengths(number, place) for cut in _cuts(length)]
+        return place + HEAD_BYTES + sum(stop - start + SEAL_BYTES for start, stop in cuts)
+
+    def _lengths(self, number: int, place: int) -> list[int]:
+        lengths = self._opened(number, 0, place, LENGTHS_BYTES)
+        return [int.from_bytes(lengths[start : start + 8], "big") for start in range(0, LENGTHS_BYTES, 8)]
+
+    def _body(self, number: int, place: int) -> tuple[dict[str, Any], Numbers]:
+        parts = []
+        piece, place, lengths = 1, place + HEAD_BYTES, self._lengths(number, place)
+        for length in lengths:
+            part = np.empty(length, dtype=np.uint8)
+            for start, stop in _cuts(length):
+                part[start:stop] = np.frombuffer(self._opened(number, piece, place, stop - start), dtype=np.uint8)
+                piece, place = piece + 1, place + stop - start + SEAL_BYTES
+            parts.append(part)
+        body: dict[str, Any] = json.loads(parts[0].tobytes())
+        shapes = body.get("shapes", [])
+        arrays = [part.view("<i8").astype(np.int64, copy=False) for part in parts[1 : len(shapes) + 1]]
+        return body, tuple(array.reshape(shape) for array, shape in zip(arrays, shapes, strict=True))
+
+    def _opened(self, number: int, piece: int, place: int, length: int) -> bytes:
+        sealed = os.pread(self._file, length + SEAL_BYTES, place)
+        try:
+            return unseal(self._key, sealed, context=self._context(number, piece))
+        except TableError:
+            raise JobError(UNREADABLE) from None
+
+    def _context(self, number: int, piece: int) -> bytes:
+        return b"hermitage kept answer 1" + self._run + number.to_bytes(8, "big") + piece.to_bytes(8, "big")
+
+    def _require_working(self) -> None:
+        if self._stopped:
+            raise JobError("The answers of this run can no longer be kept, so nothing more is asked.")
+
+
+def _locked(path: Path) -> int:
+    """Open a private file that no other process works with.
+
+    A lock of the kernel ends with the process that holds it, and with nothing else.
+    """
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise JobError(
+            f"The answers of this run cannot be kept on disk ({error.strerror}). Check HERMITAGE_HOME."
+        ) from None
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have ended the run and deleted the file meanwhile.
+            if os.fstat(file).st_nlink:
+                return file
+        except BlockingIOError:
+            if time.monotonic() < end:
+                time.sleep(0.05)
+                continue
+        os.close(file)
+        raise JobError(ANOTHER_WORKER)
+
+
+def _cuts(length: int) -> list[tuple[int, int]]:
+    return [(start, min(start + PIECE_BYTES, length)) for start in range(0, length, PIECE_BYTES)]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# Where they are -------------------------------------------------------------------------------------------------------
+
+
+def answers_path(home: Path, run_id: str) -> Path:
+    """Return where the answers of a run are kept while it works: in its folder."""
+    return home / "runs" / str(UUID(run_id)) / ANSWERS_FILE
+
+
+def forget_answers(home: Path, run_id: str) -> None:
+    """Delete the kept answers of a run that has ended; safe to repeat."""
+    with suppress(ValueError):  # an id that no run of this program has
+        answers_path(home, run_id).unlink(missing_ok=True)
+
+
+def sweep_answers(home: Path, unfinished: Collection[str]) -> int:
+    """Delete the kept answers of every run but the unfinished ones, and return how many there were."""
+    ended = [path for path in home.glob(f"runs/*/{ANSWERS_FILE}") if path.parent.name not in unfinished]
+    for path in ended:
+        path.unlink(missing_ok=True)
+    return len(ended)
+
+
+# What a question is ---------------------------------------------------------------------------------------------------
+
+
+def digest_of_map(feature_map: FeatureMap) -> str:
+    """Return the SHA-256 of a map: two maps have one digest exactly where they are the same data, to the last bit."""
+    found = hashlib.sha256(b"map")
+    _add_map(found, feature_map)
+    return found.hexdigest()
+
+
+def digest_of_choice(candidates: Sequence[Candidate]) -> str:
+    """Return the SHA-256 of everything that a private choice weighs: all candidates, in order."""
+    found = hashlib.sha256(b"choice")
+    for one in candidates:
+        _add_words(
+            found, [list(one.columns), float(one.weight), float(one.penalty), [bins is None for bins in one.bins]]
+        )
+        _add_array(found, one.table)
+        for bins in one.bins:
+            if bins is not None:
+                _add_array(found, bins)
+    return found.hexdigest()
+
+
+def digest_of_rows(question: RowsQuestion) -> str:
+    """Return the SHA-256 of a question for noisy rows."""
+    found = hashlib.sha256(b"rows")
+    _add_words(found, [question.label, question.label_share, question.noise, len(question.tables)])
+    for table in question.tables:
+        _add_map(found, table)
+    return found.hexdigest()
+
+
+def _add_map(found: Any, feature_map: FeatureMap) -> None:
+    description, arrays = describe(feature_map)
+    _add_words(found, description)
+    for name, array in arrays.items():
+        _add_words(found, name)
+        _add_array(found, array)
+
+
+def _add_words(found: Any, words: Any) -> None:
+    said = json.dumps(words, sort_keys=True).encode()
+    found.update(len(said).to_bytes(8, "big") + said)
+
+
+def _add_array(found: Any, array: NDArray[Any]) -> None:
+    _add_words(found, [array.dtype.str, list(array.shape)])
+    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
