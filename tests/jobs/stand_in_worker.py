@@ -12,9 +12,10 @@ from pathlib import Path
 
 from synth.config import Settings
 from synth.errors import TableError
+from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.ledger import Ledger
 from synth.progress import Progress
-from synth.store import PATIENCE_SECONDS, RunState, Store
+from synth.store import PATIENCE_SECONDS, ChargeState, RunState, Store
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
@@ -30,7 +31,8 @@ def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
         if plan.get("spend"):
             ledger = Ledger(store)
             for charge in ledger.charges_of(run_id):
-                ledger.spend(charge)
+                if charge.state is ChargeState.RESERVED:
+                    ledger.spend(charge)
         progress.phase("Working")
         WORK[plan["do"]](store, run_id, progress)
 
@@ -90,6 +92,33 @@ def die(store: Store, run_id: str, progress: Progress) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def keep_an_answer(store: Store, run_id: str) -> None:
+    path = answers_path(store.settings.home, run_id)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not store.runs[run_id].went_on:
+        with AnswerFile(path, key=bytes(32), run_id=run_id) as file:
+            file.begin({})
+
+
+def die_always(store: Store, run_id: str, progress: Progress) -> None:
+    keep_an_answer(store, run_id)
+    die(store, run_id, progress)
+
+
+def die_once(store: Store, run_id: str, progress: Progress) -> None:
+    keep_an_answer(store, run_id)
+    if not store.runs[run_id].went_on:
+        die(store, run_id, progress)
+    finish(store, run_id, progress)
+
+
+def lack_memory_once(store: Store, run_id: str, progress: Progress) -> None:
+    keep_an_answer(store, run_id)
+    if not store.runs[run_id].went_on:
+        raise MemoryError(CANARY)
+    finish(store, run_id, progress)
+
+
 def stop_halfway(store: Store, run_id: str, progress: Progress) -> None:
     return
 
@@ -104,6 +133,9 @@ WORK = {
     "refuse": refuse,
     "break down": break_down,
     "die": die,
+    "die always": die_always,
+    "die once": die_once,
+    "lack memory once": lack_memory_once,
     "stop halfway": stop_halfway,
 }
 

@@ -22,6 +22,7 @@ from synth.config import Settings
 from synth.jobs import LocalEngine, local, processes
 from synth.jobs.machine import cores, this_host
 from synth.privacy.budget import PrivacyBudget
+from synth.privacy.kept_answers import answers_path
 from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
@@ -335,6 +336,37 @@ def test_the_heartbeat_goes_on_while_one_step_takes_long(engine: LocalEngine, st
     first = until_working(store, run).heartbeat
     assert first is not None
     wait(lambda: (store.runs[run.id].heartbeat or first) - first >= timedelta(seconds=2))
+
+
+# --- going on from kept answers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("do", ["die once", "lack memory once"])
+def test_a_run_with_kept_answers_is_given_another_worker_and_charged_once(
+    engine: LocalEngine, store: Store, account: Account, do: str
+) -> None:
+    run = plan(store, account, do)
+    following = plan(store, account, "finish")
+    engine.submit(run.id, gpus=1)
+    engine.submit(following.id)
+    wait(lambda: engine.state(following.id) is RunState.REPORTED)
+    seen = store.runs[run.id]
+    assert (seen.state, seen.attempts, seen.went_on, seen.message) == (RunState.REPORTED, 2, True, "")
+    assert (seen.gpus, seen.host) == (0, this_host())
+    assert executed(store) == [run.id, run.id, following.id], "it keeps its place in the queue"
+    states = [row.state for row in Ledger(store).rows(account.id) if row.run_id == run.id]
+    assert states == [ChargeState.RESERVED, ChargeState.SPENT]
+    assert not store.runs[following.id].went_on
+
+
+def test_a_run_is_given_three_workers_at_most(engine: LocalEngine, store: Store, account: Account) -> None:
+    run = plan(store, account, "die always")
+    engine.submit(run.id)
+    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    assert executed(store) == [run.id] * 3
+    assert store.runs[run.id].message.startswith("The worker stopped without a word 3 times")
+    assert charge_state(store, run) is ChargeState.FAILED_SPENT
+    assert not answers_path(store.settings.home, run.id).exists()
 
 
 # --- cancelling ---------------------------------------------------------------------------------------------------

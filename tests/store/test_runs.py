@@ -66,6 +66,54 @@ def test_a_run_is_claimed_once(store: Store, account: Account) -> None:
     assert store.runs[run.id].pid == 10
 
 
+def test_a_run_that_was_put_back_goes_first_and_on_its_own_machine(store: Store, account: Account) -> None:
+    run, other = queued(store, account, gpus=1), queued(store, account)
+    assert (first := take(store, gpus=("0",))) is not None
+    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    assert (first.attempts, claimed.attempts, claimed.went_on) == (1, 1, False)
+    assert store.queue.put_back(claimed)
+    waiting = store.runs[run.id]
+    assert (waiting.state, waiting.claimed, waiting.pid, waiting.gpu, waiting.gpus) == (
+        *(RunState.QUEUED, False, None, None, 0),
+    )
+    assert not store.queue.put_back(claimed), "it is nobody's now"
+    assert (elsewhere := take(store, host="other")) is not None
+    assert elsewhere.id == other.id
+    assert (second := take(store)) is not None
+    assert (second.id, second.attempts, second.went_on) == (run.id, 2, True)
+    assert not store.queue.put_back(claimed), "it is another worker's now"
+    store.queue.claim(run.id, host=HOST, pid=11, pid_created=2.5)
+    with pytest.raises(JobError, match="never executed twice"):
+        store.queue.claim(run.id, host=HOST, pid=12, pid_created=3.5)
+    assert store.runs[run.id].attempts == 2
+
+
+@pytest.mark.parametrize("state", [RunState.REPORTED, RunState.FAILED, RunState.CANCELLED])
+def test_what_ended_is_not_put_back(store: Store, account: Account, state: RunState) -> None:
+    run = queued(store, account)
+    take(store)
+    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    store.runs.move(run.id, state)
+    assert not store.queue.put_back(claimed)
+    assert store.runs[run.id].state is state
+
+
+def test_a_run_that_is_to_be_cancelled_is_not_put_back(store: Store, account: Account) -> None:
+    run = queued(store, account)
+    take(store)
+    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    store.runs.request_cancel(run.id)
+    assert not store.queue.put_back(claimed)
+
+
+def test_a_process_that_goes_on_by_itself_is_counted(store: Store, account: Account) -> None:
+    run = planned(store, account)
+    assert store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0).attempts == 1
+    store.runs.move(run.id, RunState.MEASURED)
+    again = store.queue.count_attempt(run.id)
+    assert (again.attempts, again.state, again.went_on) == (2, RunState.RUNNING, True)
+
+
 def test_a_run_is_handed_in_once(store: Store, account: Account) -> None:
     run = queued(store, account)
     with pytest.raises(JobError, match="already handed in"):
