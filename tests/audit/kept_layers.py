@@ -170,7 +170,7 @@ def few_attempts(folder: Path) -> None:
         begun(path, run.id).close()
         store.queue.put(run.id, gpus=0, cpus=0)
         given = 0
-        while store.queue.take(host=this_host(), slots=1, gpus=(), per_owner=1) is not None:
+        while store.queue.take(host=this_host(), slots=1, gpus=()) is not None:
             given += 1
             store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=1.0)
             assert given <= 3, "a run is given workers without end"

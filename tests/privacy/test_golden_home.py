@@ -17,6 +17,7 @@ from synth.bundle.verify import verify
 from synth.config import Settings
 from synth.config_file import parse_config
 from synth.errors import JobError, LedgerError, PrivacyError
+from synth.jobs import LocalEngine, local
 from synth.keys import load_keys
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.ledger import Ledger
@@ -242,3 +243,62 @@ def test_an_owners_report_of_before_is_not_made_again_with_other_rows_held_out(s
         config = replace(parse_config(json.loads(run.config)), holdout=0.2)
         with pytest.raises(JobError, match=r"made by version 0\.1\.0, which held other rows out"):
             build_owner_report(config, run, run_folder.of(settings, run.id), vault=vault, progress=NullProgress())
+
+
+# Layout 3 -------------------------------------------------------------------------------------------------------------
+
+LATER = Path(__file__).parents[1] / "golden" / "home-3"
+
+
+@pytest.fixture
+def settings_of_layout_3(tmp_path: Path, database_url: str) -> Settings:
+    """The golden home of layout 3 on each database."""
+    home = tmp_path / "home"
+    shutil.copytree(LATER, home)
+    if database_url.startswith("postgresql"):
+        import psycopg
+
+        (home / "hermitage.sqlite").unlink()
+        shutil.rmtree(home / "vault")
+        (home / "vault-postgresql").rename(home / "vault")
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute((LATER / "postgresql.sql").read_text(encoding="utf-8"))
+    return Settings(home=home, database_url=database_url)
+
+
+def test_a_home_of_layout_3_opens_and_its_chain_is_as_it_was(settings_of_layout_3: Settings) -> None:
+    with Store(settings_of_layout_3) as store:
+        ledger, account = Ledger(store), named(store, "town")
+        ledger.verify_chain()
+        ledger.check_marks()
+        ledger.check_whole(account.id)
+        assert ledger.chain(account.id).head.count == 10
+        assert (account.epsilon_cap, account.delta_cap) == (6.0, 1e-5)
+        assert {run.owner: (run.state, run.attempts) for run in store.runs.all()} == {
+            "waiting": (RunState.QUEUED, 0),
+            "at work": (RunState.RUNNING, 1),
+            "measured": (RunState.MEASURED, 1),
+            "failed": (RunState.FAILED, 1),
+            "cancelled": (RunState.CANCELLED, 0),
+        }
+        taken = store.queue.take(host="here", slots=1, gpus=())
+        assert taken is not None
+        assert (taken.owner, taken.attempts) == ("waiting", 1)
+
+
+def test_what_an_older_version_began_never_goes_on(
+    settings_of_layout_3: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept no answers: its questions would be asked again."""
+    monkeypatch.setattr(local, "this_host", lambda: "a machine of before")
+    with Store(settings_of_layout_3) as store:
+        for run in store.queue.active():
+            assert not local.put_back(store, run)
+        engine = LocalEngine(store, command=("/no/program",), gpus=())
+        engine.tend()
+        ledger = Ledger(store)
+        for run in store.runs.all():
+            if run.owner in ("at work", "measured"):
+                assert run.state is RunState.FAILED
+                assert "stays spent" in run.message
+                assert ledger.charges_of(run.id)[0].state is ChargeState.FAILED_SPENT

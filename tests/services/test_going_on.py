@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from synth.services.application import Application
 from synth.services.backup import back_up, restore
 from synth.services.local import run_locally
 from synth.services.runs import carry_out
-from synth.store import ChargeState, Run, RunState, now
+from synth.store import ChargeState, Run, RunState
 
 CONFIG = """
 account: town
@@ -245,7 +244,7 @@ def begun(application: Application, config: RunConfig) -> str:
 
 
 def claim(application: Application, run_id: str) -> None:
-    taken = application.store.queue.take(host=this_host(), slots=9, gpus=(), per_owner=9)
+    taken = application.store.queue.take(host=this_host(), slots=9, gpus=())
     assert taken is not None
     assert taken.id == run_id
     application.store.queue.claim(run_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
@@ -390,11 +389,12 @@ def test_a_run_of_another_machine_ends_when_its_lease_does_and_goes_on_nowhere(
     application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id, _ = stop_and_go_on(application, config, 1, monkeypatch)
-    monkeypatch.setattr(application.engine, "_host", "elsewhere")
+    seconds = iter(range(1000))
     monkeypatch.setattr(local, "this_host", lambda: "elsewhere")
-    later = now() + timedelta(minutes=5)
-    monkeypatch.setattr(local, "now", lambda: later)
-    run = application.run(run_id)
+    elsewhere = LocalEngine(application.store, command=COMMAND, gpus=(), clock=lambda: float(next(seconds)))
+    for _ in range(100):
+        elsewhere.tend()
+    run = application._run_view(application.store.runs[run_id])
     assert run.state == "failed"
     assert "stays spent" in str(run.message)
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT

@@ -1,0 +1,48 @@
+"""Make a home of layout 3; run with the code of commit bfcc408: ``make.py NEW_HOME``, with DATABASE_URL or without."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from synth.config import Settings
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.schema import Neighbours, PrivacyUnit
+from synth.store import RunState, Store
+
+home = Path(sys.argv[1])
+url = os.environ.get("DATABASE_URL") or f"sqlite:///{home / 'hermitage.sqlite'}"
+CONFIG = {
+    "account": "town",
+    "unit": {"protects": "person", "rows_per_unit": 1},
+    "row_count": "public",
+    "budget": {"epsilon": 1.0, "delta": 1e-6},
+    "generator": {"name": "independent", "options": {}},
+    "rows": 5,
+    "columns": {"age": {"type": "number", "low": 0, "high": 100, "step": 1, "fallback": 40}},
+}
+
+with Store(Settings(home=home, database_url=url)) as store:
+    ledger = Ledger(store)
+    account, _ = store.accounts.ensure("town", Neighbours.REPLACE, PrivacyUnit())
+    ledger.set_cap(account.id, epsilon=6.0, delta=1e-5)
+    for state in ("waiting", "at work", "measured", "failed", "cancelled"):
+        run = store.runs.add(account_id=account.id, config=json.dumps(CONFIG), owner=state)
+        charge = ledger.reserve(account.id, run.id, PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE), purpose="run")
+        if state == "cancelled":
+            ledger.settle(run.id)
+            store.runs.move(run.id, RunState.CANCELLED, message="The run was cancelled before it began.")
+            continue
+        store.queue.put(run.id, gpus=0, cpus=0)
+        if state == "waiting":
+            continue
+        store.queue.claim(run.id, host="a machine of before", pid=1, pid_created=1.0)
+        ledger.spend(charge)
+        if state == "measured":
+            store.runs.advance(run.id, RunState.MEASURED)
+        if state == "failed":
+            ledger.settle(run.id)
+            store.runs.move(run.id, RunState.FAILED, message="The worker stopped without a word.")
