@@ -29,6 +29,7 @@ STATES = {
 }
 _MOVING = {"queued", "running"}
 WENT_ON = "It went on after its worker stopped, from the answers it had."
+WILL_GO_ON = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -143,7 +144,7 @@ def list_runs(runs: list[RunView]) -> None:
 def _title(run: RunView) -> None:
     st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
     if run.went_on:
-        note(WENT_ON)
+        note(WILL_GO_ON if run.state == "queued" else WENT_ON)
 
 
 def _phase(run: RunView) -> str:

@@ -107,7 +107,7 @@ class RunView:
     """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone.
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
-    ``went_on`` says that a worker of it stopped and another went on from its kept answers.
+    ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers.
     """
 
     run_id: str

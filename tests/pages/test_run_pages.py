@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 from driving import LABELLED, described, errors, go, open_app, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
@@ -115,6 +116,43 @@ def test_a_run_is_followed_and_found_again() -> None:
     go(again, "generate")
     assert "The report is ready." in texts(again)
     assert not again.exception
+
+
+def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pages.components.session import application
+    from synth.jobs.machine import this_host
+
+    app = go(described(), "generate")
+    # No worker is started here: this test gives the run away and takes it back.
+    monkeypatch.setattr(type(application().engine), "tend", lambda self: None)
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    sentence = "It went on after its worker stopped, from the answers it had."
+    queue, run_id = application().store.queue, app.session_state["draft"]["run_id"]
+    queue.take(host=this_host(), slots=1, gpus=())
+    application().ledger.spend(application().ledger.charges_of(run_id)[0])
+    run = queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
+    assert sentence not in texts(go(app, "generate"))
+    assert queue.put_back(run)
+    waiting = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
+    assert waiting in texts(go(app, "generate"))
+    queue.take(host=this_host(), slots=1, gpus=())
+    queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
+    assert sentence in texts(go(app, "generate"))
+    assert app.button(key="cancel-run").label == "Stop the run (the 1.00 stays spent)"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a graphics card")
+def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent() -> None:
+    from pages.components.session import application
+
+    app = go(described(), "generate")
+    app.session_state["draft"]["device"] = "cuda"
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert any("no CUDA device was found. Use auto or cpu." in error for error in errors(app))
+    assert application().ledger_rows() == []
+    assert not application().store.runs.all()
 
 
 def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

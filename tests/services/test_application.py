@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -24,7 +22,7 @@ from synth.services.planning import forecast_lines
 from synth.services.rehearsing_grid import Grid
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
-from synth.store import ChargeState, EventKind, RunState
+from synth.store import ChargeState, EventKind
 
 CONFIG = """
 account: town
@@ -115,27 +113,6 @@ def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> 
         assert second.started is not None
         assert first.finished is not None
         assert second.started <= first.finished
-
-
-def test_a_killed_worker_is_noticed_stays_spent_and_is_not_started_again(
-    application: Application, config: RunConfig, table: ReceivedTable
-) -> None:
-    run_id = application.start(replace(config, rows=20_000_000), table_id=table.table_id)
-    while application.store.runs[run_id].state not in (RunState.RUNNING, RunState.MEASURED) or (
-        not [charge for charge in application.ledger.charges_of(run_id) if charge.state == "spent"]
-    ):
-        application.run(run_id)
-        time.sleep(0.05)
-    pid = application.store.runs[run_id].pid
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    view = finished(application, run_id)
-    assert view.state == "failed"
-    assert view.message is not None
-    assert "stays spent" in view.message
-    assert application.account("town").epsilon_spent == pytest.approx(1.0, rel=1e-3)
-    time.sleep(0.5)
-    assert application.run(run_id).state == "failed"
 
 
 def test_a_cap_refuses_before_anything_is_written(
