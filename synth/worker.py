@@ -26,7 +26,6 @@ from synth.jobs import LocalEngine
 from synth.jobs.local import WORKER_COMMAND, put_back
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
-from synth.privacy.kept_answers import forget_answers
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services import run_folder
@@ -118,7 +117,7 @@ def _work(store: Store, run_id: str, execute: Execute) -> int:
         full = own_error(error, store.settings.home)
         if full is not None:
             return _stop(store, run_id, RunState.FAILED, str(full), full.exit_code)
-        if is_lack_of_means(error) and put_back(store, store.runs[run_id]):
+        if is_lack_of_means(error) and put_back(store, store.runs[run_id], same_device=False):
             return LACK_OF_MEANS
         # The message of a library may quote a cell: only the type and the place in the code are kept.
         incident = record_incident(error)
@@ -139,7 +138,6 @@ def _stop(
     spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
     consequence = STAYED_SPENT if spent else WAS_FREED if charges else ""
     store.runs.move(run_id, state, message=f"{message} {consequence}".rstrip(), incident_id=incident_id)
-    forget_answers(store.settings.home, run_id)
     return exit_code
 
 

@@ -178,7 +178,7 @@ class LocalEngine:
             return
         if current.cancel_requested is not None:
             self._end(current, "The run was cancelled.", RunState.CANCELLED)
-        elif put_back(self._store, current):
+        elif put_back(self._store, current, same_device=current.attempts == 1):
             return
         elif current.attempts >= MOST_ATTEMPTS:
             words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
@@ -195,7 +195,7 @@ class LocalEngine:
         forget_answers(self._settings.home, run.id)
 
 
-def put_back(store: Store, run: Run) -> bool:
+def put_back(store: Store, run: Run, *, same_device: bool) -> bool:
     """Let a run whose worker is gone go on from its kept answers, if it can; return whether it will.
 
     Only on the machine that the worker was on: no other can know that it is gone. A run does not go on more than twice,
@@ -207,13 +207,19 @@ def put_back(store: Store, run: Run) -> bool:
     store : Store
     run : Run
         As it was when its worker was found to be gone.
+    same_device : bool
+        Whether it may have a graphics card again. The card may be what stopped it; but questions that follow from what
+        was fitted may differ in their last bits on the processor, and then the run cannot go on there. So a worker that
+        was killed is given one more try on the card, and one that the card failed is not.
     """
     if run.host != this_host() or run.place is None or run.attempts >= MOST_ATTEMPTS:
         return False
     charges = Ledger(store).charges_of(run.id)
     if not any(charge.state is ChargeState.SPENT for charge in charges):
         return False
-    return answers_path(store.settings.home, run.id).is_file() and store.queue.put_back(run)
+    return answers_path(store.settings.home, run.id).is_file() and store.queue.put_back(
+        run, gpus=run.gpus if same_device else 0
+    )
 
 
 @dataclass(frozen=True, slots=True)

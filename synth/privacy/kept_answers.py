@@ -29,6 +29,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.disks import naming_full_disk
 from synth.errors import JobError, TableError
 from synth.privacy.descriptions import describe
 from synth.privacy.features import FeatureMap
@@ -104,7 +105,7 @@ class KeptAnswers(Protocol):
 
         Raises
         ------
-        JobError
+        DiskFullError, JobError
             If it cannot be written. Nobody may be told the answer then.
         """
         ...
@@ -249,10 +250,11 @@ class AnswerFile:
         """Ask nothing more once a write went wrong: the file ends where nobody knows."""
         self._stopped = True
         try:
-            yield
+            with naming_full_disk(self._path.parent):
+                yield
         except OSError as error:
             raise JobError(
-                f"The answers of this run cannot be written to disk ({error.strerror}). Make room in HERMITAGE_HOME."
+                f"The answers of this run cannot be written to disk ({error.strerror}). Check HERMITAGE_HOME."
             ) from None
         self._stopped = False
 

@@ -19,7 +19,6 @@ from synth.errors import DiskFullError, InputError, JobError, RunCancelledError,
 from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
 from synth.paths import path_of
-from synth.privacy.kept_answers import forget_answers
 from synth.privacy.ledger import STAYED_SPENT, WAS_FREED
 from synth.progress import Progress, StoredProgress
 from synth.reports.shadow_models import FEWEST_RUNS

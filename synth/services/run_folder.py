@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 from synth.config import Settings
 from synth.errors import JobError
+from synth.privacy.kept_answers import forget_answers
 
 __all__ = [
     "PUBLISHABLE",
@@ -44,10 +45,11 @@ def make(settings: Settings, run_id: str) -> Path:
 
 
 def clear(settings: Settings, run_id: str) -> None:
-    """Remove what a run that failed has written so far: none of it is whole, and a full disk needs the room."""
+    """Remove what a run that ended has written so far: none of it is whole, nothing goes on from it, and it takes room."""
     folder = of(settings, run_id)
     for path in (*(folder / name for name in PUBLISHABLE), *(folder / "owner").glob("*.json*")):
         path.unlink(missing_ok=True)
+    forget_answers(settings.home, run_id)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     """Carry a claimed run from its charge to its reports.
 
     The charge is final before the table is opened, and the bundle is sealed before anything exact is computed. Answers
-    are kept until the run is reported. A run whose first worker stopped goes on from them, on the processor: fitting is
-    post-processing of the same answers, and the card may be what stopped it.
+    are kept until the run is reported. A run whose first worker stopped goes on from them, if need be on the processor:
+    fitting is post-processing of the same answers.
 
     Raises
     ------
@@ -48,15 +48,15 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     store = application.store
     run = store.runs[run_id]
     config = parse_config(json.loads(run.config))
-    if run.went_on:
-        config = replace(config, device="cpu")
     timer = PhaseTimer(progress)
     timer.phase("Reading")
     # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
     application.stops.check(config)
     # So does all that can fail for declared reasons, the device included.
     check_config(config)
-    device = resolved_device(config.device)
+    device = _device_of(run, config)
+    if run.went_on and device == "cpu":
+        config = replace(config, device="cpu")  # which is what the bundle has to say
     run_folder.make(application.settings, run_id)
     key, path = application.keys.answers_key(run_id), answers_path(application.settings.home, run_id)
     with AnswerFile(path, key=key, run_id=run_id) as answers:
@@ -67,8 +67,9 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
         measured = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
         answers.require_all_repeated()
         store.runs.advance(run_id, RunState.MEASURED)
-        sealing = _sealing(application, run, charge, went_on_from=begun_on if run.went_on else None)
-        _seal_and_report(application, run, config, measured, sealing, timer, owner_report=owner_report)
+        went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
+        sealing = _sealing(application, run, charge, went_on)
+        _seal_and_report(application, run, config, measured, sealing, timer, device=device, owner_report=owner_report)
         store.runs.advance(run_id, RunState.REPORTED)
         answers.forget()
 
@@ -81,6 +82,7 @@ def _seal_and_report(
     sealing: Sealing,
     timer: PhaseTimer,
     *,
+    device: str,
     owner_report: bool,
 ) -> None:
     folder = run_folder.of(application.settings, run.id)
@@ -100,7 +102,7 @@ def _seal_and_report(
             "seconds": _seconds_by_part(seconds),
             "attempts": run.attempts,
             "peak_memory_bytes": peak_memory_bytes(),
-            "device": resolved_device(config.device),
+            "device": device,
         },
     )
     run_folder.write_owner_json(
@@ -132,6 +134,14 @@ def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     for phase, seconds in phases.items():
         parts[_PARTS.get(phase, _PARTS.get(phase.partition("_")[0], "fit"))] += seconds
     return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
+
+
+def _device_of(run: Run, config: RunConfig) -> str:
+    """Return the device to compute on: that of before where a run goes on, the processor where it may not have it."""
+    if not run.went_on:
+        return resolved_device(config.device)
+    # The card may be gone meanwhile, which is no reason to stop.
+    return resolved_device("auto") if run.device == "cuda" and run.gpus else "cpu"
 
 
 def _require_own(now: Run, begun: Run) -> None:
@@ -174,14 +184,11 @@ def _open(application: Application, run: Run, config: RunConfig) -> tuple[Privat
     return PrivateTable.open(application.vault, table_id, config.schema, config.format, part="train", **how), None
 
 
-def _sealing(application: Application, run: Run, charge: Charge, *, went_on_from: str | None) -> Sealing:
+def _sealing(application: Application, run: Run, charge: Charge, went_on: tuple[str, ...]) -> Sealing:
     names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
-    notes = application.ledger.notes(run.account_id, run_id=run.id)
-    if went_on_from is not None:
-        notes = (*notes, WENT_ON if went_on_from == "cpu" else WENT_ON_ELSEWHERE)
     return Sealing(
         signer=application.keys,
-        notes=notes,
+        notes=(*application.ledger.notes(run.account_id, run_id=run.id), *went_on),
         ledger={"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
     )

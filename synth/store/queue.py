@@ -115,16 +115,17 @@ class RunQueue:
                 raise JobError("This run has already been worked on or was stopped; a run is never executed twice.")
             return run_of(_select(connection, RUNS.c.id == run_id)[0])
 
-    def put_back(self, run: Run) -> bool:
+    def put_back(self, run: Run, *, gpus: int) -> bool:
         """Put a run whose worker is gone back to its place in the queue; return whether it was still that worker's.
 
-        It keeps its machine, which alone knows that the worker is gone, and wants no graphics card any more: the card
-        may be what stopped it.
+        It keeps its machine, which alone knows that the worker is gone.
 
         Parameters
         ----------
         run : Run
             As it was when its worker was found to be gone.
+        gpus : int
+            GPUs that it wants from now on.
         """
         with self._transactions.writing() as connection:
             put = connection.execute(
@@ -135,7 +136,7 @@ class RunQueue:
                     RUNS.c.attempts == run.attempts,
                     RUNS.c.cancel_requested.is_(None),
                 )
-                .values(state=RunState.QUEUED.value, claimed=False, gpus=0, **dict.fromkeys(OF_A_WORKER))
+                .values(state=RunState.QUEUED.value, claimed=False, gpus=gpus, **dict.fromkeys(OF_A_WORKER))
             )
             return put.rowcount == 1
 

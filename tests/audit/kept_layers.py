@@ -174,7 +174,7 @@ def few_attempts(folder: Path) -> None:
             given += 1
             store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=1.0)
             assert given <= 3, "a run is given workers without end"
-            if not local.put_back(store, store.runs[run.id]):
+            if not local.put_back(store, store.runs[run.id], same_device=False):
                 break
         assert given == 3
 

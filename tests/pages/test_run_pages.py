@@ -133,7 +133,7 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     application().ledger.spend(application().ledger.charges_of(run_id)[0])
     run = queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
     assert sentence not in texts(go(app, "generate"))
-    assert queue.put_back(run)
+    assert queue.put_back(run, gpus=0)
     waiting = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
     assert waiting in texts(go(app, "generate"))
     queue.take(host=this_host(), slots=1, gpus=())

@@ -293,7 +293,7 @@ def test_what_an_older_version_began_never_goes_on(
     monkeypatch.setattr(local, "this_host", lambda: "a machine of before")
     with Store(settings_of_layout_3) as store:
         for run in store.queue.active():
-            assert not local.put_back(store, run)
+            assert not local.put_back(store, run, same_device=True)
         engine = LocalEngine(store, command=("/no/program",), gpus=())
         engine.tend()
         ledger = Ledger(store)

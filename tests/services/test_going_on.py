@@ -260,7 +260,7 @@ def stop_and_go_on(
             carry_out(application, run_id, NullProgress(), owner_report=False)
     kept = kept_by(application, run_id)
     assert len(kept) == answers
-    assert put_back(application.store, application.store.runs[run_id])
+    assert put_back(application.store, application.store.runs[run_id], same_device=False)
     assert application._run_view(application.store.runs[run_id]).went_on  # which tends no queue
     claim(application, run_id)
     return run_id, kept
@@ -293,7 +293,7 @@ def test_paid_predictions_are_not_paid_twice(
         with pytest.raises(Killed):
             carry_out(application, run_id, NullProgress(), owner_report=False)
     kept = kept_by(application, run_id)
-    assert put_back(application.store, application.store.runs[run_id])
+    assert put_back(application.store, application.store.runs[run_id], same_device=False)
     claim(application, run_id)
     carry_out(application, run_id, NullProgress(), owner_report=False)
     certificate = require_one_run(application, run_id, kept, tmp_path)
@@ -303,6 +303,36 @@ def test_paid_predictions_are_not_paid_twice(
 
 def killed(self: AnswerFile) -> None:
     raise Killed
+
+
+@pytest.mark.parametrize(("kills", "left"), [(1, "cuda"), (2, "cpu")])
+def test_a_kill_leaves_the_card_once_more_and_then_no_more(
+    application: Application,
+    config: RunConfig,
+    kills: int,
+    left: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """There is no card here: what names the device is planted, and sums and fits are those of the processor."""
+    monkeypatch.setattr(runs, "resolved_device", lambda device: "cuda" if device == "auto" else device)
+    monkeypatch.setattr(application.engine, "_next", lambda: None)
+    run_id = begun(application, config)
+    application.store.runs._change(run_id, gpus=1)
+    with monkeypatch.context() as planted:
+        planted.setattr(AnswerFile, "keep", stopped_after(1))
+        for _ in range(kills):
+            with pytest.raises(Killed):
+                carry_out(application, run_id, NullProgress(), owner_report=False)
+            application.store.runs._change(run_id, pid=1, pid_created=1.0)  # a process that is gone
+            assert application.engine.state(run_id) is RunState.QUEUED
+            claim(application, run_id)
+    carry_out(application, run_id, NullProgress(), owner_report=False)
+    certificate = require_one_run(application, run_id, [], tmp_path)
+    assert application.store.runs[run_id].device == left
+    assert (WENT_ON_ELSEWHERE in certificate["assumptions"]) is (left == "cpu")
+    with open_archive(application.folder(run_id) / "bundle.zip") as archive:
+        assert (b"device: cpu" in archive.read("config.yaml")) is (left == "cpu")
 
 
 # --- what stops for good ----------------------------------------------------------------------------------------------
@@ -371,18 +401,18 @@ def test_only_a_spent_run_of_this_machine_with_its_answers_is_put_back(
 ) -> None:
     run_id = begun(application, config)
     store = application.store
-    assert not put_back(store, store.runs[run_id]), "nothing was spent"
+    assert not put_back(store, store.runs[run_id], same_device=False), "nothing was spent"
     application.ledger.spend(application.ledger.charges_of(run_id)[0])
-    assert not put_back(store, store.runs[run_id]), "nothing was kept"
+    assert not put_back(store, store.runs[run_id], same_device=False), "nothing was kept"
     path = answers_path(application.settings.home, run_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     with AnswerFile(path, key=application.keys.answers_key(run_id), run_id=run_id) as file:
         file.begin({})
     monkeypatch.setattr(local, "this_host", lambda: "elsewhere")
-    assert not put_back(store, store.runs[run_id]), "nobody here can know that the worker is gone"
+    assert not put_back(store, store.runs[run_id], same_device=False), "nobody here can know that the worker is gone"
     monkeypatch.undo()
     store.runs.request_cancel(run_id)
-    assert not put_back(store, store.runs[run_id]), "somebody wants it to stop"
+    assert not put_back(store, store.runs[run_id], same_device=False), "somebody wants it to stop"
 
 
 def test_a_run_of_another_machine_ends_when_its_lease_does_and_goes_on_nowhere(
@@ -408,7 +438,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
         planted.setattr(AnswerFile, "keep", stopped_after(1))
         with pytest.raises(Killed):
             carry_out(application, run_id, NullProgress())
-    assert put_back(application.store, application.store.runs[run_id])
+    assert put_back(application.store, application.store.runs[run_id], same_device=False)
     monkeypatch.setattr(application.engine, "_slots", 0)
     application.cancel(run_id)
     run = application.store.runs[run_id]

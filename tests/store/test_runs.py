@@ -71,17 +71,17 @@ def test_a_run_that_was_put_back_goes_first_and_on_its_own_machine(store: Store,
     assert (first := take(store, gpus=("0",))) is not None
     claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
     assert (first.attempts, claimed.attempts, claimed.went_on) == (1, 1, False)
-    assert store.queue.put_back(claimed)
+    assert store.queue.put_back(claimed, gpus=0)
     waiting = store.runs[run.id]
     assert (waiting.state, waiting.claimed, waiting.pid, waiting.gpu, waiting.gpus) == (
         *(RunState.QUEUED, False, None, None, 0),
     )
-    assert not store.queue.put_back(claimed), "it is nobody's now"
+    assert not store.queue.put_back(claimed, gpus=0), "it is nobody's now"
     assert (elsewhere := take(store, host="other")) is not None
     assert elsewhere.id == other.id
     assert (second := take(store)) is not None
     assert (second.id, second.attempts, second.went_on) == (run.id, 2, True)
-    assert not store.queue.put_back(claimed), "it is another worker's now"
+    assert not store.queue.put_back(claimed, gpus=0), "it is another worker's now"
     store.queue.claim(run.id, host=HOST, pid=11, pid_created=2.5)
     with pytest.raises(JobError, match="never executed twice"):
         store.queue.claim(run.id, host=HOST, pid=12, pid_created=3.5)
@@ -94,7 +94,7 @@ def test_what_ended_is_not_put_back(store: Store, account: Account, state: RunSt
     take(store)
     claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
     store.runs.move(run.id, state)
-    assert not store.queue.put_back(claimed)
+    assert not store.queue.put_back(claimed, gpus=0)
     assert store.runs[run.id].state is state
 
 
@@ -103,7 +103,7 @@ def test_a_run_that_is_to_be_cancelled_is_not_put_back(store: Store, account: Ac
     take(store)
     claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
     store.runs.request_cancel(run.id)
-    assert not store.queue.put_back(claimed)
+    assert not store.queue.put_back(claimed, gpus=0)
 
 
 def test_a_process_that_goes_on_by_itself_is_counted(store: Store, account: Account) -> None:
