@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from questions import every_kind_of_map, small_codes, small_schema
 
-from synth.errors import BudgetExceededError, JobError
+from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy import kept_answers
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.descriptions import describe, from_description
@@ -128,7 +128,7 @@ def test_an_answer_that_cannot_be_kept_is_told_to_nobody(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(kept_answers.os, "write", full)
-        with pytest.raises(JobError, match=r"cannot be written to disk \(No space left on device\)"):
+        with pytest.raises(DiskFullError, match=r"The disk that holds .* is full"):
             session.noisy_sum(AGE, share=0.2, query="lost", source="test")
     with pytest.raises(JobError, match="nothing more is asked"):
         session.noisy_sum(AGE, share=0.2, query="another", source="test")
