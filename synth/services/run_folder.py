@@ -45,7 +45,7 @@ def make(settings: Settings, run_id: str) -> Path:
 
 
 def clear(settings: Settings, run_id: str) -> None:
-    """Remove what a run that ended early has written: none of it is whole, nothing goes on from it, and it takes room."""
+    """Remove what a run that ended early has written: none of it is whole, and nothing goes on from it."""
     folder = of(settings, run_id)
     for path in (*(folder / name for name in PUBLISHABLE), *(folder / "owner").glob("*.json*")):
         path.unlink(missing_ok=True)
