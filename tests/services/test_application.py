@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -16,6 +19,7 @@ from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import parse_config, read_mapping
 from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
+from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
@@ -113,6 +117,45 @@ def test_two_slots_carry_two_runs_at_once(tmp_path: Path, config: RunConfig) -> 
         assert second.started is not None
         assert first.finished is not None
         assert second.started <= first.finished
+
+
+def test_synth_run_waits_for_a_database_that_is_away_after_its_charge(
+    own_server: Any, tmp_path: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL is stopped while the table is written, and started again by somebody else seconds later."""
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DATABASE_URL", own_server.url)
+    rows = tmp_path / "people.csv"
+    rows.write_bytes(TABLE)
+    started: list[threading.Timer] = []
+
+    def stop(line: str) -> None:
+        if line.startswith("Writing"):
+            own_server.stop()
+            started.append(threading.Timer(4.0, own_server.start))
+            started[0].start()
+
+    result = run_locally(config, tmp_path / "out", table=rows, say=stop)
+    started[0].join()
+    with Application.from_environment() as application:
+        (run,) = application.store.runs.all()
+        assert run.state is RunState.RELEASED
+        assert [charge.state.value for charge in application.ledger.rows(run.account_id)] == [
+            "reserved",
+            "spent",
+            "released",
+        ]
+    assert result.bundle.exists()
+
+
+def test_what_a_killed_server_left_of_a_check_is_removed(application: Application, tmp_path: Path) -> None:
+    checks = application.settings.home / "checks"
+    with run_folder.private_file(checks, b"in use") as used:
+        left = checks / f"{os.getpid()}-1-{used.name}"
+        left.write_bytes(b"left by a process that had this number before")
+        run_folder.sweep(checks)
+        assert list(checks.iterdir()) == [used]
+    assert list(checks.iterdir()) == []
 
 
 def test_a_cap_refuses_before_anything_is_written(

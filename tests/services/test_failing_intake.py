@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 import synth
 from synth.config import Settings
 from synth.errors import SynthError, TableError
-from synth.privacy import reader_process
+from synth.privacy import reader_asker, vault
 from synth.services import intake
 from synth.services.application import Application
 
@@ -45,9 +44,9 @@ def standing(application: Application) -> dict[str, Any]:
     accounts = store.accounts.all()
     with store.reading() as connection:
         events = connection.exec_driver_sql("SELECT count(*) FROM events").scalar_one()
-    vault = application.settings.home / "vault"
+    folder = application.settings.home / "vault"
     return {
-        "files": sorted(path.name for path in vault.iterdir()),
+        "files": sorted(path.name for path in folder.iterdir()),
         "accounts": [account.name for account in accounts],
         "tables": [table.id for account in accounts for table in store.tables.of_account(account.id)],
         "events": events,
@@ -108,19 +107,15 @@ def test_a_failure_at_any_step_leaves_nothing(application: Application, monkeypa
 
 
 class Broken(io.BytesIO):
-    """A file whose sender goes away after so many bytes of the second reading."""
+    """A file whose sender goes away in the middle, once it is encrypted."""
 
     def __init__(self, content: bytes, fault: BaseException) -> None:
         super().__init__(content)
-        self._fault, self._rewound = fault, 0
-        self.broke_off = False
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._rewound += whence == 0 and offset == 0
-        return super().seek(offset, whence)
+        self._fault = fault
+        self.encrypting = self.broke_off = False
 
     def read(self, size: int | None = -1) -> bytes:
-        if self._rewound and self.tell() > 2**20:
+        if self.encrypting and self.tell() > 2**20:
             self.broke_off = True
             raise self._fault
         return super().read(size)
@@ -129,11 +124,19 @@ class Broken(io.BytesIO):
 @pytest.mark.parametrize(
     "fault", [ConnectionResetError(errno.ECONNRESET, "gone"), MemoryError(), KeyboardInterrupt(), pa.ArrowInvalid("x")]
 )
-def test_a_sender_that_goes_away_leaves_nothing(application: Application, fault: BaseException) -> None:
+def test_a_sender_that_goes_away_leaves_nothing(
+    application: Application, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = standing(application)
     sender = Broken(HEADER + ROWS * 700, fault)
-    expected = (type(fault), TableError) if isinstance(fault, OSError) else type(fault)
-    with pytest.raises(expected):
+    encrypt = vault.encrypt_stream
+
+    def encrypting(*streams: Any, **how: Any) -> int:
+        sender.encrypting = True
+        return encrypt(*streams, **how)
+
+    monkeypatch.setattr(vault, "encrypt_stream", encrypting)
+    with pytest.raises(TableError if isinstance(fault, OSError) else type(fault)):
         application.receive(sender, account="town", name="people.csv")
     assert sender.broke_off
     assert standing(application) == before
@@ -143,15 +146,15 @@ def test_a_sender_that_goes_away_leaves_nothing(application: Application, fault:
 def test_a_killed_reader_leaves_nothing(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     before = standing(application)
     started: list[int] = []
-    original = reader_process.subprocess.Popen
+    start = reader_asker._start
 
-    class Killed(original):  # type: ignore[misc,valid-type]
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            started.append(self.pid)
-            os.kill(self.pid, 9)
+    def killed() -> Any:
+        process = start()
+        started.append(process.pid)
+        process.kill()
+        return process
 
-    monkeypatch.setattr(reader_process.subprocess, "Popen", Killed)
+    monkeypatch.setattr(reader_asker, "_start", killed)
     with pytest.raises(TableError):
         application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
     assert started
