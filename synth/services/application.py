@@ -69,7 +69,6 @@ class Application:
                 application.vault.check_ledger(account.id)
         application.engine.recover()
         application.vault.purge()
-        run_folder.sweep(application.settings.home / "checks")
         return application
 
     def close(self) -> None:

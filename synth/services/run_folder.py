@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 
 from synth.config import Settings
 from synth.errors import JobError
-from synth.jobs import processes
 from synth.privacy.kept_answers import forget_answers
 
 __all__ = [
@@ -25,7 +24,6 @@ __all__ = [
     "private_file",
     "private_stream",
     "read_json",
-    "sweep",
     "write_owner_json",
 ]
 
@@ -99,23 +97,11 @@ def private_stream(path: Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def sweep(folder: Path) -> None:
-    """Remove what processes that were killed have left of :func:`private_file`."""
-    for path in folder.glob("*.zip"):
-        pid, _, rest = path.name.partition("-")
-        born = rest.partition("-")[0]
-        # A name of another form is of an older version, which no process of this home runs any more.
-        known = pid.isdigit() and born.isdigit()
-        if not (known and processes.is_alive(int(pid), float(born))):
-            path.unlink(missing_ok=True)
-
-
 @contextmanager
 def private_file(folder: Path, data: bytes) -> Iterator[Path]:
     """Keep bytes in a file of this user's for the length of a block."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = os.getpid()
-    path = folder / f"{own}-{processes.birth_of(own):.0f}-{uuid4()}.zip"
+    path = folder / f"{uuid4()}.zip"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:

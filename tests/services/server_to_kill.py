@@ -61,7 +61,7 @@ def run(application: Application) -> None:
 def seal(application: Application) -> None:
     for run in application.store.runs.in_states([RunState.REPORTED]):
         application.release(run.id, attestations=("yes",), attested_by="A. Steward")
-        application.verify(application.bundle(run.id))
+        application.bundle(run.id)
 
 
 def prepare(application: Application) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +18,13 @@ from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import parse_config, read_mapping
 from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
-from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
 from synth.services.rehearsing_grid import Grid
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
-from synth.store import ChargeState, EventKind
+from synth.store import ChargeState, EventKind, RunState
 
 CONFIG = """
 account: town
@@ -146,16 +144,6 @@ def test_synth_run_waits_for_a_database_that_is_away_after_its_charge(
             "released",
         ]
     assert result.bundle.exists()
-
-
-def test_what_a_killed_server_left_of_a_check_is_removed(application: Application, tmp_path: Path) -> None:
-    checks = application.settings.home / "checks"
-    with run_folder.private_file(checks, b"in use") as used:
-        left = checks / f"{os.getpid()}-1-{used.name}"
-        left.write_bytes(b"left by a process that had this number before")
-        run_folder.sweep(checks)
-        assert list(checks.iterdir()) == [used]
-    assert list(checks.iterdir()) == []
 
 
 def test_a_cap_refuses_before_anything_is_written(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -92,12 +93,15 @@ def clear_bytes(*folders: Path) -> str:
 def test_a_killed_server_loses_nothing(servers: Servers, capsys: pytest.CaptureFixture[str]) -> None:
     servers.ask("prepare")
     spent, in_time, counted = 0.0, 0, dict.fromkeys(LONGEST, 0)
+    runs: list[dict[str, Any]] = []
     for kind, seconds in orders():
         number = servers.begin(kind)
         time.sleep(seconds)
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
-        in_time += not servers.end()  # it had not finished
+        said = servers.end()
+        assert not [line for line in said if "error" in line], said
+        in_time += not said  # it had not finished
         counted[kind] += 1
         assert clear_bytes(servers.home, servers.temporary) == ""
 
@@ -115,13 +119,14 @@ def test_a_killed_server_loses_nothing(servers: Servers, capsys: pytest.CaptureF
             if run["state"] == "released":
                 assert run["charges"] == ["released"], run
         assert seen["spent"] >= spent - 1e-9, "less is spent than before"
-        spent = seen["spent"]
+        spent, runs = seen["spent"], seen["runs"]
         assert not list((servers.home / "incoming").glob("*"))
-        assert not list((servers.home / "checks").glob("*"))
         assert not list(servers.temporary.iterdir()), sorted(servers.temporary.iterdir())
     with capsys.disabled():
-        said = ", ".join(f"{number} of {kind}s" for kind, number in counted.items())
+        ways = ", ".join(f"{number} of {kind}s" for kind, number in counted.items())
+        ends = Counter(f"{run['state']} {'/'.join(run['charges'])}" for run in runs)
+        ended = ", ".join(f"{number} {end}" for end, number in ends.items())
         sys.stdout.write(
-            f"\n{KILLS} kills (seed {SEED}): {said}; {in_time} before the work was done; nothing lost, nothing "
-            f"under-counted: epsilon {spent:.3g} spent\n"
+            f"\n{KILLS} kills (seed {SEED}): {ways}; {in_time} before the work was done; nothing lost, nothing "
+            f"under-counted: {len(runs)} runs ({ended}), epsilon {spent:.3g} spent\n"
         )
