@@ -51,9 +51,10 @@ def upload(application: Application) -> None:
 
 
 def run(application: Application) -> None:
-    # A table of another account cannot be used; the one of this account was taken in before the first kill.
-    table = next(table for table in application.tables() if table.account == "town")
-    run_id = application.start(parse_config(read_mapping(CONFIG)), table_id=table.table_id)
+    account = application.store.accounts.named("town")
+    assert account is not None
+    table = application.store.tables.of_account(account.id)[0]
+    run_id = application.start(parse_config(read_mapping(CONFIG)), table_id=table.id)
     while application.run(run_id).state in ("queued", "running"):
         time.sleep(0.05)
 
