@@ -14,6 +14,8 @@ import itertools
 import logging
 import os
 import shutil
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -203,13 +205,21 @@ def as_parquet(data: bytes) -> bytes:
 
 
 class Entropy:
-    """Bytes for keys, ids and nonces: the same in every world."""
+    """Bytes for keys, ids and nonces: the same in every world.
+
+    Each place of the program has its own, so that a library that draws some when it is first imported moves no others.
+    """
 
     def __init__(self, name: str) -> None:
-        self._name, self._count = name, itertools.count()
+        self._name = name
+        self._counts: dict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def __call__(self, size: int) -> bytes:
-        return hashlib.shake_256(f"{self._name} {next(self._count)}".encode()).digest(size)
+        frame = sys._getframe(1)
+        while frame.f_back is not None and not str(frame.f_globals.get("__name__")).startswith("synth."):
+            frame = frame.f_back
+        place = f"{frame.f_globals.get('__name__')} {frame.f_code.co_qualname}"
+        return hashlib.shake_256(f"{self._name} {place} {next(self._counts[place])}".encode()).digest(size)
 
 
 class StoppedClock(datetime.datetime):
