@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from synth.columns import guarded
 from synth.errors import SchemaError
-from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
+from synth.schema import CategoryColumn, Column, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,7 @@ __all__ = [
     "distinct_codes",
     "guarded",
     "positions",
+    "printed_name",
     "smallest_codes",
     "spellings",
     "typed_as",
@@ -36,7 +38,6 @@ __all__ = [
 Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
 """A table in memory: one 1-D array of codes per modelled column, in the smallest unsigned type that fits."""
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 _TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
 
 
@@ -67,9 +68,9 @@ def smallest_codes(column: ModelledColumn, codes: npt.ArrayLike) -> npt.NDArray[
     return whole.astype(code_dtype(column.size), copy=False)
 
 
-def guarded(text: str) -> str:
-    """Return ``text``, with a leading apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+def printed_name(column: Column) -> str:
+    """Return the name of a column in every table that is written, CSV and Parquet alike: :func:`guarded`."""
+    return guarded(column.name)
 
 
 def spellings(column: CategoryColumn | YesNoColumn, *, strip: bool, typed: bool) -> dict[str, int]:

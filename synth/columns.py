@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 
 from synth.errors import SchemaError
 
@@ -25,12 +26,24 @@ __all__ = [
     "NumberColumn",
     "Weight",
     "YesNoColumn",
+    "guarded",
 ]
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 MAXIMUM_LEVELS = 2**24
 """Places on one declared grid; more would make a table of codes larger than the rows."""
 
 MAXIMUM_CATEGORIES = 10_000
+
+
+def guarded(text: str) -> str:
+    """Return ``text``, with a leading apostrophe where a spreadsheet would take it for a formula.
+
+    It is how names of columns and texts of cells are written in every table that is made, CSV and Parquet alike, so no
+    two of them may be equal after it.
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 class Weight(StrEnum):
@@ -73,9 +86,12 @@ class NumberColumn:
             raise SchemaError(
                 f"'{self.name}': high must be larger than low, got low {self.low:g} and high {self.high:g}."
             )
+        if math.isinf(self.high - self.low):
+            raise SchemaError(f"'{self.name}': low and high are too far apart for a number. Choose narrower bounds.")
         if self.step <= 0:
             raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
-        if self.low + self.step == self.low or self.high - self.step == self.high:
+        # Places less than two floats apart could not be told from each other in a file that holds floats.
+        if self.step < 2 * math.ulp(max(abs(self.low), abs(self.high))):
             raise SchemaError(f"'{self.name}': step {self.step:g} is too small for numbers of this size.")
         if self.levels > MAXIMUM_LEVELS:
             raise SchemaError(
@@ -84,8 +100,21 @@ class NumberColumn:
             )
         if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
             raise SchemaError(f"'{self.name}': special values must be finite and different from each other.")
+        beside = next(filter(self._is_beside_a_place, self.special), None)
+        if beside is not None:
+            raise SchemaError(
+                f"'{self.name}': the special value {beside:g} and a place of the grid are one number in a file that "
+                "holds floats. Choose a step that meets it, or leave it out."
+            )
         if self.fallback is not None and not (self.low <= self.fallback <= self.high or self.fallback in self.special):
             raise SchemaError(f"'{self.name}': fallback must lie between low and high, or be a special value.")
+
+    def _is_beside_a_place(self, value: float) -> bool:
+        """Whether a place of the grid is written otherwise than this number, and reads back as the same float."""
+        low, step, written = (Fraction(repr(float(number))) for number in (self.low, self.step, value))
+        near = round(min(max((value - self.low) / self.step, 0), self.levels - 1))
+        places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
+        return any(float(place) == value and place != written for place in places)
 
     @property
     def levels(self) -> int:
@@ -145,10 +174,8 @@ class CategoryColumn:
             )
         if any(value == "" for value in self.values):
             raise SchemaError(f"'{self.name}': an empty text cannot be a category. Declare 'missing: true' instead.")
-        for value in self.values:
-            # A spreadsheet would take "=x" for a formula, so it is printed as "'=x": the two must not both be declared.
-            if value[0] in "=+-@\t\r" and f"'{value}" in self.values:
-                raise SchemaError(f"'{self.name}': two categories differ only by a leading apostrophe. Rename one.")
+        if len(set(map(guarded, self.values))) != len(self.values):
+            raise SchemaError(f"'{self.name}': two categories differ only by a leading apostrophe. Rename one.")
         for spelling, value in self.aliases:
             if value not in self.values or spelling in self.values:
                 raise SchemaError(
@@ -216,6 +243,8 @@ class YesNoColumn:
     def __post_init__(self) -> None:
         if self.yes == self.no or not self.yes or not self.no:
             raise SchemaError(f"'{self.name}': 'yes' and 'no' must be two different, non-empty texts.")
+        if guarded(self.yes) == guarded(self.no):
+            raise SchemaError(f"'{self.name}': 'yes' and 'no' differ only by a leading apostrophe. Rename one.")
         if self.fallback not in (None, self.yes, self.no):
             raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
 

@@ -21,6 +21,7 @@ from synth.columns import (
     NumberColumn,
     Weight,
     YesNoColumn,
+    guarded,
 )
 from synth.errors import SchemaError
 
@@ -123,6 +124,11 @@ class Schema:
                 raise SchemaError("A column has no name. Give every column a name.")
             if names.count(name) > 1:
                 raise SchemaError(f"Two columns are called '{name}'. Give each column its own name.")
+        printed: dict[str, str] = {}
+        for name in names:
+            twin = printed.setdefault(guarded(name), name)
+            if twin != name:
+                raise SchemaError(f"'{twin}' and '{name}' differ only by a leading apostrophe. Rename one column.")
         if not self.modelled:
             raise SchemaError("No column is left to model. Declare at least one number, category, yes_no or date.")
         if self.unit.id_column is not None:

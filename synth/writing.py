@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from synth.codes import code_values, distinct_codes, guarded, smallest_codes, typed_as, typed_values
+from synth.codes import code_values, distinct_codes, guarded, printed_name, smallest_codes, typed_as, typed_values
 from synth.encoding import encode_column
 from synth.errors import TableError
 from synth.schema import CategoryColumn, Column, IdentifierColumn, ModelledColumn, Schema, YesNoColumn
@@ -70,7 +70,7 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
     rows = _as_rows(codes, schema)
     printers = _printers(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
-    target.write((",".join(_quoted(guarded(column.name)) for column in schema.printed) + "\n").encode())
+    target.write((",".join(_quoted(printed_name(column)) for column in schema.printed) + "\n").encode())
     for first in range(0, len(rows), PIECE):
         last = min(first + PIECE, len(rows))
         *before, end = (printer(first, last) for printer in printers)
@@ -84,7 +84,7 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
     """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
     rows = _as_rows(codes, schema)
     printers = _printers(rows, schema, seed, _guarded_values)
-    fields = pa.schema([(guarded(column.name), _parquet_type(column)) for column in schema.printed])
+    fields = pa.schema([(printed_name(column), _parquet_type(column)) for column in schema.printed])
     # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
     with pyarrow.parquet.ParquetWriter(target, fields, store_schema=False) as writer:
         for first in range(0, len(rows), PIECE):
@@ -121,11 +121,11 @@ def read_table(path: Path, schema: Schema) -> _Rows:
         cells = _read_cells(Path(path), schema)
     except (pa.ArrowException, OSError, ValueError):
         raise TableError(f"'{Path(path).name}' cannot be read as a synthetic table. Make it again.") from None
-    missing = [name for name in schema.names if guarded(name) not in cells.column_names]
+    missing = [column.name for column in schema.modelled if printed_name(column) not in cells.column_names]
     if missing:
         raise TableError(f"'{Path(path).name}' has no column '{missing[0]}'. Check that it belongs to this schema.")
     columns = [
-        encode_column(column, cells.column(guarded(column.name)), strip=False).astype(np.int64)
+        encode_column(column, cells.column(printed_name(column)), strip=False).astype(np.int64)
         for column in schema.modelled
     ]
     return np.column_stack(columns)
@@ -220,7 +220,7 @@ def _quoted(text: str) -> str:
 def _read_cells(path: Path, schema: Schema) -> pa.Table:
     if ".parquet" in path.suffixes:
         return pyarrow.parquet.read_table(path)
-    names = [guarded(column.name) for column in schema.printed]
+    names = [printed_name(column) for column in schema.printed]
     return pyarrow.csv.read_csv(
         str(path),
         parse_options=pyarrow.csv.ParseOptions(

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from synth.codes import code_values, guarded, typed_as
+from synth.codes import code_values, guarded, printed_name, typed_as
 from synth.errors import VerificationError
 from synth.schema import (
     Column,
@@ -36,7 +36,9 @@ from synth.writing import IDENTIFIER_PATTERN
 
 __all__ = ["TableCheck", "check_csv", "check_parquet", "code_of_text"]
 
-_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,30}(\.[0-9]{1,30})?")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,1074})?")
+"""As many digits as the longest finite float has, before the point and behind it."""
+
 _IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _BATCH_ROWS = 65_536
 _BLOCK_BYTES = 8 * 2**20
@@ -191,7 +193,7 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
         If it is not a table with the printed columns of the schema.
     """
     check = TableCheck("synthetic.csv", schema, keep=keep)
-    names = [guarded(column.name) for column in schema.printed]
+    names = [printed_name(column) for column in schema.printed]
     try:
         reader = pa_csv.open_csv(
             stream,
@@ -224,11 +226,13 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
     check = TableCheck("synthetic.parquet", schema)
     columns = schema.printed
     try:
-        texts = [column.name for column in columns if _declared_type(column) == pa.string()]
-        file = pa_parquet.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
-        names = [column.name for column in columns]
-        if file.schema_arrow.names not in (names, [guarded(name) for name in names]):
+        footer = pa_parquet.read_metadata(pa.BufferReader(data))
+        names = footer.schema.to_arrow_schema().names
+        if names not in ([column.name for column in columns], [printed_name(column) for column in columns]):
             raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
+        # By the names of the file: the library knows no others.
+        texts = [name for name, column in zip(names, columns, strict=True) if _declared_type(column) == pa.string()]
+        file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=footer, read_dictionary=texts)
         _check_size(check, rows, file.metadata.num_rows)
         if not all(map(_has_its_type, columns, file.schema_arrow.types)):
             raise VerificationError("synthetic.parquet holds a column of another type than declared.")

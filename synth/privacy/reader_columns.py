@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from synth.codes import guarded
+from synth.codes import printed_name
 from synth.errors import TableError
 from synth.privacy.reader_pipes import Request
 from synth.schema import DropColumn
@@ -70,7 +70,7 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
     columns = request.columns or ()
     declared = [column.name for column in columns]
     check_names(names, declared=declared)
-    printed = {guarded(name): name for name in declared}
+    printed = {printed_name(column): column.name for column in columns}
     place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
     absent = [column.name for column in columns if column.name not in place_of and not isinstance(column, DropColumn)]
     if absent and not any(name in place_of for name in declared):

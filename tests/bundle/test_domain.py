@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.bundle.domain import TableCheck, check_csv, check_parquet, code_of_text
+from synth.bundle.table_bytes import parquet_problems
 from synth.codes import code_values, guarded
-from synth.errors import VerificationError
+from synth.errors import SchemaError, VerificationError
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -135,3 +136,94 @@ def test_files_are_compared_whatever_their_batches() -> None:
     other.add([ids[:5], numbers[:5]])
     other.add([ids[:1], numbers[5:]])
     assert len(once.differences(other)) == 1
+
+
+odd_text = st.text(
+    st.one_of(st.characters(blacklist_categories=("Cs",)), st.sampled_from("=+-@\t\r\n\"', .;'")),
+    min_size=1,
+    max_size=5,
+)
+any_number = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False), st.integers(-(10**6), 10**6).map(float), st.just(2.0**63)
+)
+
+
+@st.composite
+def declared(draw: st.DrawFn) -> Schema:
+    """A table of columns with any names, any categories, and numbers and dates up to the ends of what can be said."""
+    names = iter(draw(st.lists(odd_text, min_size=6, max_size=6, unique=True)))
+    has = draw(st.tuples(*[st.booleans()] * 5))
+    low, places = draw(any_number), draw(st.integers(2, 200))
+    step = draw(any_number.map(abs))
+    days = sorted(draw(st.lists(st.dates(), min_size=2, max_size=2, unique=True)))
+    yes, no = draw(st.tuples(odd_text, odd_text))
+    return Schema(
+        (
+            IdentifierColumn(next(names)),
+            CategoryColumn(
+                next(names), tuple(draw(st.lists(odd_text, min_size=1, max_size=5, unique=True))), has[0], has[1]
+            ),
+            YesNoColumn(next(names), yes, no, missing=has[2]),
+            NumberColumn(
+                next(names),
+                low,
+                low + places * step,
+                step,
+                tuple(draw(st.lists(any_number, max_size=2, unique=True))),
+                missing=has[3],
+            ),
+            DateColumn(next(names), days[0], days[1], draw(st.sampled_from(DateStep)), missing=has[4]),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step", "special", "words"),
+    [
+        (2.0**63, 2.0**63 + 4096, 1025, (), "too small for numbers of this size"),
+        (1.0, 2.0**64, 2.0**63, (2.0**63,), "one number in a file that holds floats"),
+        (-1e308, 1e308, 1e307, (), "too far apart"),
+        (2.7e-39, 2.0**64, 2.0**63, (2.0**63,), "one number in a file that holds floats"),
+    ],
+)
+def test_numbers_that_a_file_of_floats_cannot_tell_apart_are_refused(
+    low: float, high: float, step: float, special: tuple[float, ...], words: str
+) -> None:
+    with pytest.raises(SchemaError, match=words):
+        NumberColumn("x", low, high, step, special)
+
+
+def test_numbers_with_more_digits_than_thirty_are_in_the_domain() -> None:
+    column = NumberColumn("x", -8e307, 8e307, 1e307, special=(1e-300,))
+    for code, text in enumerate(code_values(column)):
+        assert code_of_text(column, text) == code
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_whatever_can_be_declared_can_be_written_and_checked(data: st.DataObject) -> None:
+    try:
+        schema = data.draw(declared())
+    except SchemaError:
+        return  # refused in one sentence, before anything is charged
+    random = np.random.default_rng(0)
+    codes = np.column_stack([random.integers(size, size=30) for size in schema.sizes])
+    codes[0], codes[1] = 0, np.array(schema.sizes) - 1
+    csv, parquet = io.BytesIO(), io.BytesIO()
+    write_csv(codes, schema, csv, 1)
+    write_parquet(codes, schema, parquet, 1)
+    printed = check_csv(io.BytesIO(csv.getvalue()), schema, rows=30)
+    typed = check_parquet(parquet.getvalue(), schema, rows=30)
+    assert printed.problems == typed.problems == printed.differences(typed) == []
+    assert list(parquet_problems(parquet.getvalue())) == []
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_names_and_texts_that_are_written_alike_are_refused(start: str) -> None:
+    guarded_twin = f"'{start}x"
+    with pytest.raises(SchemaError, match="differ only by a leading apostrophe"):
+        Schema((NumberColumn(f"{start}x", 0, 9, 1), NumberColumn(guarded_twin, 0, 9, 1)))
+    with pytest.raises(SchemaError, match="differ only by a leading apostrophe"):
+        CategoryColumn("x", (f"{start}x", guarded_twin))
+    with pytest.raises(SchemaError, match="differ only by a leading apostrophe"):
+        YesNoColumn("x", yes=f"{start}x", no=guarded_twin)
