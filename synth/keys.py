@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 from synth.disks import disk_full, is_full
 from synth.errors import ConfigError
 
-__all__ = ["Keys", "load_keys"]
+__all__ = ["Keys", "ThrowawayKey", "load_keys"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +80,22 @@ class Keys:
         """The public half of the signing key, as PEM."""
         public = Ed25519PrivateKey.from_private_bytes(self.signing_seed).public_key()
         return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+class ThrowawayKey:
+    """A key for what must never pass for a bundle: it signs with one half, and shows the public half of another."""
+
+    def __init__(self) -> None:
+        self._signing, self._shown = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()
+
+    def sign(self, message: bytes) -> bytes:
+        """Return an Ed25519 signature (64 bytes) that :attr:`public_key_pem` does not fit."""
+        return self._signing.sign(message)
+
+    @property
+    def public_key_pem(self) -> bytes:
+        """A public key, as PEM."""
+        return self._shown.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def load_keys(home: Path) -> Keys:

@@ -6,7 +6,7 @@ The messages of pyarrow quote cells. None is ever shown, kept or logged: each fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from synth.privacy.reader_columns import shown
 from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.reader_text import TextTable
 
-__all__ = ["Batch", "Batches", "holds_parquet", "open_batches", "too_many_rows"]
+__all__ = ["Batch", "Batches", "holds_parquet", "open_batches"]
 
 BATCH_ROWS = 65_536
 _DAMAGED = "The Parquet file is damaged or cut short. Save it again and send the whole file."
@@ -74,9 +74,18 @@ def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ra
         raise TableError("This is not a Parquet file. Check the file, or the kind in the format.")
     if form.kind in {"csv", "tsv"} and is_parquet:
         raise TableError(f"This is a Parquet file, and the format says {form.kind}. Set the kind to auto.")
-    if is_parquet:
-        return _open_parquet(ranges or _in_memory(source), limits)
-    return _open_text(source, form, limits)
+    opened = _open_parquet(ranges or _in_memory(source), limits) if is_parquet else _open_text(source, form, limits)
+    return replace(opened, read=lambda places: _counted(opened.read(places), limits))
+
+
+def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
+    """Pass batches on until there are too many rows: whoever reads a table meets the same limit."""
+    rows = 0
+    for batch in batches:
+        rows += len(batch.columns[0])
+        if rows > limits.rows:
+            raise too_many_rows(limits)
+        yield batch
 
 
 def holds_parquet(source: Counted, form: TableFormat) -> bool:

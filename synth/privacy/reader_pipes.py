@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO, Literal, Protocol
 
 from synth.config import TableFormat
@@ -65,6 +65,16 @@ class ReaderLimits:
     memory_bytes: int = 4 * 2**30
     cpu_seconds: int = 1_800
     wall_seconds: float = 3_600.0
+
+    @property
+    def once_more(self) -> ReaderLimits:
+        """The same for a table that was read within these: more time and memory, as a busy machine takes."""
+        return replace(
+            self,
+            memory_bytes=2 * self.memory_bytes,
+            cpu_seconds=4 * self.cpu_seconds,
+            wall_seconds=4 * self.wall_seconds,
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

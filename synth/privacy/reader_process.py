@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from synth.cells import texts_of
 from synth.encoding import CellCounts, encode_cells
 from synth.errors import InputError, TableError
-from synth.privacy.reader_batches import Batches, open_batches, too_many_rows
+from synth.privacy.reader_batches import Batches, open_batches
 from synth.privacy.reader_bytes import open_bytes, size_text, too_large
 from synth.privacy.reader_columns import check_names, places_of
 from synth.privacy.reader_guess import describe_columns
@@ -159,8 +159,6 @@ def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
     for batch in batches.read([place_of[name] for name in wanted]):
         here = len(batch.columns[0])
         rows += here
-        if rows > request.limits.rows:
-            raise too_many_rows(request.limits)
         parts = []
         for column, cells, malformed in zip(columns, batch.columns, batch.malformed, strict=False):
             encoded = encode_cells(column, cells, missing=form.missing, strip=form.strip)

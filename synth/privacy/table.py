@@ -130,6 +130,39 @@ class PrivateTable:
         return train, held_out
 
     @classmethod
+    def open_smallest(
+        cls,
+        made_up: Callable[[], BinaryIO],
+        schema: Schema,
+        form: TableFormat,
+        *,
+        holdout: float,
+        undeclared: Literal["refuse", "drop"],
+    ) -> tuple[tuple[PrivateTable, PrivateTable], ...]:
+        """Open the smallest tables there are, of rows that are about nobody: one row on either side, and none.
+
+        Parameters
+        ----------
+        made_up : callable
+            Opens a file of a few rows as ``form`` says; the last one is used.
+        schema, form, holdout, undeclared
+            As in :meth:`open`. The numbers of rows that are declared public stay as they are declared.
+
+        Returns
+        -------
+        tuple of pairs of PrivateTable
+            The training part and the hold-out of each.
+        """
+        _require_number_of_units(schema)
+        encoded = read_table(made_up, "", schema, form, account_key=b"", undeclared=undeclared)
+
+        def side(rows: int, part: Part) -> PrivateTable:
+            columns = {name: codes[encoded.n_rows - rows :] for name, codes in encoded.codes.items()}
+            return cls._side(columns, schema, part, n_units=schema.number_of_units or rows, holdout=holdout)
+
+        return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
+
+    @classmethod
     def from_codes(
         cls,
         schema: Schema,
@@ -174,13 +207,18 @@ class PrivateTable:
     def _of(
         cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
     ) -> PrivateTable:
+        columns = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+        n_units = units_to_split(encoded, schema) or encoded.n_rows
+        return cls._side(columns, schema, part, n_units=n_units, holdout=holdout)
+
+    @classmethod
+    def _side(cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float) -> PrivateTable:
+        """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
-        table.schema, table.part = schema, part
-        table._columns = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-        table._rows = len(table._columns[schema.names[0]])
+        table.schema, table.part, table._columns = schema, part, columns
+        table._rows = len(columns[schema.names[0]])
         table._public_rows = None
         if schema.rows_are_public:
-            n_units = units_to_split(encoded, schema) or encoded.n_rows
             held = round(holdout * n_units)
             table._public_rows = held if part == "holdout" else n_units - held
         return table
@@ -233,7 +271,9 @@ def read_table(
     def open_stream() -> BinaryIO:
         return source() if callable(source) else source.open(table_id)
 
-    return read_codes(open_stream, form, schema, undeclared=undeclared, limits=limits, key=hash_key(account_key))
+    # It was read to its end before the charge; how busy the machine is now must not undo that.
+    within = limits or ReaderLimits().once_more
+    return read_codes(open_stream, form, schema, undeclared=undeclared, limits=within, key=hash_key(account_key))
 
 
 def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part) -> Codes:

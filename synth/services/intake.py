@@ -12,9 +12,8 @@ from synth.config import RunConfig, TableFormat
 from synth.config_file import format_to_mapping, parse_format
 from synth.errors import TableError
 from synth.privacy.ledger import Ledger
-from synth.privacy.reader import Header, inspect_header
-from synth.privacy.reader_columns import places_of
-from synth.privacy.reader_pipes import ReaderLimits, Request
+from synth.privacy.reader import Header, check_readable, inspect_header
+from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.vault import Vault
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, display_name
@@ -34,13 +33,15 @@ class _Seen:
 class Intake:
     """The tables of one installation, by id.
 
-    Names of columns and numbers of rows stay in this process's memory: the database holds neither.
+    Names of columns and numbers of rows stay in this process's memory: the database holds neither. ``limits`` are
+    those of every reading before a charge.
     """
 
-    def __init__(self, store: Store, vault: Vault, ledger: Ledger) -> None:
+    def __init__(self, store: Store, vault: Vault, ledger: Ledger, *, limits: ReaderLimits | None = None) -> None:
         self._store = store
         self._ledger = ledger
         self._vault = vault
+        self._limits = limits or ReaderLimits()
         self._headers: dict[str, _Seen] = {}
 
     def receive(
@@ -73,7 +74,7 @@ class Intake:
         """
         form = table_format or TableFormat()
         form.check()
-        seen = _seen(inspect_header(stream, form))
+        seen = _seen(inspect_header(stream, form, limits=self._limits))
         if seen.n_rows == 0:
             raise TableError("The table has a header but no rows. Send the whole table.")
         stream.seek(0)
@@ -131,7 +132,7 @@ class Intake:
 
     def _inspect(self, table_id: str, form: TableFormat, *, look: bool = False) -> _Seen:
         with self._vault.open(table_id) as stream:
-            self._headers[table_id] = _seen(inspect_header(stream, form, look=look))
+            self._headers[table_id] = _seen(inspect_header(stream, form, limits=self._limits, look=look))
         return self._headers[table_id]
 
     def _received(self, table: StoredTable) -> ReceivedTable:
@@ -164,21 +165,23 @@ class Intake:
         )
 
     def check(self, table_id: str, account_id: str, config: RunConfig) -> None:
-        """Refuse what would stop the run after its charge: another account's table, or columns that do not fit."""
+        """Refuse what would stop the run after its charge: another account's table, or one that it could not read.
+
+        The table is read to its end as the run will read it, in the format of the configuration.
+
+        Raises
+        ------
+        TableError
+            In one sentence without a cell.
+        """
         table = self._store.tables[table_id]
         if table.account_id != account_id:
             raise TableError("The table was taken in under another account. Name that account, or upload it again.")
         if table.state is not TableState.STORED:
             raise TableError("This table was deleted. Upload it again.")
         form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
-        seen = self._headers.get(table_id) or self._inspect(table_id, form)
-        request = Request(
-            format=form,
-            limits=ReaderLimits(),
-            columns=config.schema.columns,
-            drop_undeclared=config.undeclared == "drop",
-        )
-        places_of([column.name for column in seen.columns], request)
+        with self._vault.open(table_id) as stream:
+            check_readable(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
 
 
 def _seen(header: Header) -> _Seen:

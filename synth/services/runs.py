@@ -22,6 +22,7 @@ from synth.services.application import Application
 from synth.services.planning import check_config
 from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
+from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState
 
 __all__ = ["carry_out", "execute"]
@@ -49,7 +50,6 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     run = store.runs[run_id]
     config = parse_config(json.loads(run.config))
     timer = PhaseTimer(progress)
-    timer.phase("Reading")
     # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
     application.stops.check(config)
     # So does all that can fail for declared reasons, the device included.
@@ -57,6 +57,11 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     device = _device_of(run, config)
     if run.went_on and device == "cpu":
         config = replace(config, device="cpu")  # which is what the bundle has to say
+    if not run.went_on:
+        # What goes on was tried out before its charge.
+        timer.phase(PHASE)
+        try_out(config, application.settings, timer, sealing=_sealing(application, run))
+    timer.phase("Reading")
     run_folder.make(application.settings, run_id)
     key, path = application.keys.answers_key(run_id), answers_path(application.settings.home, run_id)
     with AnswerFile(path, key=key, run_id=run_id) as answers:
@@ -112,6 +117,7 @@ def _seal_and_report(
 
 
 _PARTS = {
+    "trying_out": "try",
     "reading": "read",
     "measuring": "measure",
     "fitting": "fit",
@@ -130,7 +136,7 @@ _PARTS = {
 
 def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     """Return the seconds of each part of a run, as ``timings.json`` names them, and their total."""
-    parts = dict.fromkeys(("read", "measure", "fit", "sample", "report", "bundle"), 0.0)
+    parts = dict.fromkeys(("try", "read", "measure", "fit", "sample", "report", "bundle"), 0.0)
     for phase, seconds in phases.items():
         parts[_PARTS.get(phase, _PARTS.get(phase.partition("_")[0], "fit"))] += seconds
     return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
@@ -184,11 +190,13 @@ def _open(application: Application, run: Run, config: RunConfig) -> tuple[Privat
     return PrivateTable.open(application.vault, table_id, config.schema, config.format, part="train", **how), None
 
 
-def _sealing(application: Application, run: Run, charge: Charge, went_on: tuple[str, ...]) -> Sealing:
+def _sealing(
+    application: Application, run: Run, charge: Charge | None = None, went_on: tuple[str, ...] = ()
+) -> Sealing:
     names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
     return Sealing(
         signer=application.keys,
         notes=(*application.ledger.notes(run.account_id, run_id=run.id), *went_on),
-        ledger={"charges": charge.position, "head": charge.digest},
+        ledger={} if charge is None else {"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
     )
