@@ -133,8 +133,8 @@ def code_values(
     """
     wanted = range(column.size) if codes is None else [int(code) for code in codes]
     if isinstance(column, NumberColumn):
-        values = _scaled_values(column, wanted)
-        return [missing if value is None else _fixed_point(value, column.decimals) for value in values]
+        values, decimals = _scaled_values(column, wanted), column.decimals
+        return [missing if value is None else _fixed_point(value, decimals) for value in values]
     if isinstance(column, DateColumn):
         return [missing if day is None else day.isoformat() for day in _dates(column, wanted)]
     labels = (*column.labels, missing)
@@ -232,10 +232,18 @@ def _is_whole(column: NumberColumn) -> bool:
 
 def _scaled_values(column: NumberColumn, codes: Sequence[int] | range) -> list[int | None]:
     # Exact multiples of 10^-decimals: low + code * step in floating point would print 0.30000000000000004.
-    low, step = _scaled(column.low, column.decimals), _scaled(column.step, column.decimals)
-    atoms: list[int | None] = [_scaled(value, column.decimals) for value in column.special]
-    atoms.append(None)
-    return [low + code * step if code < column.levels else atoms[code - column.levels] for code in codes]
+    decimals, levels = column.decimals, column.levels
+    low, step = _scaled(column.low, decimals), _scaled(column.step, decimals)
+    special = column.special
+    # Of many special values only those that are asked for.
+    return [
+        low + code * step
+        if code < levels
+        else _scaled(special[code - levels], decimals)
+        if code - levels < len(special)
+        else None
+        for code in codes
+    ]
 
 
 def _scaled(value: float, decimals: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from synth.errors import SchemaError
 
@@ -143,7 +144,7 @@ class NumberColumn:
     @property
     def decimals(self) -> int:
         """Decimals to print: as many as low, step and the special values have."""
-        return max(_decimals(value) for value in (self.low, self.step, *self.special))
+        return _most_decimals((self.low, self.step, *self.special))
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +345,11 @@ class DropColumn:
 
 ModelledColumn = NumberColumn | CategoryColumn | YesNoColumn | DateColumn
 Column = ModelledColumn | IdentifierColumn | DropColumn
+
+
+@lru_cache(maxsize=4096)
+def _most_decimals(values: tuple[float, ...]) -> int:
+    return max(map(_decimals, values))
 
 
 def _decimals(value: float) -> int:

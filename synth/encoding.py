@@ -8,6 +8,7 @@ declared column, whatever the other cells are.
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -286,7 +287,7 @@ def _check_pattern(column: DateColumn) -> None:
         return
     try:
         datetime.datetime.strptime(datetime.date(2001, 2, 3).strftime(column.pattern), column.pattern)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, re.error):  # the last one where a part is named twice
         raise SchemaError(
             f"'{column.name}': the pattern '{column.pattern}' cannot be used; write it like %d/%m/%Y."
         ) from None

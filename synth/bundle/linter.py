@@ -101,7 +101,7 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
             findings += [f"{name} holds {kind}." for kind, pattern in looked_for if pattern.search(text)]
     for name in ("report.json", "certificate.json", "schema.json"):
         if name in members:
-            findings += _lint_json(name, _bytes(members[name]))
+            findings += _lint_json(name, _bytes(members[name]), columns=frozenset(column.name for column in schema))
     if "report.html" in members:
         findings += _lint_page(_bytes(members["report.html"]).decode("utf-8", "replace"))
     return [*dict.fromkeys(findings), *_lint_table(members, schema)]
@@ -149,11 +149,11 @@ def _bytes(contents: bytes | Path) -> bytes:
     return contents if isinstance(contents, bytes) else contents.read_bytes()
 
 
-def _lint_json(name: str, data: bytes) -> list[str]:
+def _lint_json(name: str, data: bytes, *, columns: frozenset[str]) -> list[str]:
     def walk(value: Any) -> Iterable[str]:
         if isinstance(value, dict):
             for key, entry in value.items():
-                if key in _COUNT_KEYS:
+                if key in _COUNT_KEYS - columns:
                     yield f"{name} holds a count of private rows."
                 if key == "kind" and entry not in ("safe", "charged") and name == "report.json":
                     yield f"{name} holds an owner-only number."

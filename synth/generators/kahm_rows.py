@@ -113,7 +113,9 @@ class RowsOfKahm:
         check_rows(n_rows)
         codes = self._fitted()
         if len(codes) == 0:
-            raise InputError("There are no private rows, so there are no fabricated ones either.")
+            # Nobody to fabricate from: whether a table comes must not depend on that, so any rows will do.
+            draw = random_source(seed)
+            return np.column_stack([draw.integers(size, size=n_rows) for size in self._task.schema.sizes])
         random = random_source(seed)
         orders = [random.permutation(len(codes)) for _ in range(-(-n_rows // len(codes)))]
         return codes[np.concatenate(orders)[:n_rows]].astype(np.int64)

@@ -158,7 +158,10 @@ class PrivateTable:
 
         def side(rows: int, part: Part) -> PrivateTable:
             columns = {name: codes[encoded.n_rows - rows :] for name, codes in encoded.codes.items()}
-            return cls._side(columns, schema, part, n_units=schema.number_of_units or rows, holdout=holdout)
+            if schema.needs_number_of_units:
+                return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
+            # Their number is private, or let out with them: it is that of this side.
+            return cls._side(columns, schema, part, n_units=rows, holdout=float(part == "holdout"))
 
         return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
 

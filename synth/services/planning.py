@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from synth.config import RunConfig
-from synth.config_file import config_to_mapping
-from synth.errors import PrivacyError, SchemaError
+from synth.config_file import config_to_mapping, parse_config
+from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
 from synth.privacy.budget import PrivacyBudget
@@ -39,6 +39,26 @@ def check_config(config: RunConfig) -> None:
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
     make(config.generator, task, config.options)
     parse_rules(config.rules, config.schema)
+    _check_written(config)
+    units = config.schema.number_of_units
+    if units is not None and config.schema.rows_are_public and round(config.holdout * units) == units:
+        raise ConfigError(
+            f"holdout: {config.holdout:g} of {units:,} {config.schema.unit.protects}s leaves nobody to learn from. "
+            "Hold out fewer."
+        )
+
+
+def _check_written(config: RunConfig) -> None:
+    """Refuse a configuration that Python allows and its own file, which every bundle holds, does not."""
+    mapping = config_to_mapping(config.published())
+    try:
+        json.dumps(mapping, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            "A name or a text of the configuration holds half a character (a lone surrogate), which no file can hold. "
+            "Write it again."
+        ) from None
+    parse_config(mapping)
 
 
 def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:

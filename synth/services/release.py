@@ -242,7 +242,7 @@ def seal_release(
         row_releases=measured.row_releases,
         rows=measured.rows,
     )
-    words = LeakWords.of_this_machine(file_names=sealing.file_names)
+    words = LeakWords.of_this_machine(file_names=sealing.file_names, public=(config.account,))
     sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)
     (folder / "certificate.json").write_bytes(sealed.certificate_json)
     (folder / "report.json").write_bytes(sealed.report_json)

@@ -126,7 +126,10 @@ def _carried_through(
     if unfit is None:
         raise VerificationError("The bundle of a trial passes for a real one.")
     if problems:
-        raise VerificationError(f"The bundle does not pass its own check: {problems[0]}")
+        raise VerificationError(
+            f"The bundle would not pass its own check: {problems[0]} Declare less (fewer places or categories), or "
+            "choose another generator."
+        )
 
 
 def made_up_file(schema: Schema, form: TableFormat) -> bytes:
@@ -159,7 +162,7 @@ def _is_plain(text: str) -> bool:
 
 def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> bytes | None:
     """Return the rows as delimited text, or None where a name cannot be written so."""
-    if form.header and any("\r" in name or ("\n" in name and not form.newlines) for name in names):
+    if form.header and any("\r" in name or "\0" in name or ("\n" in name and not form.newlines) for name in names):
         return None
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
     rows = [["passed over"]] * form.skip_rows + ([list(names)] if form.header else [])
