@@ -6,13 +6,14 @@ Each function maps one cell by itself, so a result never depends on the other ce
 from __future__ import annotations
 
 import datetime
-import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from synth.limits import NUMBER_CHARACTERS
 
 __all__ = ["days_of_dates", "days_of_texts", "is_date", "is_number", "numbers_of", "numbers_of_texts", "texts_of"]
 
@@ -75,7 +76,11 @@ def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
 
 
 def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
-    """Return the numbers that texts such as "5", "-0.5" or "1e-6" write; NaN for any other text, and for null."""
+    """Return the numbers that texts such as "5", "-0.5" or "1e-6" write; NaN for any other text, and for null.
+
+    A text of more than :data:`synth.limits.NUMBER_CHARACTERS` characters is no number.
+    """
+    texts = _short(texts)
     written = pc.or_(pc.match_substring_regex(texts, NUMBER), pc.match_substring_regex(texts, INFINITY))
     return _with_nan(pc.if_else(written, texts, None).cast(pa.float64()))
 
@@ -111,18 +116,23 @@ def days_of_texts(texts: pa.Array, *, pattern: str | None, shortest: int) -> npt
     array of shape (rows,)
         ``NO_DAY`` for any other text, and for null.
     """
+    texts = _short(texts)
     iso = pc.match_substring_regex(texts, ISO_DAY)
     # Times of day make nearly every text different; the dates before them are few.
     short = pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts) if pattern is None else texts
     cells = short.dictionary_encode()
-    days = [_day(text, pattern, shortest) for text in cells.dictionary.to_pylist()]
+    with_time = pc.match_substring_regex(cells.dictionary, ISO_DAY).to_pylist()
+    days = [
+        _day(text, pattern, shortest, iso=is_iso)
+        for text, is_iso in zip(cells.dictionary.to_pylist(), with_time, strict=True)
+    ]
     days.append(NO_DAY)
     index = pc.fill_null(cells.indices, len(days) - 1)
     of_rows: npt.NDArray[np.int64] = np.array(days, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
     return of_rows
 
 
-def _day(text: str, pattern: str | None, shortest: int) -> int:
+def _day(text: str, pattern: str | None, shortest: int, *, iso: bool) -> int:
     if pattern is not None:
         try:
             return datetime.datetime.strptime(text, pattern).date().toordinal() - EPOCH
@@ -130,7 +140,7 @@ def _day(text: str, pattern: str | None, shortest: int) -> int:
             pass  # perhaps written in ISO form
     digits = text.replace("-", "")
     if not (digits.isascii() and digits.isdigit()):
-        text = text[:10] if re.fullmatch(ISO_DAY, text) else ""
+        text = text[:10] if iso else ""
     elif len(text) == 4 and shortest <= 4:
         text = f"{text}-01-01"
     elif len(text) == 7 and text[4] == "-" and shortest <= 7:
@@ -139,6 +149,15 @@ def _day(text: str, pattern: str | None, shortest: int) -> int:
         return datetime.date.fromisoformat(text).toordinal() - EPOCH
     except ValueError:
         return NO_DAY
+
+
+def _short(texts: pa.Array) -> pa.Array:
+    """Return texts without those that are too long for a number or a date: null instead."""
+    lengths = pc.binary_length(texts)
+    longest = pc.max(lengths).as_py() if len(texts) else None
+    if longest is None or longest <= NUMBER_CHARACTERS:
+        return texts
+    return pc.if_else(pc.less_equal(lengths, NUMBER_CHARACTERS), texts, None)
 
 
 def _local(cells: pa.Array) -> pa.Array:

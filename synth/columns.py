@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from synth.errors import SchemaError
+from synth.names import name_problem
 
 __all__ = [
     "CategoryColumn",
@@ -81,6 +82,7 @@ class NumberColumn:
     fallback: float | None = None
 
     def __post_init__(self) -> None:
+        _require_name(self.name)
         if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
             raise SchemaError(f"'{self.name}': low, high and step must be finite numbers.")
         if self.high <= self.low:
@@ -164,6 +166,7 @@ class CategoryColumn:
     fallback: str | None = None
 
     def __post_init__(self) -> None:
+        _require_name(self.name)
         if not self.values:
             raise SchemaError(f"'{self.name}' needs its categories. List them under 'values'.")
         if len(set(self.values)) != len(self.values):
@@ -177,8 +180,9 @@ class CategoryColumn:
             raise SchemaError(f"'{self.name}': an empty text cannot be a category. Declare 'missing: true' instead.")
         if len(set(map(guarded, self.values))) != len(self.values):
             raise SchemaError(f"'{self.name}': two categories differ only by a leading apostrophe. Rename one.")
+        declared = set(self.values)
         for spelling, value in self.aliases:
-            if value not in self.values or spelling in self.values:
+            if value not in declared or spelling in declared:
                 raise SchemaError(
                     f"'{self.name}': an alias must be an undeclared spelling of a declared value; check 'aliases'."
                 )
@@ -242,6 +246,7 @@ class YesNoColumn:
     fallback: str | None = None
 
     def __post_init__(self) -> None:
+        _require_name(self.name)
         if self.yes == self.no or not self.yes or not self.no:
             raise SchemaError(f"'{self.name}': 'yes' and 'no' must be two different, non-empty texts.")
         if guarded(self.yes) == guarded(self.no):
@@ -295,6 +300,7 @@ class DateColumn:
     fallback: datetime.date | None = None
 
     def __post_init__(self) -> None:
+        _require_name(self.name)
         if self.high <= self.low:
             raise SchemaError(f"'{self.name}': high must be later than low, got {self.low} and {self.high}.")
         if self.fallback is not None and not self.low <= self.fallback <= self.high:
@@ -335,12 +341,18 @@ class IdentifierColumn:
 
     name: str
 
+    def __post_init__(self) -> None:
+        _require_name(self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
     """A column that is read past and never kept."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        _require_name(self.name)
 
 
 ModelledColumn = NumberColumn | CategoryColumn | YesNoColumn | DateColumn
@@ -350,6 +362,12 @@ Column = ModelledColumn | IdentifierColumn | DropColumn
 @lru_cache(maxsize=4096)
 def _most_decimals(values: tuple[float, ...]) -> int:
     return max(map(_decimals, values))
+
+
+def _require_name(name: str) -> None:
+    problem = name_problem(name)
+    if problem is not None:
+        raise SchemaError(problem)
 
 
 def _decimals(value: float) -> int:

@@ -15,12 +15,23 @@ from typing import Any
 import yaml
 
 from synth.config import OptionValue, RunConfig, TableFormat, default_delta
-from synth.errors import ConfigError
+from synth.errors import ConfigError, SchemaError
+from synth.limits import (
+    DOCUMENT_BYTES,
+    DOCUMENT_DEPTH,
+    DOCUMENT_NODES,
+    GROUPS,
+    NUMBER_CHARACTERS,
+    RULES,
+    TEXT_CHARACTERS,
+)
+from synth.names import shown
 from synth.paths import path_of
-from synth.schema import PrivacyUnit, Schema
-from synth.schema_file import column_to_mapping, parse_column, parse_number
+from synth.schema import PrivacyUnit, Schema, size_problem
+from synth.schema_file import column_to_mapping, parse_column, parse_number, parse_text
 
 __all__ = [
+    "config_of_text",
     "config_to_mapping",
     "config_to_yaml",
     "format_to_mapping",
@@ -28,40 +39,24 @@ __all__ = [
     "parse_config",
     "parse_format",
     "read_mapping",
+    "read_text",
 ]
+
+_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its events are used; the one in C is ten times faster
+_WORDS: dict[str, bool | None] = {
+    written: value
+    for word, value in {**yaml.SafeLoader.bool_values, "null": None}.items()
+    for written in (word, word.capitalize(), word.upper())
+} | {"": None, "~": None}
+"""The plain words that YAML 1.1 takes for truth values or for nothing."""
+
+_TOO_LARGE = f"more than {DOCUMENT_BYTES:,} bytes. Make it shorter, for example by grouping categories."
 
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change",
 }  # fmt: skip
-
-
-class _TextLoader(yaml.SafeLoader):
-    """A safe loader that leaves numbers and dates as they are written and refuses a key given twice."""
-
-
-_TextLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[-1] in {"bool", "null", "merge"}]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def _construct_mapping(loader: _TextLoader, node: yaml.MappingNode) -> dict[str, Any]:
-    loader.flatten_mapping(node)
-    mapping: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        # Keys are read as written: a column may be called "no", which YAML would turn into a truth value.
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise ConfigError(f"A key is not a plain text (line {key_node.start_mark.line + 1}).")
-        if key_node.value in mapping:
-            # Not quoted: a table may have been given instead of a configuration.
-            raise ConfigError(f"A key is given twice (line {key_node.start_mark.line + 1}).")
-        mapping[key_node.value] = loader.construct_object(value_node, deep=True)
-    return mapping
-
-
-_TextLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
 
 
 def load_config(path: str | Path) -> RunConfig:
@@ -73,27 +68,157 @@ def load_config(path: str | Path) -> RunConfig:
         If the file cannot be read, has an unknown key, or a value that cannot be used.
     """
     path = path_of(path, "the configuration")
+    return config_of_text(read_text(path, "The configuration"), base=path.resolve().parent)
+
+
+def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
+    """Read a configuration that a user gives, within the limits on one input (:mod:`synth.limits`).
+
+    Parameters
+    ----------
+    text : str
+        YAML, of which JSON is a part.
+    base : Path, optional
+        Folder to which the paths of tables are relative.
+
+    Raises
+    ------
+    InputError
+        If it exceeds a limit, has an unknown key, or a value that cannot be used.
+    """
+    config = parse_config(read_mapping(text), base=base)
+    problem = size_problem(config.schema.columns)
+    if problem is not None:
+        raise SchemaError(problem)
+    for what, entries, most in (("rules", config.rules, RULES), ("groups", config.groups, GROUPS)):
+        if len(entries) > most:
+            raise ConfigError(
+                f"{what} has {len(entries):,} entries, and at most {most:,} are possible. Leave some out."
+            )
+    return config
+
+
+def read_text(path: Path, what: str) -> str:
+    """Return the text of a document that a user gives; ``what`` begins the sentence of a refusal.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, is larger than a document may be, or is no text in UTF-8.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            data = stream.read(DOCUMENT_BYTES + 1)
     except OSError:
-        raise ConfigError(f"The configuration '{path.name}' cannot be read. Check that the file exists.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"The configuration '{path.name}' is no text in UTF-8. Save it as UTF-8.") from None
-    return parse_config(read_mapping(text), base=path.resolve().parent)
-
-
-def read_mapping(text: str) -> dict[str, Any]:
-    """Parse YAML (of which JSON is a part) into a mapping of texts, truth values, lists and mappings."""
+        raise ConfigError(f"{what} '{shown(path.name)}' cannot be read. Check that the file exists.") from None
+    if len(data) > DOCUMENT_BYTES:
+        raise ConfigError(f"{what} '{shown(path.name)}' has {_TOO_LARGE}")
     try:
-        document = yaml.load(text, Loader=_TextLoader)  # noqa: S506 - a subclass of SafeLoader
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{what} '{shown(path.name)}' is no text in UTF-8. Save it as UTF-8.") from None
+
+
+def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
+    """Parse YAML (of which JSON is a part) into a mapping of texts, truth values, lists and mappings.
+
+    Anchors, aliases and tags are refused: a short document of them can stand for a vast one.
+
+    Parameters
+    ----------
+    text : str
+        What a user gives, at most :data:`synth.limits.DOCUMENT_BYTES` in UTF-8.
+    sealed : bool
+        Whether it comes from a bundle instead, whose reader has limits of its own: size and lengths are not bounded.
+
+    Raises
+    ------
+    ConfigError
+        In one sentence that quotes nothing of the document.
+    """
+    if not sealed and (len(text) > DOCUMENT_BYTES or len(text.encode("utf-8", "replace")) > DOCUMENT_BYTES):
+        raise ConfigError(f"The configuration has {_TOO_LARGE}")
+    reader = _Document(text, bounded=not sealed)
+    try:
+        document = reader.read()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise ConfigError(f"The configuration is not valid YAML near line {line}.") from None
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, UnicodeError):
         raise ConfigError("The configuration is not valid YAML.") from None
     if not isinstance(document, dict):
         raise ConfigError("The configuration must be a mapping of keys such as account, budget and columns.")
     return document
+
+
+class _Document:
+    """One document, read event by event: whatever is refused is refused before anything is built of it."""
+
+    def __init__(self, text: str, *, bounded: bool) -> None:
+        self._events = yaml.parse(text, Loader=_PARSER)
+        self._bounded = bounded
+        self._nodes = 0
+
+    def read(self) -> object:
+        """Return the only document of the text; None where there is none."""
+        found: object = None
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise _refused(event, "begins a second document. Keep one")
+            elif isinstance(event, yaml.NodeEvent):
+                found = self._node(event, depth=0)
+        return found
+
+    def _node(self, event: yaml.Event, *, depth: int) -> object:
+        self._admit(event)
+        if isinstance(event, yaml.ScalarEvent):
+            # Only plain words are looked at: in quotes they are texts. Numbers stay as they are written.
+            return _WORDS.get(event.value, event.value) if event.implicit[0] else event.value
+        if depth == DOCUMENT_DEPTH:
+            raise _refused(event, f"lies deeper than {DOCUMENT_DEPTH} levels. Make it flatter")
+        return self._sequence(depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(depth)
+
+    def _admit(self, event: yaml.Event) -> None:
+        """Refuse a key or value that exceeds a limit or is more than it says, whatever it is."""
+        self._nodes += 1
+        if self._bounded and self._nodes > DOCUMENT_NODES:
+            raise _refused(event, f"begins more than {DOCUMENT_NODES:,} keys and values. Make it shorter")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
+            raise _refused(event, "has an anchor or an alias (& or *), which are not read. Write the value out")
+        if getattr(event, "tag", None) is not None:
+            raise _refused(event, "has a tag (!), which is not read. Leave it out")
+        if self._bounded and isinstance(event, yaml.ScalarEvent) and len(event.value) > TEXT_CHARACTERS:
+            raise _refused(event, f"has a text of more than {TEXT_CHARACTERS:,} characters. Make it shorter")
+
+    def _sequence(self, depth: int) -> list[object]:
+        values = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            values.append(self._node(event, depth=depth + 1))
+        return values
+
+    def _mapping(self, depth: int) -> dict[str, object]:
+        mapping: dict[str, object] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            self._admit(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise ConfigError(f"A key is not a plain text (line {_line(event)}).")
+            # Keys are read as written: a column may be called "no", which YAML would turn into a truth value.
+            if event.value in mapping:
+                # Not quoted: a table may have been given instead of a configuration.
+                raise ConfigError(f"A key is given twice (line {_line(event)}).")
+            mapping[event.value] = self._node(next(self._events), depth=depth + 1)
+        return mapping
+
+
+def _refused(event: yaml.Event, what: str) -> ConfigError:
+    return ConfigError(f"Line {_line(event)} of the configuration {what}.")
+
+
+def _line(event: yaml.Event) -> int:
+    return 0 if event.start_mark is None else event.start_mark.line + 1
 
 
 def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:
@@ -131,12 +256,16 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     delta = budget.get("delta")
     return RunConfig(
         schema=_schema(document),
-        account=str(document["account"]),
+        account=parse_text("account", document["account"]),
         epsilon=parse_number("budget: epsilon", budget["epsilon"]),
         delta=default_delta(people) if delta is None else parse_number("budget: delta", delta),
         people_at_most=people,
-        generator=str(generator.get("name", RunConfig.__dataclass_fields__["generator"].default)),
-        options={str(key): _option(value) for key, value in (generator.get("options") or {}).items()},
+        generator=parse_text(
+            "generator: name", generator.get("name", RunConfig.__dataclass_fields__["generator"].default)
+        ),
+        options={
+            str(key): _option(value) for key, value in _mapping(generator, "options", "generator: options").items()
+        },
         rows=_whole(document, "rows", "rows", 0),
         table=_path(document.get("table"), base),
         test_table=_path(document.get("test_table"), base),
@@ -144,14 +273,17 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         test_format=_format(document, "test_format"),
         undeclared=_choice(document, "undeclared", "refuse", ("refuse", "drop")),
         holdout=parse_number("holdout", document.get("holdout", 0.2)),
-        label=None if document.get("label") is None else str(document["label"]),
+        label=None if document.get("label") is None else parse_text("label", document["label"]),
         groups=_texts(document, "groups"),
         rules=_texts(document, "rules"),
         seed=_whole(document, "seed", "seed", 0),
-        device=str(document.get("device", "auto")),
+        device=parse_text("device", document.get("device", "auto")),
         evaluation_share=parse_number("evaluation_share", document.get("evaluation_share", 0.1)),
         prediction_share=parse_number("prediction_share", document.get("prediction_share", 0)),
-        domain_source={str(key): str(value) for key, value in (document.get("domain_source") or {}).items()},
+        domain_source={
+            str(key): parse_text("domain_source", value)
+            for key, value in _mapping(document, "domain_source", "domain_source").items()
+        },
     )
 
 
@@ -215,9 +347,9 @@ def _schema(document: Mapping[str, Any]) -> Schema:
     return Schema(
         columns=tuple(parse_column(str(name), declared) for name, declared in columns.items()),
         unit=PrivacyUnit(
-            protects=str(unit["protects"]),
+            protects=parse_text("unit: protects", unit["protects"]),
             rows_per_unit=_whole(unit, "rows_per_unit", "unit: rows_per_unit", 0),
-            id_column=None if identifier is None else str(identifier),
+            id_column=None if identifier is None else parse_text("unit: id_column", identifier),
         ),
         row_count=_choice(document, "row_count", "public", ("public", "private")),
         number_of_units=(
@@ -241,16 +373,18 @@ def _format(document: Mapping[str, Any], key: str) -> TableFormat | None:
         raise ConfigError(f"{key}: names must be a list of column names.")
     if isinstance(missing, str):
         missing = [missing]
+    if isinstance(missing, Mapping) or not isinstance(missing, Sequence):
+        raise ConfigError(f"{key}: missing must be a list of the texts that stand for a missing cell.")
     comment = section.get("comment")
     return TableFormat(
-        separator=str(section.get("separator", defaults.separator)),
+        separator=parse_text(f"{key}: separator", section.get("separator", defaults.separator)),
         header=_truth(section, "header", key, True),
-        names=None if names is None else tuple(str(name) for name in names),
-        encoding=str(section.get("encoding", defaults.encoding)),
-        missing=tuple("" if cell is None else str(cell) for cell in missing),
+        names=None if names is None else tuple(parse_text(f"{key}: names", name) for name in names),
+        encoding=parse_text(f"{key}: encoding", section.get("encoding", defaults.encoding)),
+        missing=tuple("" if cell is None else parse_text(f"{key}: missing", cell) for cell in missing),
         strip=_truth(section, "strip", key, True),
         skip_rows=_whole(section, "skip_rows", f"{key}: skip_rows", 0),
-        comment=None if comment is None else str(comment),
+        comment=None if comment is None else parse_text(f"{key}: comment", comment),
         kind=_choice(section, "kind", "auto", ("auto", "csv", "tsv", "parquet")),
         newlines=_truth(section, "newlines", key, False),
     )
@@ -277,6 +411,13 @@ def _section(document: Mapping[str, Any], key: str, known: set[str]) -> Mapping[
     return section
 
 
+def _mapping(section: Mapping[str, Any], key: str, where: str) -> Mapping[str, Any]:
+    value = section.get(key) or {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} must be a mapping, with a colon after each key.")
+    return value
+
+
 def _need(section: Mapping[str, Any], key: str, where: str, what: str) -> None:
     """Refuse a key that is absent or left blank, saying what belongs there."""
     if section.get(key) is None:
@@ -286,7 +427,7 @@ def _need(section: Mapping[str, Any], key: str, where: str, what: str) -> None:
 def _refuse_unknown(section: Mapping[str, Any], known: set[str], where: str) -> None:
     for key in section:
         if key not in known:
-            raise ConfigError(f"{where}unknown key '{key}'. Known keys: {', '.join(sorted(known))}.")
+            raise ConfigError(f"{where}unknown key '{shown(str(key))}'. Known keys: {', '.join(sorted(known))}.")
 
 
 def _whole(section: Mapping[str, Any], key: str, where: str, default: int) -> int:
@@ -308,9 +449,9 @@ def _truth(section: Mapping[str, Any], key: str, where: str, default: bool) -> b
 
 
 def _choice(section: Mapping[str, Any], key: str, default: str, allowed: tuple[str, ...]) -> Any:
-    value = str(section.get(key, default))
+    value = parse_text(key, section.get(key, default))
     if value not in allowed:
-        raise ConfigError(f"{key} must be {' or '.join(allowed)}, got {value}.")
+        raise ConfigError(f"{key} must be {' or '.join(allowed)}, got {shown(value)}.")
     return value
 
 
@@ -318,23 +459,25 @@ def _texts(document: Mapping[str, Any], key: str) -> tuple[str, ...]:
     values = document.get(key) or ()
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ConfigError(f"{key} must be a list.")
-    return tuple(str(value) for value in values)
+    return tuple(parse_text(key, value) for value in values)
 
 
 def _path(value: object, base: Path | None) -> str | None:
     if value is None:
         return None
-    path = Path(str(value)).expanduser()
+    path = Path(parse_text("The path of a table", value)).expanduser()
     return str(path if path.is_absolute() or base is None else base / path)
 
 
 def _option(value: object) -> OptionValue:
     if isinstance(value, list | tuple):
         return tuple(_option(entry) for entry in value)
+    if isinstance(value, Mapping):
+        raise ConfigError("generator: options must be numbers, texts, truth values or lists of them.")
     if value is None or isinstance(value, bool | int | float):
         return value
     text = str(value)
-    for convert in (int, float):
+    for convert in (int, float) if len(text) <= NUMBER_CHARACTERS else ():
         try:
             return convert(text)
         except ValueError:

@@ -7,8 +7,6 @@ declared column, whatever the other cells are.
 
 from __future__ import annotations
 
-import datetime
-import re
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -40,8 +38,8 @@ from synth.codes import (
     spellings,
     typed_as,
 )
-from synth.errors import SchemaError
 from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
+from synth.schema_file import check_pattern
 
 __all__ = [
     "CellCounts",
@@ -212,7 +210,8 @@ def _places(column: NumberColumn, values: npt.NDArray[np.float64]) -> _Coded:
 
 
 def _encode_dates(column: DateColumn, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> _Coded:
-    _check_pattern(column)
+    if column.pattern is not None:
+        check_pattern(column.name, column.pattern)
     if is_date(cells.type):
         days = days_of_dates(cells)
         absent = _nulls(cells)
@@ -279,15 +278,3 @@ def _is_missing(texts: pa.Array, missing: tuple[str, ...]) -> npt.NDArray[np.boo
 def _nulls(cells: pa.Array) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = cells.is_null().to_numpy(zero_copy_only=False)
     return mask
-
-
-@lru_cache(maxsize=1024)
-def _check_pattern(column: DateColumn) -> None:
-    if column.pattern is None:
-        return
-    try:
-        datetime.datetime.strptime(datetime.date(2001, 2, 3).strftime(column.pattern), column.pattern)
-    except (ValueError, OverflowError, re.error):  # the last one where a part is named twice
-        raise SchemaError(
-            f"'{column.name}': the pattern '{column.pattern}' cannot be used; write it like %d/%m/%Y."
-        ) from None

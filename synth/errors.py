@@ -28,6 +28,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from synth.names import visible_lines
+
 __all__ = [
     "AlreadyEnteredError",
     "ApprovalRequiredError",
@@ -54,6 +56,10 @@ class SynthError(Exception):
     """Base of every error whose text may be shown to a user without a traceback."""
 
     exit_code: ClassVar[int] = 70
+
+    def __str__(self) -> str:
+        # A message may name what a stranger wrote; line breaks are ours.
+        return visible_lines(super().__str__())
 
 
 class InputError(SynthError):

@@ -8,16 +8,17 @@ moves instead. Rows with a missing value in one of the columns are left alone.
 from __future__ import annotations
 
 import datetime
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from synth.errors import ConfigError
-from synth.schema import DateColumn, DateStep, NumberColumn, Schema
+from synth.errors import ConfigError, SchemaError
+from synth.names import shown
+from synth.schema import DateColumn, DateStep, ModelledColumn, NumberColumn, Schema
+from synth.schema_file import parse_date, parse_number
 
 __all__ = ["Rule", "parse_rules", "repair"]
 
@@ -25,7 +26,7 @@ Relation = Literal[">=", ">", "<=", "<", "="]
 FloatArray = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int64]
 
-_PATTERN = re.compile(r"^\s*(?P<left>.+?)\s*(?P<relation>>=|<=|==|=|>|<)\s*(?P<right>.+?)\s*$")
+_SIGNS: tuple[Relation, ...] = (">=", "<=", "==", "=", ">", "<")  # type: ignore[assignment]
 _MIRROR: dict[Relation, Relation] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
 
 
@@ -48,7 +49,8 @@ def parse_rules(rules: Sequence[str], schema: Schema) -> tuple[Rule, ...]:
     ConfigError
         If a rule is not of a known form, names an unknown column, or compares what cannot be compared.
     """
-    return tuple(_parse(text, schema) for text in rules)
+    declared = {column.name: column for column in schema.modelled}
+    return tuple(_parse(text, declared) for text in rules)
 
 
 def repair(codes: CodeArray, rules: Sequence[Rule], schema: Schema) -> CodeArray:
@@ -64,69 +66,81 @@ def repair(codes: CodeArray, rules: Sequence[Rule], schema: Schema) -> CodeArray
         Declares the columns in the order of ``codes``.
     """
     repaired = codes.copy()
+    declared = {column.name: column for column in schema.modelled}
     for rule in rules:
-        _repair_one(repaired, rule, schema)
+        _repair_one(repaired, rule, declared)
     return repaired
 
 
-def _repair_one(codes: CodeArray, rule: Rule, schema: Schema) -> None:
-    left = _ordered(rule.left, schema)
-    place = schema.names.index(rule.left)
+def _repair_one(codes: CodeArray, rule: Rule, declared: Mapping[str, ModelledColumn]) -> None:
+    left = _ordered(rule.left, declared)
+    place_of = {name: place for place, name in enumerate(declared)}
+    place = place_of[rule.left]
     own = _values(left, codes[:, place])
     target = np.full(len(codes), rule.constant if rule.constant is not None else 0.0)
     for name in rule.columns:
-        target += _values(_ordered(name, schema), codes[:, schema.names.index(name)])
+        target += _values(_ordered(name, declared), codes[:, place_of[name]])
     broken = ~_holds(own, target, rule.relation) & np.isfinite(own) & np.isfinite(target)
     if not broken.any():
         return
     codes[broken, place] = _nearest(left, target[broken], rule.relation)
     if len(rule.columns) == 1:
-        _move_right(codes, rule, schema, broken)
+        _move_right(codes, rule, declared, broken)
 
 
-def _move_right(codes: CodeArray, rule: Rule, schema: Schema, broken: npt.NDArray[np.bool_]) -> None:
+def _move_right(
+    codes: CodeArray, rule: Rule, declared: Mapping[str, ModelledColumn], broken: npt.NDArray[np.bool_]
+) -> None:
     """Move the other column where the left one had no place that keeps the rule."""
-    right = _ordered(rule.columns[0], schema)
-    place = schema.names.index(rule.columns[0])
-    own = _values(_ordered(rule.left, schema), codes[:, schema.names.index(rule.left)])
+    right = _ordered(rule.columns[0], declared)
+    place_of = {name: place for place, name in enumerate(declared)}
+    place = place_of[rule.columns[0]]
+    own = _values(_ordered(rule.left, declared), codes[:, place_of[rule.left]])
     still = broken & ~_holds(own, _values(right, codes[:, place]), rule.relation)
     codes[still, place] = _nearest(right, own[still], _MIRROR[rule.relation])
 
 
-def _parse(text: str, schema: Schema) -> Rule:
-    match = _PATTERN.match(text)
-    if match is None:
-        raise ConfigError(f"rules: '{text}' is not a rule. Write for example 'end >= start' or 'total = a + b'.")
-    relation: Relation = "=" if match["relation"] == "==" else match["relation"]  # type: ignore[assignment]
-    left = _ordered(match["left"], schema, rule=text)
-    right = match["right"]
-    if right in schema.names:
+def _parse(text: str, declared: Mapping[str, ModelledColumn]) -> Rule:
+    """Read one rule: what stands before its first sign, the sign, and what stands behind it."""
+    place = min((found for sign in "<>=" if (found := text.find(sign)) >= 0), default=-1)
+    sign = next((sign for sign in _SIGNS if text.startswith(sign, max(place, 0))), "")
+    name, right = text[: max(place, 0)].strip(), text[place + len(sign) :].strip()
+    if not (name and sign and right):
+        raise ConfigError(f"rules: '{shown(text)}' is not a rule. Write for example 'end >= start' or 'total = a + b'.")
+    relation: Relation = "=" if sign == "==" else sign  # type: ignore[assignment]
+    left = _ordered(name, declared, rule=text)
+    parts = [part.strip() for part in right.split("+")]
+    if right in declared:
         columns: tuple[str, ...] = (right,)
-    elif "+" in right and all(part.strip() in schema.names for part in right.split("+")):
-        columns = tuple(part.strip() for part in right.split("+"))
+    elif len(parts) > 1 and all(part in declared for part in parts):
+        columns = tuple(parts)
     else:
         return Rule(text, left.name, relation, constant=_constant(right, left, text))
-    kinds = {type(_ordered(name, schema, rule=text)) for name in columns}
+    kinds = {type(_ordered(name, declared, rule=text)) for name in columns}
     if kinds != {type(left)} or (isinstance(left, DateColumn) and len(columns) > 1):
-        raise ConfigError(f"rules: '{text}' compares numbers with dates. Compare columns of one kind.")
+        raise ConfigError(f"rules: '{shown(text)}' compares numbers with dates. Compare columns of one kind.")
     if left.name in columns:
-        raise ConfigError(f"rules: '{text}' has the same column on both sides.")
+        raise ConfigError(f"rules: '{shown(text)}' has the same column on both sides.")
     return Rule(text, left.name, relation, columns=columns)
 
 
 def _constant(text: str, column: NumberColumn | DateColumn, rule: str) -> float:
     try:
-        return float(datetime.date.fromisoformat(text).toordinal() if isinstance(column, DateColumn) else float(text))
-    except ValueError:
-        raise ConfigError(f"rules: '{rule}' names neither a declared column nor a value on its right.") from None
+        return float(
+            parse_date("a rule", text).toordinal() if isinstance(column, DateColumn) else parse_number("a rule", text)
+        )
+    except SchemaError:
+        raise ConfigError(f"rules: '{shown(rule)}' names neither a declared column nor a value on its right.") from None
 
 
-def _ordered(name: str, schema: Schema, *, rule: str = "") -> NumberColumn | DateColumn:
-    if name not in schema.names:
-        raise ConfigError(f"rules: '{rule}' names '{name}', which is not a declared column with values.")
-    column = schema.modelled_column(name)
+def _ordered(name: str, declared: Mapping[str, ModelledColumn], *, rule: str = "") -> NumberColumn | DateColumn:
+    column = declared.get(name)
+    if column is None:
+        raise ConfigError(f"rules: '{shown(rule)}' names '{shown(name)}', which is not a declared column with values.")
     if not isinstance(column, NumberColumn | DateColumn):
-        raise ConfigError(f"rules: '{rule}' compares '{name}', which has no order. Use numbers and dates.")
+        raise ConfigError(
+            f"rules: '{shown(rule)}' compares '{shown(name)}', which has no order. Use numbers and dates."
+        )
     return column
 
 

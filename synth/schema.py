@@ -24,6 +24,8 @@ from synth.columns import (
     guarded,
 )
 from synth.errors import SchemaError
+from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
+from synth.names import shown
 
 __all__ = [
     "CategoryColumn",
@@ -42,6 +44,7 @@ __all__ = [
     "Weight",
     "YesNoColumn",
     "domain_problem",
+    "size_problem",
     "undeclared_facts",
 ]
 
@@ -118,17 +121,19 @@ class Schema:
             raise SchemaError("number_of_units is for a public number; with row_count: private leave it out.")
         if self.number_of_units is not None and self.number_of_units < 1:
             raise SchemaError(f"number_of_units must be at least 1, got {self.number_of_units}.")
-        names = [column.name for column in self.columns]
-        for name in names:
-            if not name.strip():
-                raise SchemaError("A column has no name. Give every column a name.")
-            if names.count(name) > 1:
-                raise SchemaError(f"Two columns are called '{name}'. Give each column its own name.")
+        names: set[str] = set()
+        for column in self.columns:
+            if column.name in names:
+                raise SchemaError(f"Two columns are called '{shown(column.name)}'. Give each column its own name.")
+            names.add(column.name)
         printed: dict[str, str] = {}
-        for name in names:
+        for column in self.columns:
+            name = column.name
             twin = printed.setdefault(guarded(name), name)
             if twin != name:
-                raise SchemaError(f"'{twin}' and '{name}' differ only by a leading apostrophe. Rename one column.")
+                raise SchemaError(
+                    f"'{shown(twin)}' and '{shown(name)}' differ only by a leading apostrophe. Rename one column."
+                )
         if not self.modelled:
             raise SchemaError("No column is left to model. Declare at least one number, category, yes_no or date.")
         if self.unit.id_column is not None:
@@ -245,6 +250,38 @@ def undeclared_facts(schema: Schema) -> str | None:
     return None
 
 
+def size_problem(columns: Sequence[Column]) -> str | None:
+    """Say which limit on one input a declaration exceeds, and how to mend it; None where all is well.
+
+    It is no condition of a schema itself, so that bundles made before it still open.
+    """
+    if len(columns) > COLUMNS:
+        return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are possible. Leave columns out."
+    listed = {column.name: _declared_texts(column) for column in columns}
+    sizes = {name: len(texts) for name, texts in listed.items()}
+    if sum(sizes.values()) > DECLARED_VALUES:
+        return (
+            f"The columns list {sum(sizes.values()):,} values altogether, and at most {DECLARED_VALUES:,} are "
+            f"possible; the most are in {_listed(sizes, 'values')}. Declare fewer categories, or leave columns out."
+        )
+    grids = {column.name: column.levels for column in columns if isinstance(column, NumberColumn | DateColumn)}
+    if sum(grids.values()) > PLACES:
+        return _too_many_places(grids, PLACES)
+    for name, texts in listed.items():
+        if any(isinstance(text, str) and len(text) > TEXT_CHARACTERS for text in texts):
+            return f"'{shown(name)}' lists a value of more than {TEXT_CHARACTERS:,} characters. Declare a shorter one."
+    return None
+
+
+def _declared_texts(column: Column) -> tuple[object, ...]:
+    """Return everything of a column that is listed one by one."""
+    if isinstance(column, CategoryColumn):
+        return (*column.values, *(spelling for spelling, _ in column.aliases))
+    if isinstance(column, NumberColumn):
+        return column.special
+    return column.labels if isinstance(column, YesNoColumn) else ()
+
+
 def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
     """Say which columns declare more than any generator can carry, and how to mend it; None where all is well.
 
@@ -267,12 +304,15 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
             f"widest are {_listed(widths, 'values')}. Declare fewer categories, or leave columns out."
         )
     if sum(grids.values()) > LARGEST_GRIDS:
-        return (
-            f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {LARGEST_GRIDS:,} are "
-            f"possible; the finest are {_listed(grids, 'places')}. Choose a larger step or narrower bounds, or leave "
-            "columns out."
-        )
+        return _too_many_places(grids, LARGEST_GRIDS)
     return None
+
+
+def _too_many_places(grids: Mapping[str, int], most: int) -> str:
+    return (
+        f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {most:,} are possible; the "
+        f"finest are {_listed(grids, 'places')}. Choose a larger step or narrower bounds, or leave columns out."
+    )
 
 
 def _listed(sizes: Mapping[str, int], what: str, most: int = 5) -> str:

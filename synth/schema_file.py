@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from synth.errors import SchemaError
+from synth.limits import NUMBER_CHARACTERS
+from synth.names import name_problem, shown
 from synth.schema import (
     CategoryColumn,
     Column,
@@ -23,11 +25,13 @@ from synth.schema import (
     YesNoColumn,
 )
 
-__all__ = ["column_to_mapping", "parse_column", "parse_date", "parse_number"]
+__all__ = ["check_pattern", "column_to_mapping", "parse_column", "parse_date", "parse_number", "parse_text"]
 
 Fields = dict[str, Any]
 
 _Value = TypeVar("_Value")
+
+_SOME_MOMENT = datetime.datetime(2001, 12, 28, 13, 14, 15, tzinfo=datetime.UTC)
 
 
 def parse_column(name: str, declared: object) -> Column:
@@ -45,16 +49,19 @@ def parse_column(name: str, declared: object) -> Column:
     SchemaError
         If the type or a key is unknown, or a value cannot be used.
     """
+    problem = name_problem(name)
+    if problem is not None:
+        raise SchemaError(problem)
     if not isinstance(declared, Mapping):
         raise SchemaError(f"'{name}' needs a mapping with its type, for example {{type: drop}}.")
     fields: Fields = dict(declared)
-    kind = fields.pop("type", None)
-    reader = _READERS.get(str(kind))
+    kind = parse_text(f"'{name}': type", fields.pop("type", "missing"))
+    reader = _READERS.get(kind)
     if reader is None:
-        raise SchemaError(f"'{name}': type must be one of {', '.join(_READERS)}, got {kind}.")
+        raise SchemaError(f"'{name}': type must be one of {', '.join(_READERS)}, got {shown(kind)}.")
     column = reader(name, fields)
     if fields:
-        raise SchemaError(f"'{name}': unknown key '{next(iter(fields))}' for a column of type {kind}.")
+        raise SchemaError(f"'{name}': unknown key '{shown(str(next(iter(fields))))}' for a column of type {kind}.")
     return column
 
 
@@ -95,13 +102,22 @@ def column_to_mapping(column: Column) -> dict[str, object]:
 
 
 def parse_number(where: str, value: object) -> float:
-    """Read a number such as 5, "0.5" or "1e-6"; ``where`` names it in the message."""
+    """Read a number such as 5, "0.5" or "1e-6", in time linear in its digits; ``where`` names it in the message."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise SchemaError(f"{where} must be a number.")
+    if isinstance(value, str) and len(value) > NUMBER_CHARACTERS:
+        raise SchemaError(f"{where} must be a number of at most {NUMBER_CHARACTERS:,} characters.")
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # of text, and of a whole number beyond the largest float
         raise SchemaError(f"{where} must be a number.") from None
+
+
+def parse_text(where: str, value: object) -> str:
+    """Read a text or a number as a text; ``where`` names it in the message."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | datetime.date):
+        raise SchemaError(f"{where} must be a text. Put yes, no, true, false and null in quotes if you mean the word.")
+    return str(value)
 
 
 def parse_date(where: str, value: object) -> datetime.date:
@@ -109,9 +125,24 @@ def parse_date(where: str, value: object) -> datetime.date:
     if isinstance(value, datetime.date):
         return value
     try:
-        return datetime.date.fromisoformat(str(value))
-    except ValueError:
+        return datetime.date.fromisoformat(parse_text(where, value))
+    except (ValueError, SchemaError):
         raise SchemaError(f"{where} must be a date such as 2020-01-31.") from None
+
+
+def check_pattern(name: str, pattern: str) -> str:
+    """Return how the dates of a column are written, or refuse what could read no cell.
+
+    Raises
+    ------
+    SchemaError
+        If ``strptime`` does not know a directive, or one stands there twice.
+    """
+    try:
+        datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
+    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
+        raise SchemaError(f"'{name}': the pattern '{shown(pattern)}' cannot be used; write it like %d/%m/%Y.") from None
+    return pattern
 
 
 def _number(name: str, fields: Fields) -> NumberColumn:
@@ -169,9 +200,9 @@ def _date(name: str, fields: Fields) -> DateColumn:
     for key in ("low", "high"):
         if fields.get(key) is None:
             raise SchemaError(f"'{name}' needs an earliest and a latest date, for example low: 2020-01-01.")
-    step = str(fields.pop("step", DateStep.DAY))
+    step = parse_text(f"'{name}': step", fields.pop("step", DateStep.DAY))
     if step not in {str(known) for known in DateStep}:
-        raise SchemaError(f"'{name}': step must be day, month or year, got {step}.")
+        raise SchemaError(f"'{name}': step must be day, month or year, got {shown(step)}.")
     pattern = fields.pop("pattern", None)
     return DateColumn(
         name,
@@ -181,7 +212,7 @@ def _date(name: str, fields: Fields) -> DateColumn:
         fallback=_fallback(fields, lambda value: parse_date(f"'{name}': fallback", value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
-        pattern=None if pattern is None else str(pattern),
+        pattern=None if pattern is None else check_pattern(name, parse_text(f"'{name}': pattern", pattern)),
     )
 
 
@@ -229,7 +260,7 @@ def _flag(name: str, key: str, fields: Fields) -> bool:
 
 
 def _weight(name: str, fields: Fields) -> Weight:
-    value = str(fields.pop("weight", Weight.NORMAL))
+    value = parse_text(f"'{name}': weight", fields.pop("weight", Weight.NORMAL))
     if value not in {str(known) for known in Weight}:
-        raise SchemaError(f"'{name}': weight must be low, normal or high, got {value}.")
+        raise SchemaError(f"'{name}': weight must be low, normal or high, got {shown(value)}.")
     return Weight(value)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from synth.config_file import read_mapping
+from synth.config_file import read_mapping, read_text
 from synth.errors import ConfigError, SchemaError
+from synth.names import shown
 from synth.paths import path_of
-from synth.schema_file import parse_number
+from synth.schema_file import parse_number, parse_text
 from synth.simulation import SHAPES, SimulatedColumn, Simulation
 
 __all__ = ["load_simulation", "parse_simulation"]
@@ -32,11 +33,7 @@ def load_simulation(path: str | Path, *, rows: int) -> Simulation:
         If it cannot be read, or holds what cannot be used.
     """
     path = path_of(path, "the simulation")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"The file '{path.name}' cannot be read. Check that it exists.") from None
-    return parse_simulation(read_mapping(text), rows=rows)
+    return parse_simulation(read_mapping(read_text(path, "The file")), rows=rows)
 
 
 def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
@@ -56,7 +53,7 @@ def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
 
 def _column(name: str, body: object) -> SimulatedColumn:
     if not isinstance(body, Mapping) or set(body) - set(_COLUMN_KEYS):
-        raise ConfigError(f"'{name}' of a simulation takes {', '.join(_COLUMN_KEYS)}, such as {{shape: bell}}.")
+        raise ConfigError(f"'{shown(name)}' of a simulation takes {', '.join(_COLUMN_KEYS)}, such as {{shape: bell}}.")
     shape = next((known for known in SHAPES if known == str(body.get("shape", SHAPES[0]))), None)
     shares = body.get("shares") or []
     if shape is None:
@@ -70,7 +67,7 @@ def _column(name: str, body: object) -> SimulatedColumn:
         return SimulatedColumn(
             shape=shape,
             shares=tuple(parse_number(f"'{name}': a share", share) for share in shares),
-            follows=None if follows is None else str(follows),
+            follows=None if follows is None else parse_text(f"'{shown(name)}': follows", follows),
             strength=parse_number(f"'{name}': strength", strength),
         )
     except (ConfigError, SchemaError) as error:
@@ -80,6 +77,6 @@ def _column(name: str, body: object) -> SimulatedColumn:
 
 def _whole(where: str, value: object) -> int:
     number = parse_number(where, value)
-    if number != int(number):
+    if not number.is_integer():
         raise ConfigError(f"{where} must be a whole number, got {number:g}.")
     return int(number)

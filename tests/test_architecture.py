@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Lower layers may not know higher ones. Modules that are not named here are given their place by their package.
 LAYERS = [
-    {"errors"},
+    {"errors", "limits", "names"},
     {"columns", "confined", "devices", "disks", "kernels", "paths"},
     {"schema"},
     {"schema_file", "config", "progress"},

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.errors import SchemaError
+from synth.names import words_of
 from synth.schema_file import parse_column
 
 __all__ = [
@@ -134,16 +134,28 @@ def apply_preset(row: Row, preset: str) -> Row:
 
 
 def split_list(text: str) -> list[str]:
-    """Split categories as they are typed or pasted: commas or lines; double quotes keep a comma inside a value."""
+    """Split categories as they are typed or pasted: commas or lines; double quotes keep a comma inside a value.
+
+    Raises
+    ------
+    SchemaError
+        If a quotation mark that is never closed leaves no list.
+    """
     rows = csv.reader(io.StringIO(text), skipinitialspace=True)
-    return [cell.strip() for row in rows for cell in row if cell.strip()]
+    try:
+        return [cell.strip() for row in rows for cell in row if cell.strip()]
+    except csv.Error:
+        raise SchemaError("A list of values cannot be read. Close its quotation marks, and make it shorter.") from None
 
 
 def join_list(values: Sequence[object]) -> str:
     """Write categories as :func:`split_list` reads them."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow([str(value) for value in values])
-    return re.sub(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', ", ", buffer.getvalue())
+    return ", ".join(map(_quoted, map(str, values)))
+
+
+def _quoted(value: str) -> str:
+    doubled = value.replace('"', '""')
+    return f'"{doubled}"' if not value or any(sign in value for sign in ',"\r\n') else value
 
 
 def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
@@ -196,7 +208,15 @@ def mapping_of_row(row: Row) -> dict[str, Any]:
 
 def errors_of_rows(rows: Sequence[Row]) -> list[str]:
     """Return what keeps the description from being used, one sentence for each column concerned."""
-    return [problem for row in rows if (problem := _error_of_row(row)) is not None]
+    problems = []
+    for row in rows:
+        try:
+            problem = _error_of_row(row)
+        except SchemaError as error:
+            problem = str(error)
+        if problem is not None:
+            problems.append(problem)
+    return problems
 
 
 def notes_of_rows(rows: Sequence[Row]) -> list[str]:
@@ -223,10 +243,7 @@ def _error_of_row(row: Row) -> str | None:
         low, high = _comparable(role, row["low"]), _comparable(role, row["high"])
         if low is not None and high is not None and not low < high:
             return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
-    try:
-        parse_column(name, mapping_of_row(row))
-    except SchemaError as error:
-        return str(error)
+    parse_column(name, mapping_of_row(row))
     if lacks_fallback(row):
         ticks = "'Empty' or 'Other'" if role == "category" else "'Empty'"
         return f"'{name}' needs a place for a cell that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
@@ -243,8 +260,7 @@ def _comparable(role: str, text: str) -> float | str | None:
 
 
 def _words(name: str) -> set[str]:
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return set(re.split(r"[^a-z0-9]+", spaced.lower())) - {""}
+    return set(words_of(name))
 
 
 def _named_like_identifier(words: set[str]) -> bool:

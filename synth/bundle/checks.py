@@ -338,7 +338,7 @@ def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema,
 
 def _config(archive: Archive) -> RunConfig:
     try:
-        return parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+        return parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
     except (UnicodeDecodeError, SynthError):
         raise VerificationError("config.yaml cannot be read.") from None
 

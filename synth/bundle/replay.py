@@ -130,7 +130,7 @@ def replay(
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
     try:
-        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
     except UnicodeDecodeError:
         raise VerificationError("config.yaml cannot be read.") from None
     return replace(config, schema=card.schema)

@@ -15,8 +15,8 @@ import pyarrow.parquet
 
 from synth.config import TableFormat
 from synth.errors import TableError
+from synth.names import shown
 from synth.privacy.reader_bytes import CHUNK, Counted, too_large, too_many_columns
-from synth.privacy.reader_columns import shown
 from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.reader_text import TextTable
 

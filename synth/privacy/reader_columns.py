@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from synth.codes import printed_name
 from synth.errors import TableError
+from synth.limits import NAME_CHARACTERS
+from synth.names import SHOWN_CHARACTERS, shown
 from synth.privacy.reader_pipes import Request
 from synth.schema import DropColumn
 
-__all__ = ["check_names", "is_plain", "places_of", "shown"]
-
-LONGEST_NAME = 60
-"""Characters of the longest name that is shown whole."""
-
-_INDEX = re.compile(r"__index_level_\d+__")
-_NUMBER = re.compile(r"[+-]?\d*\.?\d+([eE][+-]?\d+)?")
-
-
-def shown(name: str) -> str:
-    """Return a declared column's name as it may stand in a sentence: short, on one line."""
-    plain = "".join(character if character.isprintable() else " " for character in name)
-    return plain if len(plain) <= LONGEST_NAME else f"{plain[: LONGEST_NAME - 3]}..."
+__all__ = ["check_names", "is_plain", "places_of"]
 
 
 def is_plain(name: str) -> bool:
     """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
-    return len(name) <= LONGEST_NAME and name.isprintable() and not _is_number_text(name)
+    return len(name) <= SHOWN_CHARACTERS and name.isprintable() and not _is_number_text(name)
 
 
 def _is_number_text(name: str) -> bool:
-    """Whether a name is written like a number, as a cell would be."""
-    return _NUMBER.fullmatch(name) is not None
+    """Whether a short name is written like a number, as a cell would be."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return any(map(str.isdigit, name))
 
 
-def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
-    """Refuse blank and repeated names.
+def _is_index(name: str) -> bool:
+    """Whether pandas wrote this column beside the declared ones: ``__index_level_0__``."""
+    start, end = "__index_level_", "__"
+    return name.startswith(start) and name.endswith(end) and name[len(start) : -len(end)].isdigit()
+
+
+def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None:
+    """Refuse blank, overlong and repeated names.
 
     Raises
     ------
@@ -46,6 +45,12 @@ def check_names(names: Sequence[str], *, declared: Sequence[str] = ()) -> None:
     for place, name in enumerate(names, start=1):
         if not name.strip():
             raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
+        if len(name) > NAME_CHARACTERS:
+            # Nothing of it is quoted: it may be a row that an open quotation mark made part of the first line.
+            raise TableError(
+                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
+                "Give the column a shorter name, and check the separator and the quotation marks of the first row."
+            )
     surely_header = all(map(is_plain, names))
     first: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
@@ -68,7 +73,7 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
         If a declared column is not in the file, or the file has one that is not declared.
     """
     columns = request.columns or ()
-    declared = [column.name for column in columns]
+    declared = {column.name for column in columns}
     check_names(names, declared=declared)
     printed = {printed_name(column): column.name for column in columns}
     place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
@@ -83,10 +88,10 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
             f"The table has no column '{shown(absent[0])}', which is declared{_and_more(absent)}. Add it, or take "
             "it out of the declaration."
         )
-    undeclared = [name for name in place_of if name not in declared and not _INDEX.fullmatch(name)]
+    undeclared = [name for name in place_of if name not in declared and not _is_index(name)]
     if undeclared and not request.drop_undeclared:
         name = undeclared[0]
-        which = f"a column '{name}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
+        which = f"a column '{shown(name)}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
         raise TableError(
             f"The table has {which} that is not declared{_and_more(undeclared)}. Declare it (type: drop leaves it "
             "out), or set 'undeclared: drop'."

@@ -5,7 +5,6 @@ A guess is a word. No value, bound or category of the table is part of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.cells import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
+from synth.names import words_of
 from synth.privacy.reader_batches import Batches
 from synth.privacy.reader_pipes import Request
 
@@ -25,33 +25,49 @@ ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop
 LOOKED_AT = 10_000
 """Rows at the top of a text that a guess is made from."""
 
-_NAMES: tuple[tuple[ColumnKind, str], ...] = (
-    ("identifier", r"(^|_)(id|ids|uuid|guid|key|nr|nbr|ssn|nhs|mrn|passport|email|phone|name|firstname|surname)$"),
-    ("identifier", r"^(id|name|email|phone)_|(first|last|full|sur|user)_?name"),
-    ("drop", r"(^|_)(notes?|comments?|text|description|remarks?|address|free_text)$"),
-    ("date", r"(^|_)(date|day|dob|birthday|birthdate|timestamp|datetime)(_|$)|_(at|on)$"),
-    ("yes_no", r"^(is|has|had|was|can)_|(^|_)(flag|smoker|alive|deceased)$"),
-    (
-        "number",
-        r"(^|_)(age|year|years|amount|income|salary|price|cost|count|number|num|height|weight|bmi|score|hours?|days|"
-        r"months|percent|rate|gain|loss|total|size|length|temperature|duration)(_|$)",
-    ),
-    (
-        "category",
-        r"(^|_)(sex|gender|race|ethnicity|region|country|state|city|job|occupation|education|status|type|class|"
-        r"category|group|level|band|label|outcome|code)(_|$)",
-    ),
+_IDENTIFIES = {
+    "id", "ids", "uuid", "guid", "key", "nr", "nbr", "ssn", "nhs", "mrn", "passport", "email", "phone", "name",
+    "firstname", "surname",
+}  # fmt: skip
+_PERSON_NAMES = tuple(
+    f"{who}{between}name" for who in ("first", "last", "full", "sur", "user") for between in ("", "_")
 )
+_FREE_TEXT = {
+    "note", "notes", "comment", "comments", "text", "description", "remark", "remarks", "address",
+}  # fmt: skip
+_DATES = {"date", "day", "dob", "birthday", "birthdate", "timestamp", "datetime"}
+_SCALES = {
+    "age", "year", "years", "amount", "income", "salary", "price", "cost", "count", "number", "num", "height", "weight",
+    "bmi", "score", "hour", "hours", "days", "months", "percent", "rate", "gain", "loss", "total", "size", "length",
+    "temperature", "duration",
+}  # fmt: skip
+_CLASSES = {
+    "sex", "gender", "race", "ethnicity", "region", "country", "state", "city", "job", "occupation", "education",
+    "status", "type", "class", "category", "group", "level", "band", "label", "outcome", "code",
+}  # fmt: skip
 _TRUTH_WORDS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
 
 
 def kind_by_name(name: str) -> ColumnKind | None:
     """Guess a column's kind from its name alone; None where the name says nothing."""
-    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
-    for kind, pattern in _NAMES:
-        if re.search(pattern, plain):
-            return kind
-    return None
+    words = words_of(name)
+    if not words:
+        return None
+    first, last, several, known = words[0], words[-1], len(words) > 1, set(words)
+    if last in _IDENTIFIES or (several and first in {"id", "name", "email", "phone"}):
+        return "identifier"
+    joined = "_".join(words)
+    if any(person in joined for person in _PERSON_NAMES):
+        return "identifier"
+    if last in _FREE_TEXT:
+        return "drop"
+    if known & _DATES or (several and last in {"at", "on"}):
+        return "date"
+    if (several and first in {"is", "has", "had", "was", "can"}) or last in {"flag", "smoker", "alive", "deceased"}:
+        return "yes_no"
+    if known & _SCALES:
+        return "number"
+    return "category" if known & _CLASSES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from synth.config import TableFormat
 from synth.errors import ConfigError, InputError, SchemaError, TableError
+from synth.limits import COLUMNS
 from synth.schema import Column
 from synth.schema_file import column_to_mapping, parse_column
 
@@ -60,7 +61,7 @@ class ReaderLimits:
     input_bytes: int = 20 * 2**30
     text_bytes: int = 40 * 2**30
     rows: int = 50_000_000
-    columns: int = 2_000
+    columns: int = COLUMNS
     cell_bytes: int = 2**20
     memory_bytes: int = 4 * 2**30
     cpu_seconds: int = 1_800

@@ -113,7 +113,7 @@ def _checked(application: Application, path: Path) -> _Checked:
         for name in ("config.yaml", *_FILES):
             if _digest(archive, name) != certificate.files.get(name):
                 raise InputError(f"{name} in '{bundle.name}' is not the one that was certified. Name the whole bundle.")
-        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8")))
+        config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
     return _Checked(bundle, certificate, config, data)
 
 

@@ -1,0 +1,55 @@
+"""How large one input may be, in one place: what a user gives is refused above these limits before memory is used.
+
+``docs/known-limits.md`` prints them, and a test compares the two. The size of a table's file is a setting of the
+installation (:class:`synth.config.Settings`); what one process may use while it reads a table stands in
+:class:`synth.privacy.reader_pipes.ReaderLimits`.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "COLUMNS",
+    "DECLARED_VALUES",
+    "DOCUMENT_BYTES",
+    "DOCUMENT_DEPTH",
+    "DOCUMENT_NODES",
+    "GROUPS",
+    "NAME_CHARACTERS",
+    "NUMBER_CHARACTERS",
+    "PLACES",
+    "RULES",
+    "TEXT_CHARACTERS",
+]
+
+NAME_CHARACTERS = 256
+"""Characters of a column's name."""
+
+COLUMNS = 5_000
+"""Columns of one table."""
+
+DECLARED_VALUES = 100_000
+"""Values that are declared one by one, in all columns together: categories, their aliases, special values."""
+
+PLACES = 2**26
+"""Places of the grids of all numbers and dates together: a forecast of twice as many held four gigabytes."""
+
+TEXT_CHARACTERS = 4_096
+"""Characters of any other text of a configuration: a category, a rule, a path."""
+
+NUMBER_CHARACTERS = 1_000
+"""Characters of a number, in a configuration or in a cell; a longer cell is no number."""
+
+RULES = 1_000
+"""Rules of one configuration."""
+
+GROUPS = 100
+"""Columns whose groups a report tells apart."""
+
+DOCUMENT_BYTES = 5_000_000
+"""Bytes of a configuration, a codebook or a simulation."""
+
+DOCUMENT_NODES = 500_000
+"""Keys, texts, lists and mappings of such a document."""
+
+DOCUMENT_DEPTH = 16
+"""How deep its lists and mappings may lie in each other."""

@@ -1,0 +1,137 @@
+"""Texts that somebody else wrote, as they are shown: what cannot be seen, and letters in disguise, by their numbers.
+
+Nothing here searches with patterns: every function looks at each character a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import groupby
+
+from synth.limits import NAME_CHARACTERS
+
+__all__ = ["SHOWN_CHARACTERS", "name_problem", "odd_names", "shown", "visible", "visible_lines", "words_of"]
+
+SHOWN_CHARACTERS = 60
+"""Characters of the longest name that is shown whole in a sentence."""
+
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+"""Letters and marks that take no ink, beside what Python calls not printable: fillers and variation selectors."""
+
+_LATIN_LOOKS = {
+    # Cyrillic
+    **dict(zip("аеіјорԛѕсухԁԝһӏ", "aeijopqscyxdwhl", strict=True)),  # noqa: RUF001
+    **dict(zip("АВЕЅІЈКМНОРԚСТУХҮԜ", "ABESIJKMHOPQCTYXYW", strict=True)),
+    # Greek
+    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοϲ", "ABEZHIKMNOPTYXoc", strict=True)),  # noqa: RUF001
+    # Armenian
+    **dict(zip("օսհոՕՍ", "ouhnOU", strict=True)),  # noqa: RUF001
+}
+"""Letters of other scripts that most typefaces draw like a Latin one."""
+
+
+def visible(text: str) -> str:
+    """Return a text with what would deceive the eye written as its number, as in ``⟨U+202E⟩``.
+
+    These are characters that are not seen or turn the direction of others, and, in a word that has Latin letters, the
+    letters of other scripts that look like Latin ones. The result stays the same when it is made visible again.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    pieces = []
+    for is_word, letters in groupby(text, key=str.isalpha):
+        word = list(letters)
+        disguised = is_word and any(character.isascii() for character in word)
+        pieces += [
+            _number(character) if _is_unseen(character) or (disguised and character in _LATIN_LOOKS) else character
+            for character in word
+        ]
+    return "".join(pieces)
+
+
+def visible_lines(text: str) -> str:
+    """Return a text of ours, which may have line breaks, with whatever a stranger wrote in it made visible."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def words_of(name: str) -> list[str]:
+    """Split a name into its words of ASCII letters and digits, in small letters: ``birthDate_2`` has three."""
+    words = [""]
+    before = ""
+    for character in name:
+        kept = character.isascii() and character.isalnum()
+        if not kept or (character.isupper() and before.isascii() and (before.islower() or before.isdigit())):
+            words.append("")
+        if kept:
+            words[-1] += character.lower()
+        before = character
+    return [word for word in words if word]
+
+
+def shown(name: str) -> str:
+    """Return a name as it may stand in a sentence: visible and short."""
+    seen = visible(name[: SHOWN_CHARACTERS + 1])
+    return seen if len(name) <= SHOWN_CHARACTERS else f"{visible(name[: SHOWN_CHARACTERS - 3])}..."
+
+
+def name_problem(name: str) -> str | None:
+    """Say in one sentence why a column cannot have this name, or return None where it can."""
+    if not name.strip():
+        return "A column has no name. Give every column a name."
+    if len(name) > NAME_CHARACTERS:
+        return (
+            f"A column's name has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. Give the column "
+            f"that begins with '{shown(name)}' a shorter name."
+        )
+    return None
+
+
+def odd_names(names: Sequence[str]) -> list[str]:
+    """Return a warning for each name that is not what it looks like, and for each that looks like another one.
+
+    Two names look the same where they agree after compatibility normalization (NFKC), without what is not seen, with
+    one space for any white space, and with Latin letters for those of other scripts that look like them.
+    """
+    warnings = []
+    first: dict[str, str] = {}
+    for name in names:
+        if visible(name) != name:
+            kinds = list(dict.fromkeys(map(_called, filter(None, _oddities(name)))))
+            more = f" and {len(kinds) - 3} more" if len(kinds) > 3 else ""
+            warnings.append(f"The column name '{shown(name)}' is not what it looks like: {', '.join(kinds[:3])}{more}.")
+        twin = first.setdefault(_skeleton(name), name)
+        if twin != name:
+            own = next((mine for mine, other in zip(name, twin, strict=False) if mine != other), name[-1])
+            warnings.append(
+                f"The columns '{shown(twin)}' and '{shown(name)}' look the same. The second differs by {_called(own)}; "
+                "make sure that you declare the one you mean, or rename it in the file."
+            )
+    return warnings
+
+
+def _is_unseen(character: str) -> bool:
+    return not character.isprintable() or character in _UNSEEN
+
+
+def _number(character: str) -> str:
+    return f"\N{MATHEMATICAL LEFT ANGLE BRACKET}U+{ord(character):04X}\N{MATHEMATICAL RIGHT ANGLE BRACKET}"
+
+
+def _called(character: str) -> str:
+    return f"U+{ord(character):04X} {unicodedata.name(character, 'control character').capitalize()}"
+
+
+def _oddities(name: str) -> list[str]:
+    """Return the characters of a name that :func:`visible` writes as numbers."""
+    return [character for character in name if _is_unseen(character) or character in _LATIN_LOOKS]
+
+
+def _skeleton(name: str) -> str:
+    """Return what a reader makes of a name: equal for names that look the same."""
+    seen = "".join(character for character in name if character.isspace() or not _is_unseen(character))
+    plain = unicodedata.normalize("NFKC", seen)
+    return " ".join("".join(_LATIN_LOOKS.get(character, character) for character in plain).split())
