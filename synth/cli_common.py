@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 from synth.config import RunConfig
+from synth.names import visible_lines
 
 __all__ = ["add_config_options", "overridden", "say", "tell"]
 
@@ -47,12 +48,12 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
 
 
 def say(line: str) -> None:
-    """Say a result."""
-    sys.stdout.write(line + "\n")
+    """Say a result; what cannot be seen in it is said by its number."""
+    sys.stdout.write(visible_lines(line) + "\n")
     sys.stdout.flush()
 
 
 def tell(line: str) -> None:
     """Say how far something is, apart from results."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write(visible_lines(line) + "\n")
     sys.stderr.flush()

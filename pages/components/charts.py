@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from pages.components.words import plain
+from synth.names import visible
 from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
-from synth.reports.drawing import COLOURS
+from synth.reports.drawing import COLOURS, letters
 
 __all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
 
@@ -27,7 +28,7 @@ _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
 def draw(figure: Figure, *, key: str) -> None:
     """Draw a picture and, folded below it, the same numbers as a table."""
     if isinstance(figure, Table):
-        st.markdown(f"**{figure.title}**")
+        st.markdown(f"**{plain(figure.title)}**")
         show_table(table_of(figure), alt=figure.title, key=key)
         return
     made = bars_figure(figure) if isinstance(figure, Bars) else heat_map_figure(figure)
@@ -55,6 +56,7 @@ def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str,
         How the numbers of a column are printed, such as ``{"epsilon": "%.2f"}``.
     """
     shown = {name: st.column_config.NumberColumn(format=text) for name, text in (formats or {}).items()}
+    frame = frame.map(lambda cell: visible(cell) if isinstance(cell, str) else cell).rename(columns=visible)
     height = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
     st.dataframe(frame, hide_index=True, alt=alt, key=key, height=height, column_config=shown)
 
@@ -84,7 +86,7 @@ def bars_figure(figure: Bars) -> go.Figure:
             errors = {"type": "data", "array": list(series.errors), "color": colour, "thickness": 1.5, "width": 4}
             if series.below is not None:
                 errors |= {"symmetric": False, "arrayminus": list(series.below)}
-        name, values = html.escape(series.name), list(series.values)
+        name, values = letters(series.name), list(series.values)
         if figure.joined:
             line = {"color": colour, "width": 2, "dash": _DASHED.get(series.meaning, "solid")}
             made.add_scatter(x=places, y=values, name=name, mode="lines", line=line, error_y=errors)
@@ -110,7 +112,7 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
             y=names,
             z=[list(row) for row in figure.values],  # noqa: PD011 - a tuple of ours
             colorscale=[[0, "#EAF3F9"], [1, COLOURS["synthetic"]]],
-            colorbar={"title": html.escape(figure.unit)},
+            colorbar={"title": letters(figure.unit)},
             hovertemplate="%{y} and %{x}: %{z:.3g}<extra></extra>",
         )
     )
@@ -153,8 +155,8 @@ def _told_apart(header: Sequence[str]) -> list[str]:
 
 def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:
     made.update_layout(
-        title={"text": html.escape(title), "font": {"size": 15}},
-        yaxis_title=html.escape(unit) or None,
+        title={"text": letters(title), "font": {"size": 15}},
+        yaxis_title=letters(unit) or None,
         margin={"l": 10, "r": 10, "t": 60, "b": 10},
         legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 1, "xanchor": "right"},
         bargap=0.35,
@@ -165,7 +167,7 @@ def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:
 
 def _texts(names: Sequence[str]) -> list[str]:
     # Plotly reads a little markup in its texts; names are shown letter for letter.
-    return [html.escape(name) for name in names[:MAXIMUM_POINTS]]
+    return [letters(name) for name in names[:MAXIMUM_POINTS]]
 
 
 def _colour(meaning: Meaning) -> str:

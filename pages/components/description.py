@@ -23,6 +23,7 @@ from pages.components.notes import note
 from pages.components.session import application, draft, editor_key, renew_editor
 from pages.components.words import plain
 from synth.errors import SynthError
+from synth.names import visible
 from synth.schema import ModelledColumn, domain_problem
 from synth.schema_file import parse_column
 
@@ -41,7 +42,8 @@ def preset_form() -> None:
     held = draft()
     with st.expander("Fill columns from a public preset"):
         names, preset, button = st.columns([3, 3, 1], vertical_alignment="bottom")
-        chosen = names.multiselect("Columns", [row["name"] for row in held["columns"]], key="preset-columns")
+        known = [row["name"] for row in held["columns"]]
+        chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
         kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
         if button.button("Fill", key="preset-fill", disabled=not chosen):
             held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
@@ -56,7 +58,8 @@ def preset_form() -> None:
 def column_editor() -> None:
     """Draw the table of columns; one row a column, written back into the draft."""
     held = draft()
-    shown = _editor_input(held["columns"])
+    # Names are shown so that nothing in them deceives; which row is which is told by its place.
+    shown = [[visible(name), *fields] for name, *fields in _editor_input(held["columns"])]
     edited = st.data_editor(
         pd.DataFrame(shown, columns=list(_SHOWN)),
         key=editor_key(),
@@ -68,8 +71,10 @@ def column_editor() -> None:
         row_height=_ROW_HEIGHT,
         height=_ROW_HEIGHT * (len(shown) + 1) + 3,
     )
-    extras = {row["name"]: row.get("extra") or {} for row in held["columns"]}
-    rows = [{**_clean(row), "extra": extras[row["name"]]} for row in edited.to_dict("records")]
+    rows = [
+        {**_clean(row), "name": before["name"], "extra": before.get("extra") or {}}
+        for row, before in zip(edited.to_dict("records"), held["columns"], strict=True)
+    ]
     changed = [row["name"] for row, before in zip(rows, held["columns"], strict=True) if row != before]
     held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in changed}
     held["columns"] = rows

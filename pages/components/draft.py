@@ -87,7 +87,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     """
     body = config_to_mapping(config)
     declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
-    present = [row["name"] for row in draft["columns"]] or list(declared)
+    present = dict.fromkeys([row["name"] for row in draft["columns"]] or declared)
     guessed = {row["name"]: row for row in draft["columns"]}
     draft["columns"] = [declared.get(name) or guessed[name] for name in present]
     draft["domain_source"] = {name: text for name, text in config.domain_source.items() if name in present}

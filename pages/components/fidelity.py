@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.components.evidence import cards
+from synth.names import visible
 from synth.reports import Evidence
 
 __all__ = ["FIDELITY_SECTION", "associations", "distributions", "subsamples"]
@@ -38,7 +39,9 @@ def distributions(entries: Sequence[Evidence], *, key: str) -> None:
     cards(shown, key=f"{key}-scales")
     drawn = {entry.id.removeprefix(_QUANTILES): entry for entry in entries if entry.id.startswith(_QUANTILES)}
     if drawn:
-        chosen = st.selectbox("Look at the quantiles of one column", list(drawn), key=f"{key}-quantiles")
+        chosen = st.selectbox(
+            "Look at the quantiles of one column", list(drawn), format_func=visible, key=f"{key}-quantiles"
+        )
         cards([drawn[chosen]], key=f"{key}-quantiles-{chosen}")
 
 

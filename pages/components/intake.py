@@ -21,15 +21,17 @@ from pages.components.session import (
 )
 from pages.components.words import count, plain, size_in_words
 from synth.config import RunConfig, TableFormat
-from synth.config_file import parse_config, read_mapping
+from synth.config_file import config_of_text
 from synth.errors import ConfigError, SynthError
+from synth.limits import DOCUMENT_BYTES
+from synth.names import odd_names, visible
 from synth.services.views import ReceivedTable
 
 __all__ = ["account_question", "codebook_uploader", "format_form", "show_stored", "table_uploader"]
 
 TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet"]
 NEW_PEOPLE = "No, new people"
-_MAXIMUM_CODEBOOK_MEGABYTES = 2
+_MAXIMUM_CODEBOOK_MEGABYTES = DOCUMENT_BYTES // 10**6
 _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 _SEPARATORS = {
@@ -187,6 +189,8 @@ def show_stored(table: ReceivedTable) -> None:
         badge("owner_only")
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
+    for sentence in odd_names([column.name for column in table.columns]):
+        st.warning(plain(sentence))
     note(f"These people are '{plain(table.account)}' in the ledger.")
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")
@@ -257,7 +261,7 @@ def _format_of(form: dict[str, Any]) -> TableFormat:
 
 def _config_of_text(text: bytes) -> RunConfig:
     try:
-        return parse_config(read_mapping(text.decode("utf-8")))
+        return config_of_text(text.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise ConfigError("This does not look like UTF-8 text. Save it as UTF-8.") from None
 
@@ -270,4 +274,4 @@ def _show_refusal(where: str) -> None:
 
 
 def _code(name: str) -> str:
-    return name.replace("`", "'")
+    return visible(name).replace("`", "'")

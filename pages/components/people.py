@@ -8,6 +8,7 @@ from pages.components.draft import asks_for_number
 from pages.components.notes import note
 from pages.components.session import bind, draft, renew_editor
 from pages.components.words import plain
+from synth.names import visible
 from synth.schema import PrivacyUnit
 
 __all__ = ["task_questions", "unit_questions"]
@@ -161,8 +162,8 @@ def _whose_row(unit: str) -> None:
 
 
 def _label_text(name: str | None) -> str:
-    return "none" if name is None else name
+    return "none" if name is None else visible(name)
 
 
 def _id_text(name: str | None) -> str:
-    return "there is no such column" if name is None else name
+    return "there is no such column" if name is None else visible(name)

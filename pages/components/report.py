@@ -19,6 +19,7 @@ from pages.components.notes import note
 from pages.components.prediction import CHARGED_SECTION, PREDICTION_SECTION
 from pages.components.session import application
 from pages.components.words import DELTA_MEANS, amount, plain
+from synth.names import visible
 from synth.reports import Evidence
 from synth.services.views import RunView
 
@@ -123,7 +124,9 @@ def _each_column(entries: Sequence[Evidence]) -> None:
         }
     )
     show_table(frame, alt="Distance of every column", key="column-distances", formats={_MOVED: "%.3f", _RANGE: "%.3f"})
-    chosen = st.selectbox("Look at one column", [name for name, _ in ordered], key="look-at-column")
+    chosen = st.selectbox(
+        "Look at one column", [name for name, _ in ordered], format_func=visible, key="look-at-column"
+    )
     with st.container(border=True):
         entry = dict(ordered)[chosen]
         number_card(entry)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import pandas as pd
 
+from synth.names import visible_lines
 from synth.reports.drawing import number_text, rounded_up
 from synth.services.cell_worth import RowWorth
 
@@ -25,12 +25,22 @@ __all__ = [
 DELTA_MEANS = "How far any probability may exceed what epsilon allows."
 FOR_A_ROW = "epsilon for a whole row"
 
-_MARKUP = re.compile(r"([\\`*\[\]<>$~|#])|(?<!\w)_|_(?!\w)")
+_MARKUP = frozenset("\\`*[]<>$~|#")
 
 
 def plain(text: object) -> str:
-    """Escape a text that somebody else wrote, so that markdown shows it letter for letter."""
-    return _MARKUP.sub(lambda match: "\\" + match.group(0), str(text))
+    """Escape a text that somebody else wrote, so that markdown shows it letter for letter, and show what is unseen."""
+    seen = visible_lines(str(text))
+    pieces = []
+    for before, character, after in zip(" " + seen, seen, seen[1:] + " ", strict=False):
+        # An underscore inside a word is one; at its edge it would begin or end emphasis.
+        at_edge = character == "_" and not (_in_word(before) and _in_word(after))
+        pieces.append(f"\\{character}" if at_edge or character in _MARKUP else character)
+    return "".join(pieces)
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def amount(epsilon: float) -> str:

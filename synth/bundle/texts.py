@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from synth.bundle.certificate import Certificate, promise
+from synth.names import visible
 from synth.reports.evidence import Publishable
 from synth.reports.page import report_page
 from synth.schema import IdentifierColumn, Neighbours, Schema
@@ -126,7 +127,7 @@ def readme_text(certificate: Certificate, schema: Schema) -> str:
         "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
         "",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def citation_text(certificate: Certificate) -> str:

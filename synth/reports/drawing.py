@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import math
-from html import escape
 
+from synth.names import visible
 from synth.reports.charts import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
 
-__all__ = ["COLOURS", "draw", "number_text", "rounded_up"]
+__all__ = ["COLOURS", "draw", "letters", "number_text", "rounded_up"]
 
 COLOURS: dict[Meaning, str] = {
     "synthetic": "#0072B2",
@@ -27,6 +28,11 @@ _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 28, 64
 _TEXT = 'font-family="sans-serif" font-size="11" fill="currentColor"'
 _LABELS = 16
+
+
+def letters(text: str, *, quote: bool = True) -> str:
+    """Return HTML that shows a text letter for letter, what cannot be seen by its number."""
+    return html.escape(visible(text), quote)
 
 
 def number_text(value: Cell) -> str:
@@ -55,7 +61,7 @@ def draw(figure: Figure) -> str:
         return _table(figure)
     picture = _heat_map(figure) if isinstance(figure, HeatMap) else _bars(figure)
     twin = _heat_map_twin(figure) if isinstance(figure, HeatMap) else _bars_twin(figure)
-    caption = f"<figcaption>{escape(figure.title)}</figcaption>"
+    caption = f"<figcaption>{letters(figure.title)}</figcaption>"
     return f"<figure>{picture}{caption}</figure><details><summary>Numbers</summary>{twin}</details>"
 
 
@@ -90,7 +96,7 @@ def _bars(figure: Bars) -> str:
     ]
     shapes += [
         f"{_swatch(_LEFT + 170 * place, series.meaning)}"
-        f'<text x="{_LEFT + 170 * place + 14}" y="15" {_TEXT}>{escape(series.name[:26])}</text>'
+        f'<text x="{_LEFT + 170 * place + 14}" y="15" {_TEXT}>{letters(series.name[:26])}</text>'
         for place, series in enumerate(figure.series)
     ]
     return _svg(figure.title, _WIDTH, _HEIGHT, shapes)
@@ -136,7 +142,7 @@ def _frame(highest: float, unit: str) -> str:
             f"{number_text(mark)}</text>"
         )
     middle = (_TOP + _HEIGHT - _BOTTOM) // 2
-    turned = f'<text transform="translate(12 {middle}) rotate(-90)" text-anchor="middle" {_TEXT}>{escape(unit)}</text>'
+    turned = f'<text transform="translate(12 {middle}) rotate(-90)" text-anchor="middle" {_TEXT}>{letters(unit)}</text>'
     return "".join(lines) + turned
 
 
@@ -154,7 +160,7 @@ def _category_label(index: int, text: str, slot: float, total: int) -> str:
     middle = _LEFT + (index + 0.5) * slot
     return (
         f'<text transform="translate({middle:.1f} {_HEIGHT - _BOTTOM + 12}) rotate(35)" {_TEXT}>'
-        f"{escape(text if len(text) <= 14 else text[:13] + '…')}</text>"
+        f"{letters(text if len(text) <= 14 else text[:13] + '…')}</text>"
     )
 
 
@@ -167,7 +173,7 @@ def _heat_map(figure: HeatMap) -> str:
     highest = max((value for row in figure.values for value in row if value is not None), default=0.0) or 1.0
     shapes = []
     for line, name in enumerate(figure.names):
-        label = escape(name if len(name) <= 16 else name[:15] + "…")
+        label = letters(name if len(name) <= 16 else name[:15] + "…")
         place = top + line * side + side / 2 + 4
         shapes.append(f'<text x="{left - 6}" y="{place:.0f}" text-anchor="end" {_TEXT}>{label}</text>')
         middle = left + line * side + side / 2
@@ -179,7 +185,7 @@ def _heat_map(figure: HeatMap) -> str:
                     f'fill="#0072B2" fill-opacity="{0.04 + 0.96 * min(max(value, 0.0) / highest, 1.0):.3f}"/>'
                 )
     total = len(figure.names) * side
-    legend = f"white 0, full blue {number_text(highest)} {escape(figure.unit)}"
+    legend = f"white 0, full blue {number_text(highest)} {letters(figure.unit)}"
     shapes.append(f'<text x="{left}" y="{top + total + 18}" {_TEXT}>{legend}</text>')
     return _svg(figure.title, left + total + 80, top + total + 30, shapes)
 
@@ -187,19 +193,19 @@ def _heat_map(figure: HeatMap) -> str:
 def _svg(title: str, width: int, height: int, shapes: list[str]) -> str:
     # No xmlns: inside HTML it is not needed, and the page stays free of addresses.
     return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{escape(title, quote=True)}">'
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{letters(title, quote=True)}">'
         f"{''.join(shapes)}</svg>"
     )
 
 
 def _table(figure: Table) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in figure.header)
+    head = "".join(f"<th>{letters(text)}</th>" for text in figure.header)
     body = "".join(
-        "<tr>" + "".join(f"<td{_alignment(cell)}>{escape(number_text(cell))}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td{_alignment(cell)}>{letters(number_text(cell))}</td>" for cell in row) + "</tr>"
         for row in figure.rows
     )
     return (
-        f"<table><caption>{escape(figure.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        f"<table><caption>{letters(figure.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
-from synth.reports.drawing import draw, number_text
+from synth.reports.drawing import draw, letters, number_text
 from synth.reports.evidence import Publishable, publishable
 
 __all__ = ["report_page"]
@@ -49,12 +48,12 @@ def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Seque
     sections: dict[str, list[Publishable]] = {}
     for entry in publishable(evidence):
         sections.setdefault(_section(entry), []).append(entry)
-    body = "".join(f"<h2>{escape(title)}</h2>{_cards(entries)}" for title, entries in sections.items())
-    lines = "".join(f"<li>{escape(line)}</li>" for line in promise)
+    body = "".join(f"<h2>{letters(title)}</h2>{_cards(entries)}" for title, entries in sections.items())
+    lines = "".join(f"<li>{letters(line)}</li>" for line in promise)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(heading)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(heading)}</h1>"
+        f"<title>{letters(heading)}</title><style>{_STYLE}</style></head><body><main><h1>{letters(heading)}</h1>"
         f"<section><h3>The promise</h3><ul>{lines}</ul></section>"
         "<p>Every number here was computed from the synthetic rows, from noisy answers that are already paid for, and "
         "from what was declared public. None was read from the private rows.</p>"
@@ -94,9 +93,9 @@ def _card(entry: Publishable) -> str:
     error = "" if entry.error is None else f" ± {number_text(entry.error)}"
     figures = "".join(draw(figure) for figure in entry.figures)
     value = "not measured" if entry.value is None else value
-    number = f'<p class="v">{escape(value)}{error} <small>{escape(entry.unit)}</small></p>'
+    number = f'<p class="v">{letters(value)}{error} <small>{letters(entry.unit)}</small></p>'
     shown = "" if entry.value is None and entry.figures else number
     return (
-        f'<section><h3>{escape(entry.title)} <span class="b">{escape(entry.badge)}</span></h3>'
-        f"{shown}<p>{escape(entry.sentence)}</p>{figures}</section>"
+        f'<section><h3>{letters(entry.title)} <span class="b">{letters(entry.badge)}</span></h3>'
+        f"{shown}<p>{letters(entry.sentence)}</p>{figures}</section>"
     )

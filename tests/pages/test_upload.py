@@ -41,6 +41,35 @@ def test_a_stored_table_shows_names_and_numbers_but_no_cell() -> None:
     assert not app.exception
 
 
+def test_names_that_deceive_are_told_before_they_are_described() -> None:
+    app = upload_table(open_app(), "age,\u0430ge,we\u202eight\n33,1,2\n44,2,3\n".encode())
+    words = texts(app)
+    assert "The columns 'age' and '⟨U+0430⟩ge' look the same." in words
+    assert "The column name 'we⟨U+202E⟩ight' is not what it looks like: U+202E Right-to-left override." in words
+    assert "\u202e" not in words
+    go(app, "describe")
+    shown = app.get("arrow_data_frame") or app.dataframe
+    assert not app.exception
+    assert [row["name"] for row in app.session_state["draft"]["columns"]] == ["age", "\u0430ge", "we\u202eight"]
+    assert list(shown[0].value["name"]) == ["age", "⟨U+0430⟩ge", "we⟨U+202E⟩ight"]
+
+
+def test_a_name_of_60000_digits_is_refused_in_one_sentence() -> None:
+    app = upload_table(open_app(), f"age,{'9' * 60_000}\n33,1\n".encode())
+    (sentence,) = errors(app)
+    assert "The name of column 2 has 60,000 characters; at most 256 are possible." in sentence
+    assert "999" not in sentence
+    assert not app.exception
+
+
+def test_a_codebook_of_aliases_is_refused_in_one_sentence() -> None:
+    app = upload_table(open_app(), TABLE.encode())
+    uploader(app, "codebook").upload("codebook.yaml", b"account: &a [x]\nrules: [*a, *a]\n", "application/yaml")
+    app.run()
+    assert "Line 1 of the configuration has an anchor or an alias" in " ".join(errors(app))
+    assert not app.exception
+
+
 def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     cleared: list[str] = []
     original = MemoryUploadedFileManager.remove_session_files
