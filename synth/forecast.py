@@ -6,9 +6,9 @@ It is about noise only: what a generator's model misses comes on top, what its s
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
@@ -29,12 +29,13 @@ from synth.reports.expected import (
     CellForecast,
     ColumnNoise,
     Forecast,
+    PairForecasts,
     PredictionForecast,
     Promise,
     promise_of,
 )
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
-from synth.reports.planned import PlannedSession, UnplannedError
+from synth.reports.planned import AllPlannedError, PlannedSession, UnplannedError
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "CellForecast",
     "ColumnNoise",
     "Forecast",
+    "PairForecasts",
     "PredictionForecast",
     "Promise",
     "budget_parts",
@@ -120,7 +122,8 @@ def forecast(config: RunConfig) -> Forecast:
     if generator.measures_one_ways or lets_rows_out(generator):
         before = len(session.releases)
         try:
-            generator.fit(session.part(session.remaining_share), NullProgress())
+            with suppress(AllPlannedError):
+                generator.fit(session.part(session.remaining_share, ends=True), NullProgress())
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
             if not session.row_plans:
@@ -283,28 +286,30 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) ->
             # Adding up the cells of the other columns adds their variances.
             noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
             if name not in found or noise < found[name].noise_std:
-                found[name] = _cell((name,), table.counts.shape[axis], noise, rows, basis)
+                found[name] = CellForecast.of((name,), table.counts.shape[axis], noise, rows, basis)
     return tuple(found[name] for name in config.schema.names if name in found)
 
 
-def _pairs(
-    config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float
-) -> tuple[CellForecast, ...]:
+def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float) -> PairForecasts:
     names = config.schema.names
     if len(names) < 2 or config.schema.protection == "cell":
-        return ()
-    measured = {frozenset(table.columns): table for table in reversed(tables) if len(table.columns) == 2}
-    noise = _noise_of_every_pair(config, budget)
-    bins = {column.name: coarse_size(column) for column in config.schema.modelled}
-    found = []
-    for pair in itertools.combinations(names, 2):
-        table = measured.get(frozenset(pair))
-        if table is not None:
-            found.append(_cell(pair, table.counts.size, table.noise_std, rows, "generator"))
-        else:
-            cells = bins[pair[0]] * bins[pair[1]]
-            found.append(_cell(pair, cells, noise, rows, "if measured"))
-    return tuple(found)
+        return PairForecasts()
+    place_of = {name: place for place, name in enumerate(names)}
+    measured = {
+        tuple(sorted(table.columns, key=place_of.__getitem__)): table
+        for table in reversed(tables)
+        if len(table.columns) == 2
+    }
+    return PairForecasts(
+        names=names,
+        bins=tuple(coarse_size(column) for column in config.schema.modelled),
+        noise_std=_noise_of_every_pair(config, budget),
+        rows=rows,
+        measured={
+            frozenset(pair): CellForecast.of(pair, table.counts.size, table.noise_std, rows, "generator")
+            for pair, table in measured.items()
+        },
+    )
 
 
 def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
@@ -317,15 +322,11 @@ def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
     return session.noisy_sum(question, share=share, query="pair", source="forecast").noise_std
 
 
-def _cell(columns: tuple[str, ...], cells: int, noise_std: float, rows: float, basis: Basis) -> CellForecast:
-    moved = cells * noise_std * math.sqrt(2 / math.pi) / (2 * rows)
-    return CellForecast(columns, cells, noise_std, moved, basis)
-
-
 def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:
     found = forecast(replace(config, epsilon=epsilon))
-    cells = found.columns if of == "columns" else found.pairs
-    return max((cell.range95 for cell in cells), default=None)
+    if of == "pairs":
+        return None if found.pairs.range95 is None else found.pairs.range95[1]
+    return max((cell.range95 for cell in found.columns), default=None)
 
 
 def _rounded_up(epsilon: float) -> float:

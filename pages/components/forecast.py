@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -14,8 +12,9 @@ from pages.components.session import draft
 from pages.components.words import count, plain
 from synth.config import RunConfig
 from synth.errors import SynthError
-from synth.forecast import CellForecast, Forecast, smallest_epsilon
+from synth.forecast import CellForecast, Forecast, PairForecasts, smallest_epsilon
 from synth.reports.charts import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
+from synth.reports.drawing import letters
 
 __all__ = ["error_sentence", "forecast_panel", "smallest_epsilon_form"]
 
@@ -86,7 +85,7 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
     made = go.Figure(
         go.Bar(
             x=[min(100.0, 100 * cell.moved) for cell in shown],
-            y=[html.escape(cell.columns[0]) for cell in shown],
+            y=[letters(cell.columns[0]) for cell in shown],
             orientation="h",
             marker_color=accent(),
             text=[f"±{count(cell.range95)} rows, {cell.moved_words}" for cell in shown],
@@ -100,16 +99,16 @@ def _columns(cells: tuple[CellForecast, ...]) -> None:
     show_plot(made, title="Expected error of the counts of each column", twin=twin, key="forecast-columns")
 
 
-def _pairs(cells: tuple[CellForecast, ...]) -> None:
-    if not cells:
+def _pairs(cells: PairForecasts) -> None:
+    if not len(cells):
         st.info("One column alone has no pairs.")
         return
-    names = tuple(dict.fromkeys(name for cell in cells for name in cell.columns))
+    names = cells.names
     if len(names) <= MAXIMUM_HEAT_MAP_SIDE:
         moved = {frozenset(cell.columns): min(1.0, cell.moved) for cell in cells}
         values = tuple(tuple(moved.get(frozenset((one, other))) for other in names) for one in names)
         draw(HeatMap("Share of rows that noise moves, by pair", "share", names, values), key="forecast-pairs")
-    worst = sorted(cells, key=lambda cell: -cell.moved)[:10]
+    worst = cells.worst(10)
     st.markdown("**The ten pairs that noise hurts most**")
     show_table(_table(worst), alt="The ten pairs that noise hurts most", key="forecast-worst", formats=_FORMATS)
 

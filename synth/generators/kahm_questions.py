@@ -211,10 +211,11 @@ class RecordQuestions:
         kept = np.sort(np.argsort(-variances, kind="stable")[:_MOST_COORDINATES])
         clip = math.sqrt(spread * (1.0 if len(kept) == p else float(variances[kept].sum() / variances.sum())))
         offsets = np.clip(means, -2, 2)
-        question = RowMoments(
-            self._tables, clip, (0.0, 0.0, 1.0), offsets, self._classes,
-            projection=None if len(kept) == p else np.eye(p)[:, kept],
-        )  # fmt: skip
+        chosen = None
+        if len(kept) < p:
+            chosen = np.zeros((p, len(kept)))
+            chosen[kept, np.arange(len(kept))] = 1.0
+        question = RowMoments(self._tables, clip, (0.0, 0.0, 1.0), offsets, self._classes, projection=chosen)
         share = shares.pairs
         answer = self._sum(question, share, "pairs of coordinates")
         scatter, noise = _symmetric(answer, question, clip**2 / self._rows)

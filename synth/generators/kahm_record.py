@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from synth.errors import InputError
+from synth.errors import ConfigError, InputError
 from synth.generators.facts import Fact
 from synth.generators.fine_places import OneWayOptions, fine_places
 from synth.generators.kahm_blocks import FabricatedBlock, facts_of_blocks
@@ -17,6 +17,7 @@ from synth.generators.kahm_questions import Measured, RecordQuestions, class_pla
 from synth.generators.protocol import GeneratorTask, State
 from synth.generators.row_layout import ColumnLayout
 from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.generators.vectors import VectorColumn
 from synth.kernels.fabrication import fabrication, in_blocks
 from synth.models.class_gaussians import ClassGaussians
 from synth.models.threads import single_thread
@@ -24,6 +25,12 @@ from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
 __all__ = ["RecordOfKahm", "RecordSettings"]
+
+MOST_COORDINATES = 2**14
+"""Coordinates of a row: as many matrices of them and of the kept directions are held as fit into a gigabyte."""
+
+MOST_CLASS_MEANS = 2**24
+"""Coordinates of the means of all classes."""
 
 _LEAST_DRAWN, _MOST_DRAWN = 1024, 8192
 """Rows that are drawn to learn how coordinates become categories and ranks: as many as the table has, within these."""
@@ -62,9 +69,22 @@ class RecordOfKahm:
         self._columns = task.schema.modelled
         label = None if task.label is None else task.schema.names.index(task.label)
         self._label = label if label is not None and is_classes(self._columns[label]) else None
+        self._require_room()
         self._asked: tuple[Measured, int] | None = None
         self._measured: Measured | None = None
         self.blocks: tuple[FabricatedBlock, ...] = ()
+
+    def _require_room(self) -> None:
+        """Refuse more coordinates than matrices of them fit into memory; it follows from the schema alone."""
+        width = sum(VectorColumn(column, 0).width for d, column in enumerate(self._columns) if d != self._label)
+        classes = 1 if self._label is None else self._columns[self._label].size
+        if width > MOST_COORDINATES or width * classes > MOST_CLASS_MEANS:
+            by_class = f" in each of {classes:,} classes" if classes > 1 else ""
+            raise ConfigError(
+                f"The generator kahm sees these columns as {width:,} coordinates{by_class} (one for each number, and "
+                f"one for each category), and at most {MOST_COORDINATES:,} are possible, and {MOST_CLASS_MEANS:,} in "
+                "all classes together. Declare fewer categories, leave columns out, or choose another generator."
+            )
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for the moments of rows; how drawn vectors become codes is learned when it is first needed."""

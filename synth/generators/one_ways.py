@@ -102,6 +102,10 @@ class OneWays:
     answers: tuple[tuple[tuple[Vector, float], ...], ...]
     """For every column, its noisy tables, the finest first, with the variance of a count."""
 
+    layouts: tuple[_Layout, ...]
+    question: Stack
+    """What was asked, which is the same when it is asked again."""
+
 
 def measure_one_ways(
     session: AnswerSource,
@@ -129,8 +133,11 @@ def measure_one_ways(
     earlier : OneWays, optional
         What the same question said before; both answers are averaged, each with the inverse of its variance.
     """
-    layouts = [_layout(column, options) for column in columns]
-    question = _question(columns, layouts, label)
+    if earlier is None:
+        layouts = tuple(_layout(column, options) for column in columns)
+        question = _question(columns, layouts, label)
+    else:
+        layouts, question = earlier.layouts, earlier.question
     query = "one-way tables" if earlier is None else f"one-way tables again ({earlier.asked})"
     release = session.noisy_sum(question, share=share, query=query, source=source)
     pieces = np.split(
@@ -153,7 +160,7 @@ def measure_one_ways(
     unit_noise = release.noise_std * math.sqrt(share)
     asked = 1 if earlier is None else earlier.asked + 1
     label_position = None if label is None else names.index(label)
-    return OneWays(tuple(learned), label_position, total, unit_noise, asked, tuple(kept))
+    return OneWays(tuple(learned), label_position, total, unit_noise, asked, tuple(kept), layouts, question)
 
 
 def _averaged(one: tuple[Vector, float], other: tuple[Vector, float]) -> tuple[Vector, float]:
@@ -229,7 +236,7 @@ def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
     return _Layout(column, places, (finest, *depths), np.concatenate([likely, unordered]))
 
 
-def _question(columns: tuple[ModelledColumn, ...], layouts: list[_Layout], label: str | None) -> Stack:
+def _question(columns: tuple[ModelledColumn, ...], layouts: tuple[_Layout, ...], label: str | None) -> Stack:
     parts, weights = [], []
     for layout, weight in zip(layouts, _weights(columns, label), strict=True):
         for depth, part in layout.depths:
@@ -260,6 +267,9 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
 
     # A place in which a spike was likely but is not clear counts like any other.
     cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
+    if not any(table.any() for table, _ in tables):
+        # Nothing but zeros tells nothing, as in a plan: every code is as likely, and nothing need be worked out.
+        return OneWay(layout.column, places, counts, places.width / places.width.sum(), cell_std, cells, rows_variance)
     ordered = cells.alone[cells.alone < places.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
     masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)

@@ -40,11 +40,18 @@ class Curvature:
         starts = np.cumsum([0, *(one.size for one in counts)])
         cells, rows, values = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
         n_rows = n_values = 0
-        for shared in dict.fromkeys(tables):
-            within = [number for number, columns in enumerate(tables) if set(shared) <= set(columns)]
+        holders: dict[int, list[int]] = {}
+        firsts: dict[Subset, int] = {}
+        for number, columns in enumerate(tables):
+            firsts.setdefault(columns, number)
+            for column in columns:
+                holders.setdefault(column, []).append(number)
+        for shared, first in firsts.items():
+            around = holders[shared[0]] if shared else range(len(tables))
+            within = [number for number in around if set(shared) <= set(tables[number])]
             if len(within) < 2:
                 continue
-            size = counts[tables.index(shared)].size
+            size = counts[first].size
             for number in within:
                 shape = counts[number].shape
                 kept = [n if column in shared else 1 for column, n in zip(tables[number], shape, strict=True)]

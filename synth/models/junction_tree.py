@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,17 +48,24 @@ class JunctionTree:
     @cached_property
     def parents(self) -> tuple[int, ...]:
         """Parent of every clique, -1 for the first: a spanning tree of the largest separators (Prim's algorithm)."""
-        sets = [frozenset(clique) for clique in self.cliques]
-        parents = [-1] * len(sets)
-        shared = {one: len(sets[0] & sets[one]) for one in range(1, len(sets))}
-        parents[1:] = [0] * (len(sets) - 1)
+        holders: list[list[int]] = [[] for _ in self.sizes]
+        for one, clique in enumerate(self.cliques):
+            for column in clique:
+                holders[column].append(one)
+        parents = [-1] + [0] * (len(self.cliques) - 1)
+        shared = dict.fromkeys(range(1, len(self.cliques)), 0)
+        # Cliques that share nothing with the tree are at home with the first one, and wait behind all others.
+        waiting = [(0, one) for one in shared]
+        nearest = 0
         while shared:
-            nearest = max(shared, key=lambda one: (shared[one], -one))
-            del shared[nearest]
-            for one, most in shared.items():
-                overlap = len(sets[nearest] & sets[one])
-                if overlap > most:
+            overlaps = Counter(one for column in self.cliques[nearest] for one in holders[column])
+            for one, overlap in overlaps.items():
+                if one in shared and overlap > shared[one]:
                     shared[one], parents[one] = overlap, nearest
+                    heapq.heappush(waiting, (-overlap, one))
+            while nearest not in shared:
+                _, nearest = heapq.heappop(waiting)
+            del shared[nearest]
         return tuple(parents)
 
     @cached_property
@@ -151,9 +160,14 @@ def cliques_with(sizes: Sequence[int], subsets: Iterable[Subset]) -> list[Subset
         return logs[column] + sum(logs[other] for other in _members(neighbours[column]))
 
     costs = {column: cost(column) for column in range(len(sizes))}
+    # Entries that no longer are a column's cost are passed over.
+    waiting = [(most, column) for column, most in costs.items()]
+    heapq.heapify(waiting)
     found: list[int] = []
     while costs:
-        column = min(costs, key=lambda one: (costs[one], one))
+        known, column = heapq.heappop(waiting)
+        if costs.get(column) != known:
+            continue
         del costs[column]
         around = neighbours[column]
         found.append(around | 1 << column)
@@ -161,12 +175,17 @@ def cliques_with(sizes: Sequence[int], subsets: Iterable[Subset]) -> list[Subset
             neighbours[other] = (neighbours[other] | around) & ~(1 << other) & ~(1 << column)
         for other in _members(around):
             costs[other] = cost(other)
-    cliques: list[int] = []
+            heapq.heappush(waiting, (costs[other], other))
+    cliques: list[Subset] = []
+    holders: list[list[int]] = [[] for _ in sizes]
     # A clique within another one was eliminated after it, as the columns of the other were still there.
     for clique in found:
-        if not any(clique & other == clique for other in cliques):
-            cliques.append(clique)
-    return [tuple(_members(clique)) for clique in cliques]
+        members = _members(clique)
+        if not any(clique & other == clique for other in holders[members[0]]):
+            cliques.append(tuple(members))
+            for column in members:
+                holders[column].append(clique)
+    return cliques
 
 
 def _members(columns: int) -> list[int]:

@@ -81,14 +81,18 @@ class Propagation:
 
     def __init__(self, tree: JunctionTree, subsets: Sequence[Subset]) -> None:
         self._tree = tree
-        homes = [tree.home(one) for one in subsets]
+        at_home: list[list[int]] = [[] for _ in tree.cliques]
+        for number, one in enumerate(subsets):
+            home = tree.home(one)
+            if home is not None:
+                at_home[home].append(number)
         self._nodes: list[list[_Node]] = []
         self._factors: list[list[tuple[int, int]]] = []
         """Subset and node of every factor of a clique."""
         self._edges: list[list[tuple[int, int]]] = []
         """Child and node of every edge of a clique to one it shares columns with."""
         for clique, columns in enumerate(tree.cliques):
-            own = [number for number, home in enumerate(homes) if home == clique]
+            own = at_home[clique]
             below = [child for child in tree.children[clique] if tree.separators[child]]
             wanted = {*(subsets[number] for number in own), *(tree.separators[child] for child in below)}
             nodes = _planned(tree.sizes, columns, sorted(wanted))

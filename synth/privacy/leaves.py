@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -127,6 +127,8 @@ class OneHot:
     columns: tuple[str, ...]
     bins: tuple[NDArray[np.int32] | None, ...]
     sizes: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(init=False, repr=False)
+    """Number of bins of each column, which is also the shape of the answer."""
 
     def __post_init__(self) -> None:
         columns, bins = tuple(self.columns), tuple(self.bins)
@@ -145,14 +147,10 @@ class OneHot:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
         object.__setattr__(self, "bins", tuple(checked))
+        # Told once: a declared range has up to millions of places, and a schema thousands of ranges.
+        shape = (size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, checked, strict=True))
+        object.__setattr__(self, "shape", tuple(shape))
         check_dimension(self.dimension)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of bins of each column, which is also the shape of the answer."""
-        return tuple(
-            size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, self.bins, strict=True)
-        )
 
     @property
     def dimension(self) -> int:

@@ -140,14 +140,15 @@ class RowMoments:
     def factors_under(self, weight: float) -> NDArray[np.float64]:
         """Return the factors where the whole map has a weight of at most 1; whole multiples of 2^-12, rounded down."""
         constant, linear, quadratic = (weight * own for own in self.weights)
-        rows, columns = np.triu_indices(self.length)
         on, off = _rounded_down(quadratic), _rounded_down(math.sqrt(2) * quadratic)
-        parts = (
-            np.full(self.sizes[0], _rounded_down(constant)),
-            np.full(self.sizes[1], _rounded_down(linear)),
-            np.where(rows == columns, on, off)[: self.sizes[2]],
+        products = np.full(self.sizes[2], off)
+        if self.sizes[2]:
+            # Row by row of the upper triangle: every row begins with its product on the diagonal.
+            lengths = np.arange(self.length, 0, -1)
+            products[np.cumsum(lengths) - lengths] = on
+        return np.concatenate(
+            (np.full(self.sizes[0], _rounded_down(constant)), np.full(self.sizes[1], _rounded_down(linear)), products)
         )
-        return np.concatenate(parts)
 
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
         """Return the features of made rows, shape (n_rows, dimension)."""

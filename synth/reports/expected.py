@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from synth.privacy.ceilings import (
     advantage_ceiling,
@@ -26,6 +27,7 @@ __all__ = [
     "CellForecast",
     "ColumnNoise",
     "Forecast",
+    "PairForecasts",
     "PredictionForecast",
     "Promise",
     "promise_of",
@@ -71,6 +73,12 @@ class CellForecast:
     moved: float
     basis: Basis
 
+    @classmethod
+    def of(cls, columns: tuple[str, ...], cells: int, noise_std: float, rows: float, basis: Basis) -> CellForecast:
+        """Return the forecast of a table of independent normal errors among so many rows."""
+        moved = cells * noise_std * math.sqrt(2 / math.pi) / (2 * rows)
+        return cls(columns, cells, noise_std, moved, basis)
+
     @property
     def range95(self) -> float:
         """A count is off by at most this many rows with 95 % chance."""
@@ -85,6 +93,94 @@ class CellForecast:
     def moved_words(self) -> str:
         """``moved`` as it is printed; never more than all rows."""
         return f"{self.moved:.1%}" if self.usable else "no usable signal"
+
+
+@dataclass(frozen=True, slots=True)
+class PairForecasts(Sequence[CellForecast]):
+    """Expected errors of the tables of all pairs of columns, made when they are asked for.
+
+    Five thousand columns have twelve million pairs; all but the few that a generator measures share one standard error.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns; pairs are in the order of :func:`itertools.combinations`. Fewer than two have none.
+    bins : tuple of int
+        Public bins of each column.
+    noise_std : float
+        Standard error of one count, in rows, of a pair that nobody measures, if all pairs were.
+    rows : float
+        Rows that :attr:`CellForecast.moved` refers to.
+    measured : mapping of two columns to CellForecast
+        What the generator measures.
+    """
+
+    names: tuple[str, ...] = ()
+    bins: tuple[int, ...] = ()
+    noise_std: float = 0.0
+    rows: float = 1.0
+    measured: Mapping[frozenset[str], CellForecast] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return math.comb(len(self.names), 2)
+
+    def __getitem__(self, index: Any) -> Any:
+        places = range(len(self))[index]
+        return tuple(map(self._at, places)) if isinstance(places, range) else self._at(places)
+
+    def __iter__(self) -> Iterator[CellForecast]:
+        last = len(self.names)
+        return (self._of(left, right) for left in range(last) for right in range(left + 1, last))
+
+    @property
+    def range95(self) -> tuple[float, float] | None:
+        """95 % error of a typical count of a pair and of the worst, in rows; None where there is no pair."""
+        others = len(self) - len(self.measured)
+        own = sorted(cell.range95 for cell in self.measured.values())
+        if not len(self):
+            return None
+        common = BAR * self.noise_std
+        place = sum(value < common for value in own)
+
+        def at(rank: int) -> float:
+            # Of all ranges in order: measured ones below the common one, the common one, measured ones above it.
+            return own[rank] if rank < place else common if rank < place + others else own[rank - others]
+
+        middle = (at((len(self) - 1) // 2) + at(len(self) // 2)) / 2
+        return middle, at(len(self) - 1)
+
+    def worst(self, most: int) -> list[CellForecast]:
+        """Return the pairs of which noise moves the largest part, the worst first; of all pairs only these are made."""
+        order = sorted(range(len(self.names)), key=lambda place: -self.bins[place])
+        # Without noise of its own a pair is moved by its number of cells: from the largest product downwards.
+        heap = [(-self.bins[order[0]] * self.bins[order[1]], 0, 1)] if len(order) > 1 else []
+        found = list(self.measured.values())
+        unmeasured = 0
+        while heap and unmeasured < most:
+            _, left, right = heapq.heappop(heap)
+            columns = sorted((order[left], order[right]))
+            if frozenset(self.names[place] for place in columns) not in self.measured:
+                found.append(self._of(*columns))
+                unmeasured += 1
+            if right + 1 < len(order):
+                heapq.heappush(heap, (-self.bins[order[left]] * self.bins[order[right + 1]], left, right + 1))
+            if right == left + 1 and right + 1 < len(order):
+                heapq.heappush(heap, (-self.bins[order[right]] * self.bins[order[right + 1]], right, right + 1))
+        return sorted(found, key=lambda cell: -cell.moved)[:most]
+
+    def _at(self, index: int) -> CellForecast:
+        left, passed = 0, 0
+        while index >= passed + len(self.names) - left - 1:
+            passed += len(self.names) - left - 1
+            left += 1
+        return self._of(left, left + 1 + index - passed)
+
+    def _of(self, left: int, right: int) -> CellForecast:
+        columns = (self.names[left], self.names[right])
+        measured = self.measured.get(frozenset(columns))
+        if measured is not None:
+            return measured
+        return CellForecast.of(columns, self.bins[left] * self.bins[right], self.noise_std, self.rows, "if measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +273,7 @@ class Forecast:
     rows_sentence: str
     promise: Promise
     columns: tuple[CellForecast, ...]
-    pairs: tuple[CellForecast, ...]
+    pairs: PairForecasts
     row_count_std: float
     parts: tuple[BudgetShare, ...]
     row_noise: tuple[ColumnNoise, ...] = ()
@@ -187,12 +283,13 @@ class Forecast:
     @property
     def column_range(self) -> float | None:
         """95 % error of a typical count of one column, in rows."""
-        return _median(self.columns)
+        return statistics.median(cell.range95 for cell in self.columns) if self.columns else None
 
     @property
     def pair_range(self) -> float | None:
         """95 % error of a typical count of a pair, in rows."""
-        return _median(self.pairs)
+        typical = self.pairs.range95
+        return None if typical is None else typical[0]
 
     @property
     def trustworthy(self) -> float | None:
@@ -226,7 +323,3 @@ def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
         noise_advantage=advantage,
         noise_caught=caught,
     )
-
-
-def _median(cells: Sequence[CellForecast]) -> float | None:
-    return statistics.median(cell.range95 for cell in cells) if cells else None

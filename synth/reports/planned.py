@@ -27,11 +27,18 @@ from synth.privacy.terms import terms_of
 from synth.privacy.validation import require_whole_rows
 from synth.schema import Neighbours, Schema
 
-__all__ = ["PlannedSession", "UnplannedError"]
+__all__ = ["AllPlannedError", "PlannedSession", "UnplannedError"]
+
+_DUST = 1e-9
+"""Part of a budget that rounding leaves; no question is asked with less."""
 
 
 class UnplannedError(PrivacyError):
     """What is asked next depends on the rows, so it cannot be planned without them."""
+
+
+class AllPlannedError(PrivacyError):
+    """Nothing is left to ask with, so what a generator would learn from the last answer need not be worked out."""
 
 
 class PlannedSession:
@@ -54,6 +61,7 @@ class PlannedSession:
         self.row_plans: list[tuple[RowsQuestion, RowsPlan]] = []
         self._units = self._root_units = budget.units
         self._spent_units = 0
+        self._ends = False
 
     @property
     def neighbours(self) -> Neighbours:
@@ -65,13 +73,17 @@ class PlannedSession:
         """Part of this session's budget that is left."""
         return (self._units - self._spent_units) / self._units
 
-    def part(self, share: float) -> PlannedSession:
-        """Set a share aside; its questions are gathered with the others."""
+    def part(self, share: float, *, ends: bool = False) -> PlannedSession:
+        """Set a share aside; its questions are gathered with the others.
+
+        With ``ends`` the question that uses it up raises :class:`AllPlannedError` after it has been planned.
+        """
         view = object.__new__(PlannedSession)
         view.schema, view.budget, view.rows, view.releases = self.schema, self.budget, self.rows, self.releases
         view.row_plans = self.row_plans
         view._root_units, view._spent_units = self._root_units, 0
         view._units = self._charged(share)
+        view._ends = ends
         return view
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
@@ -103,6 +115,8 @@ class PlannedSession:
         )
         release = Release(receipt, np.zeros(feature_map.shape), feature_map)
         self.releases.append(release)
+        if self._ends and self.remaining_share < _DUST:
+            raise AllPlannedError("Every question is planned.")
         return release
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:

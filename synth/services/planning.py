@@ -14,12 +14,15 @@ from synth.privacy.ledger import Ledger
 from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
 from synth.reports.drawing import number_text, rounded_up
 from synth.rules import parse_rules
-from synth.schema import Neighbours, undeclared_facts
+from synth.schema import Neighbours, size_problem, undeclared_facts
 from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 
 __all__ = ["check_config", "forecast_lines", "plan_run", "prediction_lines", "priced_parts"]
+
+_MOST_PAIRS, _WORST_PAIRS = 1_000, 100
+"""Pairs that are printed one by one; of more only the worst."""
 
 
 def check_config(config: RunConfig) -> None:
@@ -30,9 +33,9 @@ def check_config(config: RunConfig) -> None:
     InputError
         If the generator, an option, or a rule cannot be used, or a fact that rows must not tell is left open.
     """
-    undeclared = undeclared_facts(config.schema)
-    if undeclared is not None:
-        raise SchemaError(undeclared)
+    problem = size_problem(config.schema.columns) or undeclared_facts(config.schema)
+    if problem is not None:
+        raise SchemaError(problem)
     config.format.check()
     if config.test_format is not None:
         config.test_format.check()
@@ -183,9 +186,12 @@ def _forecast_table(found: Forecast) -> list[str]:
             "Expected error of a count in rows (95 %, noise alone), and the share of rows that noise moves to another "
             "value:"
         )
-    for cell in (*found.columns, *found.pairs):
+    pairs = found.pairs if len(found.pairs) <= _MOST_PAIRS else found.pairs.worst(_WORST_PAIRS)
+    for cell in (*found.columns, *pairs):
         name = " x ".join(cell.columns)
         lines.append(f"  {name:40} {cell.cells:9,} counts  +-{cell.range95:9.1f}  {cell.moved_words:>16}  {cell.basis}")
+    if len(pairs) < len(found.pairs):
+        lines.append(f"  Of {len(found.pairs):,} pairs these are the {len(pairs)} that noise hurts most.")
     if found.columns or found.pairs:
         lines.append(found.rows_sentence)
     return lines
