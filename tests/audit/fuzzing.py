@@ -120,7 +120,7 @@ def names_in_files(chance: random.Random) -> Iterator[tuple[bytes, TableFormat]]
 
 
 def tables(chance: random.Random) -> Iterator[tuple[bytes, TableFormat]]:
-    """Yield files with bytes changed, taken out, doubled and put in: text, gzip and Parquet, in formats of all kinds."""
+    """Yield files with bytes changed, taken out, doubled and put in: text, gzip and Parquet, in any format."""
     text = "age,city\n" + f"33,{CANARY}\n44,north\n" * 50
     buffer = io.BytesIO()
     pa.parquet.write_table(pa.table({"age": [33, 44] * 50, "city": [CANARY, "north"] * 50}), buffer)
