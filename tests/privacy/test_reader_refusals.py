@@ -220,7 +220,7 @@ REFUSED: dict[str, Case] = {
     ),
     "too many columns": (
         MANY_COLUMNS, TableFormat(), None,
-        "The table has 20,000 columns; at most 2,000 are read. Leave out columns you do not need.",
+        "The table has 20,000 columns; at most 5,000 are read. Leave out columns you do not need.",
     ),
     "too many parquet columns": (
         as_parquet(pa.table({f"c{place}": [1] for place in range(11)})), TableFormat(), SMALL,
