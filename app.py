@@ -7,8 +7,10 @@ import streamlit as st
 from pages.components.frame import footer, header
 from pages.components.guards import guard, quiet_logs
 from pages.components.session import keep_address
+from pages.components.warming import warm_up
 
 quiet_logs()
+warm_up()
 st.set_page_config(page_title="Hermitage", layout="wide", initial_sidebar_state=200, menu_items={})
 
 page = st.navigation(

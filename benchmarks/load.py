@@ -1,0 +1,541 @@
+"""Many people at one server: how long a page takes, whether anything is lost, and whether memory comes back.
+
+    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1.0] [--minutes 8] [--json FILE]
+
+A server of its own is started on the loopback address and a new home, once as it is and once with ``gc.freeze`` taken
+out of it, which is what the server was before it froze what it had warmed up. Both do the same in one run, so that a
+busy machine slows both. Visitors speak Streamlit's protocol over web sockets, without a browser, and spend a twentieth
+of what the server does. Nothing leaves the machine; sessions, jobs and minutes are bounded.
+
+What is warm: before the clock starts, one visitor goes the whole way of ``WAY``, a run and its report included.
+
+What a visitor does is the list ``WAY``: each line is one action. The first ``--jobs`` visitors spend their budget and
+start a run, all within seconds, so that the runs queue; they follow it, which asks the server every second as a browser
+does, and read the report. The others go round ``ROUND`` until the last run has ended. Between two actions a visitor
+thinks for ``--think`` seconds on average, drawn from an exponential law with a fixed seed.
+
+The time of a page: from sending an action until the server says that the script has ended and no other run follows.
+Lost: an action without an answer within a minute, an answer that shows another screen than the action leads to or an
+incident, a closed connection, a run that does not end with a report. Memory: resident bytes of the server process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import http.client
+import json
+import math
+import os
+import platform
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import streamlit
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Common_pb2 import FileURLs, UploadedFileInfo
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.asyncio.client import ClientConnection, connect
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
+
+from walking import CODEBOOK, small_table  # noqa: E402
+
+MOST_SESSIONS, MOST_MINUTES = 100, 20
+ANSWER_SECONDS = 60.0
+KEPT_SECONDS = 150
+"""Streamlit keeps a closed session for two minutes, so that a browser can come back to it."""
+ROWS = 600
+
+WAY = """
+open                                            Turn a private table into rows you can share.
+press   Start with your own table               Upload a table
+choose  People = No, new people                 Upload a table
+write   A name for these people = {account}     Upload a table
+upload  Codebook = codebook.yaml                Upload a table
+upload  Table = {account}.csv                   Upload a table
+press   Continue to 2 Describe                  Describe the table
+press   Continue to 3 Budget                    Choose a privacy budget
+press   Continue to 4 Generate                  Generate rows
+"""
+RUN = """
+press   Spend 2.00 and generate                 Generate rows
+confirm Spend 2.00 and generate                 Generate rows
+follow  Continue to 5 Report                    Generate rows
+press   Continue to 5 Report                    Read the report
+press   Continue to 6 Release                   Release
+visit   Ledger                                  Ledger
+"""
+ROUND = """
+visit   2 Describe                              Describe the table
+visit   3 Budget                                Choose a privacy budget
+visit   Ledger                                  Ledger
+visit   Compare                                 Compare runs
+visit   Start                                   Turn a private table into rows you can share.
+visit   1 Upload                                Upload a table
+visit   4 Generate                              Generate rows
+visit   Admin                                   Admin
+"""
+
+UNFROZEN = (
+    "import gc, runpy, sys; gc.freeze = lambda: None; sys.argv = sys.argv[1:]; "
+    "runpy.run_module('streamlit', run_name='__main__', alter_sys=True)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One line of a list: what is done, with what, and the heading of the screen that must stand there afterwards."""
+
+    verb: str
+    words: str
+    heading: str
+
+
+def actions(lines: str, account: str = "") -> list[Action]:
+    parsed = []
+    for line in lines.replace("{account}", account).strip().splitlines():
+        verb, _, rest = line.partition(" ")
+        words, _, heading = rest.strip().rpartition("   ")
+        parsed.append(Action(verb, words.strip(), heading.strip()))
+    return parsed
+
+
+class LostError(Exception):
+    """An action that did not lead where it leads."""
+
+
+@dataclass
+class Counted:
+    """What a phase measured; times in seconds."""
+
+    pages: list[tuple[str, float]] = field(default_factory=list)
+    ticks: list[float] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    runs: int = 0
+    deadline: float = math.inf
+
+
+class Visitor:
+    """What a browser holds of one session, and the protocol that it speaks."""
+
+    def __init__(self, connection: ClientConnection, port: int, cookie: str) -> None:
+        self.connection = connection
+        self.port = port
+        self.cookie = cookie
+        self.session_id = ""
+        self.page_hash = ""
+        self.query = ""
+        self.pages: dict[str, str] = {}
+        self.elements: dict[tuple[int, ...], tuple[Element, str]] = {}
+        self.states: dict[str, WidgetState] = {}
+        self.timers: dict[str, float] = {}
+
+    @property
+    def headings(self) -> list[str]:
+        return [held.heading.body for held, _ in self.elements.values() if held.WhichOneof("type") == "heading"]
+
+    def widget(self, kind: str, words: str, *, last: bool = False) -> tuple[Any, str]:
+        """Return a widget whose label begins with these words, and the fragment it belongs to."""
+        found = [
+            (getattr(held, kind), fragment)
+            for held, fragment in self.elements.values()
+            if held.WhichOneof("type") == kind and getattr(held, kind).label.startswith(words)
+        ]
+        if not found:
+            raise LostError(f"no {kind} '{words}'")
+        return found[-1 if last else 0]
+
+    def errors(self) -> list[str]:
+        shown = [held for held, _ in self.elements.values() if held.WhichOneof("type") in {"alert", "exception"}]
+        return [held.alert.body or held.exception.message for held in shown if held.alert.format in {0, 1}]
+
+    async def rerun(
+        self, *changed: WidgetState, fragment: str = "", page: str | None = None, timer: bool = False
+    ) -> None:
+        """Send what changed, and read until the run of the script has ended and no other follows."""
+        message = BackMsg()
+        state = message.rerun_script
+        state.query_string = self.query
+        state.page_script_hash = self.page_hash if page is None else page
+        state.fragment_id = fragment
+        state.is_auto_rerun = timer
+        state.context_info.timezone = "UTC"
+        for held in changed:
+            if held.WhichOneof("value") != "trigger_value":
+                self.states[held.id] = held
+        present = {self._identity(held) for held, _ in self.elements.values()}
+        state.widget_states.widgets.extend(held for key, held in self.states.items() if key in present)
+        state.widget_states.widgets.extend(held for held in changed if held.WhichOneof("value") == "trigger_value")
+        await self.connection.send(message.SerializeToString())
+        await self._until_ended()
+
+    async def _until_ended(self) -> None:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while True:
+                message = ForwardMsg.FromString(await self.connection.recv())
+                kind = message.WhichOneof("type")
+                if kind == "script_finished" and message.script_finished in {0, 3}:
+                    return
+                self._take(kind, message)
+
+    def _take(self, kind: str | None, message: ForwardMsg) -> None:
+        if kind == "new_session":
+            again = set(message.metadata.run.fragment_ids)
+            kept = {path: held for path, held in self.elements.items() if again and held[1] not in again}
+            self.elements = kept
+            self.timers = self.timers if again else {}
+            self.session_id = message.new_session.initialize.session_id or self.session_id
+            self.page_hash = message.new_session.page_script_hash
+        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
+            path = tuple(message.metadata.delta_path)
+            self.elements[path] = (message.delta.new_element, message.delta.fragment_id)
+        elif kind == "navigation":
+            self.pages = {held.page_name: held.page_script_hash for held in message.navigation.app_pages}
+        elif kind == "page_info_changed":
+            self.query = message.page_info_changed.query_string
+        elif kind == "auto_rerun":
+            self.timers[message.auto_rerun.fragment_id] = message.auto_rerun.interval
+        elif kind == "stop_auto_rerun":
+            for fragment in message.stop_auto_rerun.fragment_ids:
+                self.timers.pop(fragment, None)
+
+    @staticmethod
+    def _identity(held: Element) -> str:
+        kind = held.WhichOneof("type")
+        return str(getattr(getattr(held, kind), "id", "")) if kind else ""
+
+    async def upload(self, words: str, path: Path) -> None:
+        uploader, fragment = self.widget("file_uploader", words)
+        request = BackMsg()
+        request.file_urls_request.request_id = os.urandom(8).hex()
+        request.file_urls_request.file_names.append(path.name)
+        request.file_urls_request.session_id = self.session_id
+        await self.connection.send(request.SerializeToString())
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while True:
+                message = ForwardMsg.FromString(await self.connection.recv())
+                if message.WhichOneof("type") == "file_urls_response":
+                    break
+        urls = message.file_urls_response.file_urls[0]
+        body = path.read_bytes()
+        status = await asyncio.to_thread(self._put, urls, path.name, body)
+        if status not in {200, 204}:
+            raise LostError(f"the upload was answered with {status}")
+        changed = WidgetState(id=uploader.id)
+        changed.file_uploader_state_value.uploaded_file_info.append(
+            UploadedFileInfo(name=path.name, size=len(body), file_id=urls.file_id, file_urls=urls)
+        )
+        await self.rerun(changed, fragment=fragment)
+        self.states.pop(uploader.id, None)
+
+    def _put(self, urls: FileURLs, name: str, body: bytes) -> int:
+        border = os.urandom(12).hex()
+        head = f'--{border}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+        whole = head.encode() + body + f"\r\n--{border}--\r\n".encode()
+        asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+        headers = {"Content-Type": f"multipart/form-data; boundary={border}", "Cookie": self.cookie}
+        headers["X-Xsrftoken"] = self.cookie.partition("=")[2]
+        try:
+            asked.request("PUT", urls.upload_url, whole, headers)
+            return asked.getresponse().status
+        finally:
+            asked.close()
+
+    async def perform(self, action: Action, folder: Path, counted: Counted) -> None:
+        """Do one action, and see that it led where it leads."""
+        name, _, value = (part.strip() for part in action.words.partition("="))
+        match action.verb:
+            case "open":
+                await self.rerun()
+            case "press":
+                button, fragment = self.widget("button", action.words)
+                await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
+            case "confirm":
+                button, fragment = self.widget("button", action.words, last=True)
+                await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
+            case "choose":
+                radio, fragment = self.widget("radio", name)
+                await self.rerun(WidgetState(id=radio.id, string_value=value), fragment=fragment)
+            case "write":
+                box, fragment = self.widget("text_input", name)
+                await self.rerun(WidgetState(id=box.id, string_value=value), fragment=fragment)
+            case "upload":
+                await self.upload(name, folder / value)
+            case "visit":
+                await self.rerun(page=self.pages[action.words])
+            case "follow":
+                await self._follow(action.words, counted)
+        if action.heading not in self.headings:
+            raise LostError(f"saw {self.headings[:1]}")
+        if shown := self.errors():
+            raise LostError(f"was told: {shown[0][:80]}")
+
+    async def _follow(self, button: str, counted: Counted) -> None:
+        """Ask once a second how the run goes, as the page does in a browser, until it offers the report."""
+        while True:
+            if any(held.button.label == button for held, _ in self.elements.values()):
+                counted.runs += 1
+                return
+            if not self.timers:
+                raise LostError(f"the run ended without a report: {self.errors()[:1]}")
+            if time.monotonic() > counted.deadline:
+                raise LostError("the run had not ended when the time was up")
+            fragment, interval = next(iter(self.timers.items()))
+            await asyncio.sleep(interval)
+            began = time.monotonic()
+            await self.rerun(fragment=fragment, timer=True)
+            counted.ticks.append(time.monotonic() - began)
+
+
+@contextmanager
+def served(folder: Path, *, frozen: bool) -> Iterator[tuple[int, psutil.Process]]:
+    """Run a server on a home of its own, and wait until it answers."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    (folder / "tmp").mkdir(parents=True)
+    environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
+    environment |= {"HERMITAGE_HOME": str(folder / "home"), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": str(ROOT)}
+    start = ["-m", "streamlit"] if frozen else ["-c", UNFROZEN, "streamlit"]
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *start, "run", "app.py", "--server.headless", "true", "--server.port", str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        for _ in range(240):
+            if _health(port):
+                break
+            time.sleep(0.25)
+        else:
+            raise RuntimeError("the server did not answer within a minute")
+        yield port, psutil.Process(process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+
+
+def _health(port: int) -> bool:
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        asked.request("GET", "/_stcore/health")
+        return asked.getresponse().read() == b"ok"
+    except OSError:
+        return False
+    finally:
+        asked.close()
+
+
+@contextmanager
+def highest(measure: Callable[[], int]) -> Iterator[list[int]]:
+    """Note the largest value of a measure, taken twice a second, while the block runs."""
+    kept, ended = [measure()], threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.5):
+            kept[0] = max(kept[0], measure())
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield kept
+    finally:
+        ended.set()
+        watching.join()
+
+
+def files(folder: Path, accounts: list[str]) -> None:
+    folder.mkdir()
+    for account in accounts:
+        small_table(folder, f"{account}.csv", rows=ROWS)
+    (folder / "codebook.yaml").write_text(CODEBOOK.format(account="people"), encoding="utf-8")
+
+
+async def visit(
+    port: int, account: str, folder: Path, counted: Counted, think: float, *, runs: bool, until: Callable[[], bool]
+) -> None:
+    """Go one visitor's way; a lost action ends it, and is counted."""
+    draw, action = random.Random(account), Action("connect", "", "")  # noqa: S311 - how long somebody thinks
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
+    await asyncio.to_thread(asked.request, "GET", "/_stcore/health")
+    answer = await asyncio.to_thread(asked.getresponse)
+    await asyncio.to_thread(answer.read)
+    asked.close()
+    cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+    address = f"ws://127.0.0.1:{port}/_stcore/stream"
+    headers = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{port}"}
+    protocols: Any = ["streamlit", cookie.partition("=")[2] or "none"]
+    try:
+        async with connect(
+            address, subprotocols=protocols, additional_headers=headers, max_size=2**25, compression=None
+        ) as connection:
+            visitor = Visitor(connection, port, cookie)
+
+            async def do(line: Action) -> None:
+                nonlocal action
+                action = line
+                began, waited = time.monotonic(), len(counted.ticks)
+                await visitor.perform(line, folder, counted)
+                if len(counted.ticks) == waited and line.verb != "follow":
+                    counted.pages.append((f"{line.verb} {line.heading}", time.monotonic() - began))
+                await asyncio.sleep(draw.expovariate(1 / think) if think else 0)
+
+            for line in actions(WAY, account) + (actions(RUN) if runs else []):
+                await do(line)
+            while not until():
+                for line in actions(ROUND):
+                    if until():
+                        break
+                    await do(line)
+    except Exception as error:
+        what = str(error) if isinstance(error, LostError) else type(error).__name__
+        counted.lost.append(f"{account}: {action.verb} {action.words}: {what}")
+
+
+async def crowd(port: int, folder: Path, counted: Counted, given: argparse.Namespace) -> None:
+    """Let all visitors in at once, and wait for the last run."""
+    accounts = [f"people-{number:02d}" for number in range(given.sessions)]
+    await asyncio.to_thread(files, folder, accounts)
+    counted.deadline = time.monotonic() + 60 * given.minutes
+    with_runs = [name for name in accounts[: given.jobs]]
+
+    def until() -> bool:
+        finished = counted.runs + sum(any(lost.startswith(f"{name}:") for name in with_runs) for lost in counted.lost)
+        return finished >= given.jobs or time.monotonic() > counted.deadline
+
+    tasks = [visit(port, name, folder, counted, given.think, runs=name in with_runs, until=until) for name in accounts]
+    async with asyncio.timeout(60 * given.minutes + 2 * ANSWER_SECONDS):
+        await asyncio.gather(*tasks)
+
+
+def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
+    """Serve, warm up, let the visitors in, and look at the memory before, at the peak and afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with served(folder / "server", frozen=frozen) as (port, server):
+            warm = Counted()
+            files(folder / "warm", ["warm"])
+            asyncio.run(visit(port, "warm", folder / "warm", warm, 0, runs=True, until=_after_one_round(warm)))
+            if warm.lost:
+                raise RuntimeError(f"the warming visitor was lost: {warm.lost}")
+            before, cpu, own = server.memory_info().rss, sum(server.cpu_times()[:2]), time.process_time()
+            began, counted = time.monotonic(), Counted()
+            with highest(lambda: server.memory_info().rss) as peak:
+                asyncio.run(crowd(port, folder / "files", counted, given))
+            seconds, own = time.monotonic() - began, time.process_time() - own
+            cpu = sum(server.cpu_times()[:2]) - cpu
+            after = _memory_afterwards(server, given.wait)
+    times = sorted(seconds for _, seconds in counted.pages)
+    if not times:
+        raise RuntimeError(f"no page was drawn: {counted.lost[:3]}")
+    cuts = statistics.quantiles(times, n=20, method="inclusive") if len(times) > 1 else times * 19
+    slowest = {kind: max(seconds for name, seconds in counted.pages if name == kind) for kind, _ in counted.pages}
+    return {
+        "frozen": frozen,
+        "pages": len(times),
+        "p50": statistics.median(times),
+        "p95": cuts[18],
+        "max": times[-1],
+        "ticks": len(counted.ticks),
+        "runs": counted.runs,
+        "lost": counted.lost,
+        "seconds": seconds,
+        "server_cpu_per_page": cpu / (len(times) + len(counted.ticks)),
+        "visitors_cpu": own,
+        "server_cpu": cpu,
+        "memory_before": before,
+        "memory_peak": peak[0],
+        "memory_after": after,
+        "slowest": dict(sorted(slowest.items(), key=lambda pair: -pair[1])[:5]),
+    }
+
+
+def _after_one_round(counted: Counted) -> Callable[[], bool]:
+    last = len(actions(WAY)) + len(actions(RUN)) - 1 + len(actions(ROUND))
+    return lambda: len(counted.pages) >= last
+
+
+def _memory_afterwards(server: psutil.Process, wait: int) -> int:
+    """Look once a few seconds until Streamlit has let go of the closed sessions, and keep the least."""
+    least = int(server.memory_info().rss)
+    for _ in range(wait // 5):
+        time.sleep(5)
+        least = min(least, int(server.memory_info().rss))
+    return least
+
+
+def printed(found: dict[str, Any]) -> None:
+    print(
+        f"{'frozen' if found['frozen'] else 'not frozen'}: {found['pages']} pages, p50 {found['p50']:.2f} s, "
+        f"p95 {found['p95']:.2f} s, max {found['max']:.2f} s; {found['runs']} runs ended with a report, "
+        f"{len(found['lost'])} actions lost; {found['server_cpu_per_page']:.3f} CPU s of the server for a page or tick"
+    )
+    mega = {name: found[f"memory_{name}"] / 2**20 for name in ("before", "peak", "after")}
+    print(
+        f"  server: {mega['before']:.0f} MiB before, {mega['peak']:.0f} at the peak, {mega['after']:.0f} afterwards "
+        f"({100 * (mega['after'] / mega['before'] - 1):+.0f} %); {found['seconds']:.0f} s in all, "
+        f"{found['server_cpu']:.0f} CPU s of the server, {found['visitors_cpu']:.0f} of the visitors"
+    )
+    print("  slowest: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in found["slowest"].items()))
+    for line in found["lost"][:10]:
+        print(f"  lost: {line}")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--sessions", type=int, default=30)
+    parser.add_argument("--jobs", type=int, default=10)
+    parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two actions of a visitor")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no action begins after so many minutes")
+    parser.add_argument("--wait", type=int, default=KEPT_SECONDS, help="seconds to wait for the memory")
+    parser.add_argument("--only", choices=["frozen", "unfrozen"], help="measure one of the two")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    if not (0 <= given.jobs <= given.sessions <= MOST_SESSIONS and 0 < given.minutes <= MOST_MINUTES):
+        parser.error(f"jobs at most as many as sessions, at most {MOST_SESSIONS} sessions and {MOST_MINUTES} minutes")
+    wanted = [frozen for frozen, name in ((True, "frozen"), (False, "unfrozen")) if given.only in {None, name}]
+    cores = len(os.sched_getaffinity(0))
+    print(f"{given.sessions} sessions, {given.jobs} runs, {given.think:g} s of thought, {cores} cores", flush=True)
+    found = []
+    for frozen in wanted:
+        found.append(measured(given, frozen=frozen))
+        printed(found[-1])
+    if len(found) == 2:
+        ratios = {name: found[1][name] / found[0][name] for name in ("p50", "p95", "server_cpu_per_page")}
+        print("not frozen / frozen: " + ", ".join(f"{name} {value:.1f}" for name, value in ratios.items()))
+    if given.json is not None:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        body = {
+            "when": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
+            "machine": {"processor": platform.processor() or platform.machine(), "cores": cores},
+            "streamlit": streamlit.__version__,
+            "given": {name: value for name, value in vars(given).items() if name != "json"},
+            "found": found,
+        }
+        given.json.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
