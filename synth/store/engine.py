@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -83,7 +84,7 @@ def _sqlite_engine(url: URL) -> Engine:
     _create_private_file(Path(url.database))
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True)
     event.listen(engine, "connect", _prepare_sqlite_connection)
-    event.listen(engine, "begin", _begin_sqlite_transaction)
+    _Turns().listen(engine)
     return engine
 
 
@@ -132,9 +133,38 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
             return
 
 
-def _begin_sqlite_transaction(connection: Connection) -> None:
-    reading = connection.get_execution_options().get(READING, False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+class _Turns:
+    """Whose turn it is to write to a SQLite database, among the threads of this process.
+
+    SQLite lets who waits for its lock sleep and look again, in no order: where thirty threads write, one of them may
+    find it taken for ten seconds. Here they stand in line, and SQLite has to choose between processes alone.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writing: set[int] = set()
+
+    def listen(self, engine: Engine) -> None:
+        event.listen(engine, "begin", self._begin)
+        # A connection comes back, or is given up, after its transaction has ended.
+        for end in ("checkin", "close", "close_detached", "invalidate", "soft_invalidate"):
+            event.listen(engine, end, self._end)
+
+    def _begin(self, connection: Connection) -> None:
+        if connection.get_execution_options().get(READING, False):
+            connection.exec_driver_sql("BEGIN")
+            return
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
+            busy = sqlite3.OperationalError("database is locked")
+            busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise OperationalError("BEGIN IMMEDIATE", None, busy)
+        self._writing.add(id(connection.connection.dbapi_connection))
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def _end(self, connection: Any, *_: Any) -> None:
+        if id(connection) in self._writing:
+            self._writing.discard(id(connection))
+            self._lock.release()
 
 
 def _postgresql_engine(url: URL) -> Engine:

@@ -7,10 +7,13 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 from sqlalchemy.exc import DBAPIError
 
 from synth.config import Settings
@@ -217,3 +220,53 @@ def test_no_column_could_hold_a_secret_or_a_row() -> None:
         if "BLOB" in str(column.type) or "BINARY" in str(column.type).upper()
     ]
     assert binary == [("accounts", "split_key")]
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Store]:
+    """A store on SQLite whose connections give up at once where they meet the lock of the file."""
+    with Store(Settings(home=tmp_path / "home", database_url=f"sqlite:///{tmp_path / 'impatient.db'}")) as store:
+        engine = store.transactions._engine
+        event.listen(engine, "checkout", lambda held, *_: held.execute("PRAGMA busy_timeout = 0"))
+        yield store
+
+
+def test_threads_of_one_process_stand_in_line_to_write(impatient: Store) -> None:
+    """None of them ever meets the lock of the file, which SQLite gives to whoever looks at the right moment."""
+    failed: list[BaseException] = []
+    with impatient.transactions.writing() as connection:
+        connection.execute(text("CREATE TABLE scratch (number INTEGER)"))
+
+    def write() -> None:
+        try:
+            for _ in range(20):
+                with impatient.transactions.writing() as connection:
+                    connection.execute(text("INSERT INTO scratch VALUES (1)"))
+        except ConfigError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    with impatient.transactions.reading() as connection:
+        assert connection.execute(text("SELECT count(*) FROM scratch")).scalar_one() == 240
+
+
+def test_a_writer_that_fails_gives_its_turn_back(impatient: Store, tmp_path: Path) -> None:
+    def refused() -> None:
+        with impatient.transactions.writing():
+            raise ZeroDivisionError
+
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError):
+            refused()
+    with closing(sqlite3.connect(tmp_path / "impatient.db")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(3):
+            with pytest.raises(ConfigError, match="busy"):
+                refused()
+    with impatient.transactions.writing() as connection:
+        connection.execute(text("CREATE TABLE scratch (number INTEGER)"))
