@@ -6,6 +6,8 @@ and little time, and leaves one sentence without a cell in it. No byte of the ta
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
@@ -25,6 +27,11 @@ from synth.schema import ModelledColumn, Schema
 __all__ = ["Header", "ReaderLimits", "check_readable", "inspect_header", "read_codes"]
 
 _NO_KEY = bytes(16)
+
+MOST_LOOKS = max(4, 2 * (os.cpu_count() or 1))
+"""Files that one process has looked at side by side; more would wait for the same cores, each with its own memory."""
+
+_looks = threading.BoundedSemaphore(MOST_LOOKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,9 @@ def inspect_header(
     TableError
         If the file cannot be read to its end as a table, or its first line looks like a row.
     """
-    end = ask(stream, Request(format=form or TableFormat(), limits=limits or ReaderLimits(), look=look), None)
+    request = Request(format=form or TableFormat(), limits=limits or ReaderLimits(), look=look)
+    with _looks:
+        end = ask(stream, request, None)
     names, rows = tuple(end["names"]), int(end["rows"])
     blank, unreadable = end["lines"]
     return Header(

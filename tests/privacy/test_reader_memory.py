@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+
+from synth.privacy import reader
 
 MILLIONS = 5
 
@@ -74,3 +79,28 @@ def test_five_million_rows_within_a_gigabyte(kind: str, tmp_path: Path) -> None:
         n_rows, megabytes = map(int, ended.stdout.split())
         assert n_rows == kept
         assert megabytes < 1_000, f"{kind}, holdout {holdout}: {megabytes} MB"
+
+
+def at_work(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_files_that_are_looked_at_side_by_side_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look is a process with memory of its own: thirty uploads at once are not thirty of them."""
+    monkeypatch.setattr(reader, "_looks", threading.BoundedSemaphore(2))
+    found: list[int] = []
+
+    def look() -> None:
+        found.append(reader.inspect_header(io.BytesIO(b"age,income\n1,2\n3,4\n")).n_rows)
+
+    threads = [threading.Thread(target=look) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    most = 0
+    while any(thread.is_alive() for thread in threads):
+        most = max(most, sum(at_work(held) for held in psutil.Process().children()))
+    assert found == [2] * 8
+    assert 1 <= most <= 2
