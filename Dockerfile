@@ -1,17 +1,25 @@
+# Two images from this file, both for linux/amd64, the platform of the locks:
+#   docker build -t hermitage .                                  torch for the processor
+#   docker build --build-arg TORCH=cuda -t hermitage-cuda .      torch with CUDA, for `docker run --gpus all`
 # Two stages: packages are built in the first, the second has no compiler and no package cache. No network at run time.
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+# The digest is that of the index of python:3.11.16-slim-bookworm, as Docker Hub gave it in September and October 2026.
+ARG PYTHON_IMAGE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${PYTHON_IMAGE} AS packages
+ARG TORCH=cpu
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /build
 RUN python -m venv /opt/hermitage
 ENV PATH=/opt/hermitage/bin:$PATH
-# torch first: it is the largest layer and changes least.
-RUN pip install --no-cache-dir torch==2.13.0
-COPY requirements.txt ./
-RUN pip install --no-cache-dir -r requirements.txt
-COPY pyproject.toml README.md ./
+# torch first: it is the largest layer and changes least. Its build without CUDA has an index of its own.
+COPY locks ./locks
+RUN if [ "$TORCH" = cpu ]; then export PIP_EXTRA_INDEX_URL="$TORCH_INDEX"; fi \
+    && pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: -r "locks/$TORCH.txt"
+# What comes as source is built with the setuptools of the lock: a build in isolation would fetch one without a hash.
+RUN pip install --no-cache-dir --no-deps --require-hashes --no-build-isolation --use-pep517 -r locks/common.txt
+COPY pyproject.toml README.md requirements.txt ./
 COPY synth ./synth
-RUN pip install --no-cache-dir --no-deps .
+RUN pip install --no-cache-dir --no-deps --no-build-isolation . && pip check
 
 FROM ${PYTHON_IMAGE}
 COPY --from=packages /opt/hermitage /opt/hermitage
