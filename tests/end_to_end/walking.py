@@ -59,9 +59,9 @@ def small_table(folder: Path, name: str, *, rows: int = 600, first: dict[str, st
 class Walker:
     """One browser session; keeps every text that the server sent to it."""
 
-    def __init__(self, browser: Any, address: str, *, width: int = 1280, height: int = 900) -> None:
+    def __init__(self, browser: Any, address: str, *, width: int = 1280, height: int = 900, **more: Any) -> None:
         self.address = address
-        self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
+        self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
         self.page = self.context.new_page()
         self.page.set_default_timeout(60_000)
         self.received: list[bytes] = []
