@@ -1,6 +1,6 @@
 """Many people at one server: how long a page takes, whether anything is lost, and whether memory comes back.
 
-    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1.0] [--minutes 8] [--json FILE]
+    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1.0] [--minutes 8] [--browser] [--json FILE]
 
 A server of its own is started on the loopback address and a new home, once as it is and once with ``gc.freeze`` taken
 out of it, which is what the server was before it froze what it had warmed up. Both do the same in one run, so that a
@@ -30,6 +30,7 @@ import math
 import os
 import platform
 import random
+import shutil
 import signal
 import socket
 import statistics
@@ -46,6 +47,7 @@ from typing import Any
 
 import psutil
 import streamlit
+from playwright.async_api import async_playwright
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Common_pb2 import FileURLs, UploadedFileInfo
 from streamlit.proto.Element_pb2 import Element
@@ -129,6 +131,7 @@ class Counted:
     pages: list[tuple[str, float]] = field(default_factory=list)
     ticks: list[float] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    seen: list[float] = field(default_factory=list)
     runs: int = 0
     deadline: float = math.inf
 
@@ -425,8 +428,33 @@ async def crowd(port: int, folder: Path, counted: Counted, given: argparse.Names
         return finished >= given.jobs or time.monotonic() > counted.deadline
 
     tasks = [visit(port, name, folder, counted, given.think, runs=name in with_runs, until=until) for name in accounts]
+    if given.browser:
+        tasks.append(witness(port, counted, until=until))
     async with asyncio.timeout(60 * given.minutes + 2 * ANSWER_SECONDS):
         await asyncio.gather(*tasks)
+
+
+async def witness(port: int, counted: Counted, *, until: Callable[[], bool]) -> None:
+    """Go round with one real browser, and time what its reader sees: from the click until the screen stands still."""
+    async with async_playwright() as engine:
+        found = shutil.which("chromium") or engine.chromium.executable_path
+        browser = await engine.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        page = await browser.new_page()
+        page.set_default_timeout(1000 * ANSWER_SECONDS)
+        await page.goto(f"http://127.0.0.1:{port}")
+        await page.get_by_role("heading", level=1).first.wait_for()
+        shown = [line for line in actions(ROUND) if line.words in {"Ledger", "Compare", "Start", "1 Upload", "Admin"}]
+        while not until():
+            for line in shown:
+                began = time.monotonic()
+                await page.get_by_test_id("stSidebarNav").get_by_text(line.words, exact=True).click()
+                await page.get_by_role("heading", name=line.heading, exact=True, level=1).first.wait_for()
+                await page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
+                counted.seen.append(time.monotonic() - began)
+                await asyncio.sleep(1)
+                if until():
+                    break
+        await browser.close()
 
 
 def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
@@ -458,6 +486,7 @@ def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
         "p95": cuts[18],
         "max": times[-1],
         "ticks": len(counted.ticks),
+        "browser": sorted(counted.seen),
         "runs": counted.runs,
         "lost": counted.lost,
         "seconds": seconds,
@@ -497,6 +526,8 @@ def printed(found: dict[str, Any]) -> None:
         f"({100 * (mega['after'] / mega['before'] - 1):+.0f} %); {found['seconds']:.0f} s in all, "
         f"{found['server_cpu']:.0f} CPU s of the server, {found['visitors_cpu']:.0f} of the visitors"
     )
+    if seen := found["browser"]:
+        print(f"  a browser: {len(seen)} pages, p50 {statistics.median(seen):.2f} s, max {seen[-1]:.2f} s")
     print("  slowest: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in found["slowest"].items()))
     for line in found["lost"][:10]:
         print(f"  lost: {line}")
@@ -511,6 +542,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=8.0, help="no action begins after so many minutes")
     parser.add_argument("--wait", type=int, default=KEPT_SECONDS, help="seconds to wait for the memory")
     parser.add_argument("--only", choices=["frozen", "unfrozen"], help="measure one of the two")
+    parser.add_argument("--browser", action="store_true", help="one real browser goes round among the visitors")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if not (0 <= given.jobs <= given.sessions <= MOST_SESSIONS and 0 < given.minutes <= MOST_MINUTES):
