@@ -30,7 +30,7 @@ def one_owner() -> None:
 def restored_ledgers() -> None:
     """Enter releases that a restored ledger lacks, and accept a ledger that is complete."""
     st.subheader("Ledgers after a restore")
-    frozen = [view.name for view in application().accounts() if view.frozen]
+    frozen = application().account_names(frozen=True)
     if frozen:
         st.warning(f"Frozen until their ledger is accepted: {plain(', '.join(frozen))}")
     else:

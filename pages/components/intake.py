@@ -46,7 +46,7 @@ _SEPARATORS = {
 
 def account_question() -> str | None:
     """Ask whose table this is before it comes; return the account, or None while the answer is open."""
-    names = [view.name for view in application().accounts()]
+    names = application().account_names()
     st.subheader("Is this about the same people as a table already in the ledger?")
     chosen = st.radio(
         "People",

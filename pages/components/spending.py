@@ -128,8 +128,7 @@ def _take_stop() -> None:
 
 
 def _releases(account: str) -> str:
-    views = [view for view in application().accounts() if view.name == account]
-    if not views:
+    if account not in application().account_names():
         return " (new people)"
-    number = views[0].releases
+    number = application().account(account).releases
     return f" in {count(number)} release{'' if number == 1 else 's'}"

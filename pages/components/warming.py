@@ -8,6 +8,7 @@ import pkgutil
 import threading
 
 import pages.components
+from synth.generators import cards
 
 __all__ = ["warm_up"]
 
@@ -30,6 +31,7 @@ def warm_up() -> None:
             return
         for found in pkgutil.iter_modules(pages.components.__path__):
             importlib.import_module(f"pages.components.{found.name}")
+        cards()  # generators are imported when they are first asked for
         gc.collect()
         gc.freeze()
         _warm = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import math
 import textwrap
@@ -34,7 +35,7 @@ class OptionField:
 
 def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     """Return the fields of an options class in order, each with the docstring written under it."""
-    helps = _field_docstrings(options_type)
+    helps = _field_docstrings(options_type)  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
     hints = get_type_hints(options_type)
     found = []
     for field in dataclasses.fields(options_type):
@@ -89,7 +90,8 @@ def _convert(field: OptionField, value: object, generator: str) -> object:
     return value
 
 
-def _field_docstrings(options_type: type[Any]) -> dict[str, str]:
+@functools.cache  # read from the source, and pages ask at every view
+def _field_docstrings(options_type: type) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(options_type)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     found: dict[str, str] = {}

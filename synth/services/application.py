@@ -119,8 +119,12 @@ class Application:
 
     # Accounts and the ledger ----------------------------------------------------------------------------------------
 
+    def account_names(self, *, frozen: bool = False) -> list[str]:
+        """Return the names of all accounts, or of the frozen ones, in order; nothing is added up for it."""
+        return [account.name for account in self.store.accounts.all() if account.frozen or not frozen]
+
     def accounts(self) -> list[AccountView]:
-        """Return every account, by name."""
+        """Return every account with what was spent on it, by name."""
         return [account_view(account, self.ledger, self.store) for account in self.store.accounts.all()]
 
     def account(self, name: str) -> AccountView:
