@@ -1,6 +1,7 @@
 """Many people at one server: how long a page takes, whether anything is lost, and whether memory comes back.
 
-    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1.0] [--minutes 8] [--browser] [--json FILE]
+    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1] [--arrive 10] [--minutes 8] [--browser]
+        [--only frozen] [--json FILE]
 
 A server of its own is started on the loopback address and a new home, once as it is and once with ``gc.freeze`` taken
 out of it, which is what the server was before it froze what it had warmed up. Both do the same in one run, so that a
@@ -9,10 +10,11 @@ of what the server does. Nothing leaves the machine; sessions, jobs and minutes 
 
 What is warm: before the clock starts, one visitor goes the whole way of ``WAY``, a run and its report included.
 
-What a visitor does is the list ``WAY``: each line is one action. The first ``--jobs`` visitors spend their budget and
-start a run, all within seconds, so that the runs queue; they follow it, which asks the server every second as a browser
-does, and read the report. The others go round ``ROUND`` until the last run has ended. Between two actions a visitor
-thinks for ``--think`` seconds on average, drawn from an exponential law with a fixed seed.
+What a visitor does is the list ``WAY``: each line is one action. Visitors come one after the other within ``--arrive``
+seconds. The first ``--jobs`` of them spend their budget and start a run, so that the runs queue; they follow it, which
+asks the server every second as a browser does, and read the report. The others go round ``ROUND`` until the last run
+has ended. Between two actions a visitor thinks for ``--think`` seconds on average, drawn from an exponential law with a
+fixed seed.
 
 The time of a page: from sending an action until the server says that the script has ended and no other run follows.
 Lost: an action without an answer within a minute, an answer that shows another screen than the action leads to or an
@@ -47,7 +49,7 @@ from typing import Any
 
 import psutil
 import streamlit
-from playwright.async_api import async_playwright
+from playwright.async_api import Error, async_playwright
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Common_pb2 import FileURLs, UploadedFileInfo
 from streamlit.proto.Element_pb2 import Element
@@ -376,9 +378,18 @@ def files(folder: Path, accounts: list[str]) -> None:
 
 
 async def visit(
-    port: int, account: str, folder: Path, counted: Counted, think: float, *, runs: bool, until: Callable[[], bool]
+    port: int,
+    account: str,
+    folder: Path,
+    counted: Counted,
+    think: float,
+    *,
+    runs: bool,
+    until: Callable[[], bool],
+    after: float = 0.0,
 ) -> None:
     """Go one visitor's way; a lost action ends it, and is counted."""
+    await asyncio.sleep(after)
     draw, action = random.Random(account), Action("connect", "", "")  # noqa: S311 - how long somebody thinks
     asked = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     await asyncio.to_thread(asked.request, "GET", "/_stcore/health")
@@ -427,7 +438,11 @@ async def crowd(port: int, folder: Path, counted: Counted, given: argparse.Names
         finished = counted.runs + sum(any(lost.startswith(f"{name}:") for name in with_runs) for lost in counted.lost)
         return finished >= given.jobs or time.monotonic() > counted.deadline
 
-    tasks = [visit(port, name, folder, counted, given.think, runs=name in with_runs, until=until) for name in accounts]
+    apart = given.arrive / given.sessions
+    tasks = [
+        visit(port, name, folder, counted, given.think, runs=name in with_runs, until=until, after=number * apart)
+        for number, name in enumerate(accounts)
+    ]
     if given.browser:
         tasks.append(witness(port, counted, until=until))
     async with asyncio.timeout(60 * given.minutes + 2 * ANSWER_SECONDS):
@@ -441,20 +456,22 @@ async def witness(port: int, counted: Counted, *, until: Callable[[], bool]) -> 
         browser = await engine.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         page = await browser.new_page()
         page.set_default_timeout(1000 * ANSWER_SECONDS)
-        await page.goto(f"http://127.0.0.1:{port}")
-        await page.get_by_role("heading", level=1).first.wait_for()
         shown = [line for line in actions(ROUND) if line.words in {"Ledger", "Compare", "Start", "1 Upload", "Admin"}]
-        while not until():
-            for line in shown:
-                began = time.monotonic()
-                await page.get_by_test_id("stSidebarNav").get_by_text(line.words, exact=True).click()
-                await page.get_by_role("heading", name=line.heading, exact=True, level=1).first.wait_for()
-                await page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
-                counted.seen.append(time.monotonic() - began)
-                await asyncio.sleep(1)
-                if until():
-                    break
-        await browser.close()
+        try:
+            await page.goto(f"http://127.0.0.1:{port}")
+            await page.get_by_role("heading", level=1).first.wait_for()
+            while not until():
+                for line in shown:
+                    began = time.monotonic()
+                    await page.get_by_test_id("stSidebarNav").get_by_text(line.words, exact=True).click()
+                    await page.get_by_role("heading", name=line.heading, exact=True, level=1).first.wait_for()
+                    await page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
+                    counted.seen.append(time.monotonic() - began)
+                    await asyncio.sleep(1)
+        except Error as error:
+            counted.lost.append(f"browser: {type(error).__name__}")
+        finally:
+            await browser.close()
 
 
 def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
@@ -539,6 +556,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=10)
     parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two actions of a visitor")
+    parser.add_argument("--arrive", type=float, default=10.0, help="seconds within which the visitors come")
     parser.add_argument("--minutes", type=float, default=8.0, help="no action begins after so many minutes")
     parser.add_argument("--wait", type=int, default=KEPT_SECONDS, help="seconds to wait for the memory")
     parser.add_argument("--only", choices=["frozen", "unfrozen"], help="measure one of the two")

@@ -16,7 +16,7 @@ import load
 
 @pytest.mark.slow
 def test_two_visitors_go_the_whole_way_and_one_of_them_makes_a_release() -> None:
-    given = argparse.Namespace(sessions=2, jobs=1, think=0.0, minutes=5.0, wait=0, browser=False)
+    given = argparse.Namespace(sessions=2, jobs=1, think=0.0, arrive=0.0, minutes=5.0, wait=0, browser=False)
     found = load.measured(given, frozen=True)
     assert found["lost"] == []
     assert found["runs"] == 1
@@ -25,7 +25,7 @@ def test_two_visitors_go_the_whole_way_and_one_of_them_makes_a_release() -> None
 
 def test_an_action_that_leads_elsewhere_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "WAY", "open    Another screen than the one that opens")
-    given = argparse.Namespace(sessions=1, jobs=0, think=0.0, minutes=5.0, wait=0, browser=False)
+    given = argparse.Namespace(sessions=1, jobs=0, think=0.0, arrive=0.0, minutes=5.0, wait=0, browser=False)
     with pytest.raises(RuntimeError, match=r"saw .'Turn a private table"):
         load.measured(given, frozen=True)
 
