@@ -84,7 +84,7 @@ def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
     for batch in batches:
         rows += len(batch.columns[0])
         if rows > limits.rows:
-            raise too_many_rows(limits)
+            raise _too_many_rows(limits)
         yield batch
 
 
@@ -173,7 +173,7 @@ def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
     if metadata.num_columns > limits.columns or len(fields) > limits.columns:
         raise too_many_columns(max(metadata.num_columns, len(fields)), limits)
     if metadata.num_rows > limits.rows:
-        raise too_many_rows(limits)
+        raise _too_many_rows(limits)
     names = tuple(field.name for field in fields)
     types = tuple(field.type for field in fields)
 
@@ -209,7 +209,7 @@ def _parquet_batches(
         raise TableError(_DAMAGED) from None
 
 
-def too_many_rows(limits: ReaderLimits) -> TableError:
+def _too_many_rows(limits: ReaderLimits) -> TableError:
     """Return the refusal of a table with too many rows."""
     return TableError(f"The table has more than {limits.rows:,} rows, the most this machine reads. Split the table.")
 
