@@ -79,7 +79,7 @@ def receive(application: Application, step: Step, *, name: str = "town") -> str:
 def test_a_failure_at_any_step_leaves_nothing(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     # The header is read once for real, by its process: that is before anything is kept, and takes a second each time.
     header = intake.inspect_header(io.BytesIO(TABLE), intake.TableFormat())
-    monkeypatch.setattr(intake, "inspect_header", lambda stream, form: header)
+    monkeypatch.setattr(intake, "inspect_header", lambda stream, form, **limits: header)
     application.receive(io.BytesIO(TABLE), account="twins", name="people.csv")
     counted = Step(0, MemoryError)
     application.delete_table(receive(application, counted, name="counted"))
