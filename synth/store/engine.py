@@ -27,6 +27,10 @@ from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, Dis
 __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 
 BUSY_SECONDS = 10.0
+
+TURN_SECONDS = 60.0
+"""How long a thread stands in line to write to SQLite: the thread before it is alive, and only slow."""
+
 READING = "hermitage_reading"
 
 PATIENCE_SECONDS = 3600.0
@@ -154,7 +158,7 @@ class _Turns:
         if connection.get_execution_options().get(READING, False):
             connection.exec_driver_sql("BEGIN")
             return
-        if not self._lock.acquire(timeout=BUSY_SECONDS):
+        if not self._lock.acquire(timeout=TURN_SECONDS):
             busy = sqlite3.OperationalError("database is locked")
             busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise OperationalError("BEGIN IMMEDIATE", None, busy)
