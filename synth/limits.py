@@ -30,8 +30,8 @@ COLUMNS = 5_000
 DECLARED_VALUES = 100_000
 """Values that are declared one by one, in all columns together: categories, their aliases, special values."""
 
-PLACES = 2**26
-"""Places of the grids of all numbers and dates together: a forecast of twice as many held four gigabytes."""
+PLACES = 2**25
+"""Places of the grids of all numbers and dates together: a forecast of four times as many held four gigabytes."""
 
 TEXT_CHARACTERS = 4_096
 """Characters of any other text of a configuration: a category, a rule, a path."""

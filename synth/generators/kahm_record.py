@@ -26,8 +26,8 @@ from synth.progress import Progress
 
 __all__ = ["RecordOfKahm", "RecordSettings"]
 
-MOST_COORDINATES = 2**14
-"""Coordinates of a row: as many matrices of them and of the kept directions are held as fit into a gigabyte."""
+MOST_COORDINATES = 2**12
+"""Coordinates of a row: several matrices of them and of the directions that are kept lie in memory at once."""
 
 MOST_CLASS_MEANS = 2**24
 """Coordinates of the means of all classes."""
