@@ -1,46 +1,62 @@
-"""The application: navigation, header, guards and footer; every screen is a file in pages/."""
+"""The application: the server, and for every view of a page navigation, header, guards and footer.
+
+``streamlit run app.py`` imports this file once for the server, and runs it as a script for every view; every screen is
+a file in pages/.
+"""
 
 from __future__ import annotations
 
 import streamlit as st
+from starlette.middleware import Middleware
 
 from pages.components.frame import footer, header
 from pages.components.guards import guard, quiet_logs
 from pages.components.session import keep_address
 from pages.components.warming import warm_up
+from pages.server.keeping import lifespan
+from pages.server.uploads import EncryptedUploads
+
+
+def screens() -> None:
+    """Draw the view that the address names."""
+    st.set_page_config(page_title="Hermitage", layout="wide", initial_sidebar_state=200, menu_items={})
+    page = st.navigation(
+        {
+            "Hermitage": [st.Page("pages/start.py", title="Start", default=True)],
+            "A release": [
+                st.Page("pages/upload.py", title="1 Upload"),
+                st.Page("pages/describe.py", title="2 Describe"),
+                st.Page("pages/budget.py", title="3 Budget"),
+                st.Page("pages/rehearse.py", title="Rehearse (optional)"),
+                st.Page("pages/generate.py", title="4 Generate"),
+                st.Page("pages/report.py", title="5 Report"),
+                st.Page("pages/release.py", title="6 Release"),
+            ],
+            "Records": [
+                st.Page("pages/compare.py", title="Compare"),
+                st.Page("pages/ledger.py", title="Ledger"),
+                st.Page("pages/admin.py", title="Admin"),
+            ],
+        },
+        expanded=True,
+    )
+
+    # The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
+    top, body, bottom = st.container(), st.container(), st.container()
+    with guard(away="hide"):
+        keep_address()
+    with top, guard(away="hide"):
+        header()
+    with bottom, guard(away="hide"):
+        footer()
+    with body, guard():
+        page.run()
+
 
 quiet_logs()
-warm_up()
-st.set_page_config(page_title="Hermitage", layout="wide", initial_sidebar_state=200, menu_items={})
-
-page = st.navigation(
-    {
-        "Hermitage": [st.Page("pages/start.py", title="Start", default=True)],
-        "A release": [
-            st.Page("pages/upload.py", title="1 Upload"),
-            st.Page("pages/describe.py", title="2 Describe"),
-            st.Page("pages/budget.py", title="3 Budget"),
-            st.Page("pages/rehearse.py", title="Rehearse (optional)"),
-            st.Page("pages/generate.py", title="4 Generate"),
-            st.Page("pages/report.py", title="5 Report"),
-            st.Page("pages/release.py", title="6 Release"),
-        ],
-        "Records": [
-            st.Page("pages/compare.py", title="Compare"),
-            st.Page("pages/ledger.py", title="Ledger"),
-            st.Page("pages/admin.py", title="Admin"),
-        ],
-    },
-    expanded=True,
-)
-
-# The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
-top, body, bottom = st.container(), st.container(), st.container()
-with guard(away="hide"):
-    keep_address()
-with top, guard(away="hide"):
-    header()
-with bottom, guard(away="hide"):
-    footer()
-with body, guard():
-    page.run()
+if __name__ == "__main__":
+    warm_up()
+    screens()
+else:
+    # Once for the process, when the server imports this file. What belongs to the process is started by its lifespan.
+    app = st.App(__file__, middleware=[Middleware(EncryptedUploads)], lifespan=lifespan)

@@ -8,6 +8,7 @@ from pages.components.admin import (
     earlier_releases,
     heads,
     one_owner,
+    removed_strays,
     restored_ledgers,
     signing_key,
     stopped_releases,
@@ -19,6 +20,6 @@ through_the_application()
 
 st.title("Admin")
 one_owner()
-for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases):
+for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases, removed_strays):
     with guard(away="pass"):
         part()

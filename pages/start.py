@@ -8,7 +8,7 @@ from pages.components.demonstration import open_demonstration
 from pages.components.entrance import through_the_application
 from pages.components.frame import ONE_OWNER
 from pages.components.session import forget_uploads, go, start_again, uploader_key
-from pages.components.verification import show_verdict, verify_upload
+from pages.components.verification import MOST_BUNDLE_MEGABYTES, show_verdict, verify_upload
 
 through_the_application()
 
@@ -46,7 +46,9 @@ with begin:
 with verify:
     st.subheader("Verify someone else's certificate")
     st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
-    bundle = st.file_uploader("Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=200)
+    bundle = st.file_uploader(
+        "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
+    )
 
 if bundle is not None:
     st.session_state["verdict"] = verify_upload(bundle)

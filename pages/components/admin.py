@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
@@ -9,14 +11,26 @@ from pages.components.badges import badge
 from pages.components.charts import show_table
 from pages.components.notes import note
 from pages.components.session import application
+from pages.components.verification import MOST_BUNDLE_MEGABYTES
 from pages.components.words import plain
+from pages.server.uploads import stream_of, whole_stream
 from synth.bundle.signature import fingerprint_of
 from synth.errors import SynthError
 from synth.services.advisories import advisories
-from synth.services.entering import enter_uploads
+from synth.services.entering import enter_upload
 from synth.services.heads import check_heads, heads_text
 
-__all__ = ["earlier_releases", "heads", "one_owner", "restored_ledgers", "signing_key", "stopped_releases"]
+__all__ = [
+    "earlier_releases",
+    "heads",
+    "one_owner",
+    "removed_strays",
+    "restored_ledgers",
+    "signing_key",
+    "stopped_releases",
+]
+
+_MOST_HEADS_MEGABYTES = 2
 
 
 def one_owner() -> None:
@@ -37,18 +51,21 @@ def restored_ledgers() -> None:
         st.info("No account is frozen.")
     note(
         "An account is frozen after a restore, or when its ledger is behind what its mark has seen. Enter the bundle "
-        "of every release that its ledger lacks; one that it has already is not entered twice."
+        "of every release that its ledger lacks, one after the other; one that it has already is not entered twice."
     )
     with st.form("enter-releases", border=True, clear_on_submit=True):
         given = st.file_uploader(
-            "Bundles of releases that are missing", accept_multiple_files=True, type="zip", key="enter-bundles"
+            "Bundle of a release that is missing",
+            type="zip",
+            key="enter-bundle",
+            max_upload_size=MOST_BUNDLE_MEGABYTES,
         )
         who = st.text_input("Your name, kept with the ledger", key="enter-who")
-        if st.form_submit_button("Enter the releases"):
-            if given:
-                _enter([one.read() for one in given], who)
+        if st.form_submit_button("Enter the release"):
+            if given is not None:
+                _enter(given, who)
             else:
-                st.error("Choose one or more bundles (bundle.zip): the signature is in them.")
+                st.error("Choose a bundle (bundle.zip): the signature is in it.")
     if frozen:
         with st.form("accept-ledger", border=True):
             chosen = st.selectbox("Account", frozen, key="accept-account")
@@ -58,14 +75,14 @@ def restored_ledgers() -> None:
                 _accept(str(chosen), who, complete=complete)
 
 
-def _enter(uploads: list[bytes], who: str) -> None:
+def _enter(uploaded: Any, who: str) -> None:
     try:
-        entered = enter_uploads(application(), uploads, who=who)
+        with stream_of(uploaded) as bundle:
+            entered = enter_upload(application(), bundle, who=who)
     except SynthError as error:
         st.error(plain(error))
         return
-    for one in entered:
-        (st.info if one.was_there else st.success)(plain(one.sentence))
+    (st.info if entered.was_there else st.success)(plain(entered.sentence))
 
 
 def _accept(name: str, who: str, *, complete: bool) -> None:
@@ -95,15 +112,47 @@ def heads() -> None:
         on_click="ignore",
         key="download-heads",
     )
-    kept = st.file_uploader("Compare with heads that you kept", type="txt", key="check-heads")
-    if kept is not None:
-        try:
-            text = kept.read().decode("utf-8", errors="replace")
-            found = check_heads(text, application().store, application().ledger)
-        except SynthError as error:
-            st.error(plain(error))
-        else:
-            (st.success if found.ok else st.error)("  \n".join(plain(line) for line in found.lines))
+    kept = st.file_uploader(
+        "Compare with heads that you kept", type="txt", key="check-heads", max_upload_size=_MOST_HEADS_MEGABYTES
+    )
+    if kept is None:
+        return
+    checked = st.session_state.get("checked-heads")
+    if checked is None or checked["file"] != kept.file_id:
+        # An upload is taken once; what it came to is shown for as long as it is chosen.
+        checked = st.session_state["checked-heads"] = {"file": kept.file_id, **_check(kept)}
+    (st.success if checked["ok"] else st.error)("  \n".join(plain(line) for line in checked["lines"]))
+
+
+def _check(uploaded: Any) -> dict[str, Any]:
+    try:
+        with whole_stream(uploaded, most=_MOST_HEADS_MEGABYTES * 2**20) as stream:
+            text = stream.read().decode("utf-8", errors="replace")
+        found = check_heads(text, application().store, application().ledger)
+    except SynthError as error:
+        return {"ok": False, "lines": [str(error)]}
+    return {"ok": found.ok, "lines": list(found.lines)}
+
+
+def removed_strays() -> None:
+    """Name the encrypted tables that were in the vault and on no screen, and those on a screen and not in the vault."""
+    st.subheader("Tables that were out of place")
+    note(
+        "Every start compares the vault with the records. Encrypted files that no record knows, left by a crash or by "
+        "a database that was set back, are deleted; so is the record of a table whose files are gone."
+    )
+    found = application().strays()
+    if not found:
+        st.info("Nothing was out of place.")
+        return
+    frame = pd.DataFrame(
+        {
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
+            "table": [one.detail["table"] for one in found],
+            "what was removed": [one.detail["what"] for one in found],
+        }
+    )
+    show_table(frame, alt="Encrypted tables that were removed because no screen listed them", key="strays")
 
 
 def earlier_releases() -> None:

@@ -20,6 +20,7 @@ from pages.components.session import (
     uploader_key,
 )
 from pages.components.words import count, plain, size_in_words
+from pages.server.uploads import stream_of, whole_stream
 from synth.config import RunConfig, TableFormat
 from synth.config_file import config_of_text
 from synth.errors import ConfigError, SynthError
@@ -151,13 +152,14 @@ def codebook_uploader() -> None:
         max_upload_size=_MAXIMUM_CODEBOOK_MEGABYTES,
     )
     if uploaded is not None:
-        text = uploaded.read()
-        forget_uploads()
         try:
-            config = _config_of_text(text)
+            with whole_stream(uploaded, most=_MAXIMUM_CODEBOOK_MEGABYTES * 2**20) as stream:
+                config = _config_of_text(stream.read())
         except SynthError as error:
+            forget_uploads()
             st.session_state["refusal"] = ("codebook", str(error))
         else:
+            forget_uploads()
             account = draft()["account"]
             absent = fill_from_config(draft(), config)
             draft()["account"] = account or config.account
@@ -214,9 +216,10 @@ def _test_table(account: str) -> None:
     if uploaded is not None:
         try:
             form = _format_of(held["test_format"] or held["format"])
-            received = application().receive(
-                uploaded, account=account, name=uploaded.name, table_format=form, kind="test"
-            )
+            with stream_of(uploaded) as stream:
+                received = application().receive(
+                    stream, account=account, name=uploaded.name, table_format=form, kind="test"
+                )
             held["test_table_id"] = received.table_id
         except SynthError as error:
             st.session_state["refusal"] = ("test", str(error))
@@ -240,15 +243,15 @@ def _leave(table: ReceivedTable) -> None:
 def _receive(uploaded: Any, account: str) -> None:
     held = draft()
     try:
-        with st.spinner("Encrypting and checking the header"):
+        with st.spinner("Encrypting and checking the header"), stream_of(uploaded) as stream:
             table = application().receive(
-                uploaded, account=account, name=uploaded.name, table_format=_format_of(held["format"])
+                stream, account=account, name=uploaded.name, table_format=_format_of(held["format"])
             )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except SynthError as error:
         st.session_state["refusal"] = ("table", str(error))
     finally:
-        # Whatever happened, the file leaves the memory of the server before the page is drawn again.
+        # Whatever happened, the upload is gone before the page is drawn again.
         forget_uploads()
     st.rerun()
 

@@ -18,6 +18,7 @@ from pages.components.rehearsal_grid import ask_grid, grid_report, take_over
 from pages.components.session import application, forget_uploads, uploader_key
 from pages.components.simulation import ask_simulation
 from pages.components.words import plain
+from pages.server.uploads import stream_of
 from synth.config import RunConfig
 from synth.errors import SynthError
 from synth.reports import Evidence
@@ -115,9 +116,12 @@ def _uploaded(config: RunConfig, grid: Grid | None) -> None:
         note("The numbers of a rehearsal are safe to publish only because its rows are public: say so first.")
     if uploaded is not None and declared:
         try:
-            _start(config, uploaded, grid, simulated=False)
+            with stream_of(uploaded) as rows:
+                _start(config, rows, grid, simulated=False)
+        except SynthError as error:
+            st.session_state[_REFUSAL] = str(error)
         finally:
-            # Whatever happened, the file leaves the memory of the server before the page is drawn again.
+            # Whatever happened, the upload is gone before the page is drawn again.
             forget_uploads()
         st.rerun()
 

@@ -8,6 +8,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.components.draft import Draft, fill_from_config, new_draft, take_table
+from pages.server.uploads import incoming
 from synth.config import Settings
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.application import Application
@@ -160,10 +161,10 @@ def uploader_key(name: str) -> str:
 
 
 def forget_uploads() -> None:
-    """Drop every uploaded file of this session from the server's memory.
+    """Forget every upload of this session: the encrypted files, and the tickets that Streamlit keeps for them.
 
-    Streamlit keeps a file until *another* session ends. The call is undocumented, so the version of Streamlit is pinned
-    and a test holds that the files are gone.
+    Streamlit keeps a ticket until *another* session ends. The call is undocumented, so the version of Streamlit is
+    pinned and a test holds that they are gone.
     """
     for key in [key for key in st.session_state if str(key).startswith("upload:")]:
         del st.session_state[key]
@@ -171,6 +172,7 @@ def forget_uploads() -> None:
     context = get_script_run_ctx()
     if context is not None:
         context.uploaded_file_mgr.remove_session_files(context.session_id)
+        incoming().forget(context.session_id)
 
 
 def go(page: str) -> None:

@@ -8,15 +8,19 @@ import streamlit as st
 
 from pages.components.session import application
 from pages.components.words import plain
+from pages.server.uploads import whole_stream
 from synth.errors import SynthError
 
-__all__ = ["show_verdict", "verify_upload"]
+__all__ = ["MOST_BUNDLE_MEGABYTES", "show_verdict", "verify_upload"]
+
+MOST_BUNDLE_MEGABYTES = 200
 
 
 def verify_upload(uploaded: Any) -> dict[str, Any]:
     """Check an uploaded bundle; the verdict is kept as plain values."""
     try:
-        verdict = application().verify(uploaded.read())
+        with whole_stream(uploaded, most=MOST_BUNDLE_MEGABYTES * 2**20) as bundle:
+            verdict = application().verify(bundle)
     except SynthError as error:
         return {"ok": False, "lines": [str(error)]}
     return {"ok": verdict.ok, "lines": list(verdict.lines)}

@@ -105,8 +105,8 @@ class _FolderArchive:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a bundle, a zip or an unpacked folder.
+def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
+    """Open a bundle: a zip or an unpacked folder, or the bytes of a zip, which stay open.
 
     Raises
     ------
@@ -114,6 +114,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
         If it is neither, a file is missing, unknown, given twice, too large, encrypted, or no plain file, or the zip
         holds a byte that belongs to no file.
     """
+    if not isinstance(path, Path):
+        yield _ZipArchive(ExactZip(path, name="The bundle", attributes=_ATTRIBUTES))
+        return
     if path.is_dir():
         yield _FolderArchive(path)
         return

@@ -5,13 +5,14 @@ Run as a module it is the confined process: it writes one JSON object a line, wh
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -71,19 +72,21 @@ _SHARE = 1e-4
 _DIGEST = re.compile("[0-9a-f]{64}")
 _VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
 
+_BLOCK = 2**20
+
 _LONGEST_LINE = 4_000
 _MOST_LINES = 500
 
 Tell = Callable[[Findings], None]
 
 
-def check(path: Path, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
+def check(path: Path | BinaryIO, *, expected_key: bytes | None = None, tell: Tell = lambda findings: None) -> Findings:
     """Check a bundle; whatever differs is a finding, never an exception.
 
     Parameters
     ----------
-    path : Path
-        A zip or a folder.
+    path : Path or binary file
+        A zip or a folder; the bytes of a zip.
     expected_key : bytes, optional
         PEM of the signer that is expected.
     tell : callable, optional
@@ -91,7 +94,7 @@ def check(path: Path, *, expected_key: bytes | None = None, tell: Tell = lambda 
     """
     findings = Findings()
     tell(findings)
-    beside = path if path.is_dir() and (path / "bundle.zip").is_file() else None
+    beside = path if isinstance(path, Path) and path.is_dir() and (path / "bundle.zip").is_file() else None
     try:
         with open_archive(path if beside is None else beside / "bundle.zip") as archive:
             _Check(archive, findings, expected_key, tell).run(beside)
@@ -452,11 +455,14 @@ def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
 
 
 def main() -> int:
-    """Check the bundle that the request on standard input names, with the limits in it, and say what was found."""
+    """Check a bundle with the limits of a request, and say what was found.
+
+    Standard input holds the request in one line. It names the bundle, or how many bytes of it follow.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
-    request = json.loads(sys.stdin.buffer.read())
+    request = json.loads(sys.stdin.buffer.readline())
     confine(memory_bytes=request["memory_bytes"], cpu_seconds=request["cpu_seconds"])
 
     def tell(findings: Findings) -> None:
@@ -466,8 +472,16 @@ def main() -> int:
         answers.flush()
 
     key = request["public_key"]
-    check(Path(request["path"]), expected_key=None if key is None else key.encode("latin-1"), tell=tell)
+    bundle = _rest(sys.stdin.buffer, request["size"]) if request["path"] is None else Path(request["path"])
+    check(bundle, expected_key=None if key is None else key.encode("latin-1"), tell=tell)
     return 0
+
+
+def _rest(questions: BinaryIO, size: int) -> BinaryIO:
+    held = io.BytesIO()
+    while block := questions.read(min(_BLOCK, size - held.tell())):
+        held.write(block)
+    return held
 
 
 def _shortened(texts: list[str]) -> list[str]:

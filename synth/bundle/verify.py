@@ -6,14 +6,16 @@ stops is a failure with its reason, like everything else that differs.
 
 from __future__ import annotations
 
+import io
 import json
 import select
+import shutil
 import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from synth.bundle.texts import CANNOT_SHOW, LEFT_TO_REPLAY
 from synth.confined import start_confined
@@ -78,7 +80,7 @@ class Verdict:
 
 
 def verify(
-    path: str | Path,
+    path: str | Path | BinaryIO,
     public_key: str | Path | bytes | None = None,
     *,
     memory_bytes: int = MEMORY_BYTES,
@@ -88,8 +90,9 @@ def verify(
 
     Parameters
     ----------
-    path : str or Path
+    path : str, Path or binary file
         The bundle. A folder that holds ``bundle.zip`` is checked through that zip, and the loose files beside it too.
+        A file that is open is read from its beginning and piped to the checking process, which holds it in memory.
     public_key : path or bytes, optional
         PEM of the signer you expect; without it the signature is checked against the key in the bundle only, and the
         verdict says "signer not checked".
@@ -106,15 +109,19 @@ def verify(
     if not (memory_bytes > 0 and seconds > 0):
         raise InputError("Checking needs some memory and some time: give positive limits.")
     expected = _key(public_key)
+    opened = None if isinstance(path, str | Path) else path
+    size = 0 if opened is None else opened.seek(0, io.SEEK_END)
     request = {
-        "path": str(Path(path).absolute()),
+        "path": str(Path(path).absolute()) if isinstance(path, str | Path) else None,
+        "size": size,
         "public_key": None if expected is None else expected.decode("latin-1"),
-        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES),
+        # What holds the bundle itself, with room to grow, is not what checking it may take.
+        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
     }
     process = start_confined("synth.bundle.checks")
     try:
-        findings, timed_out = _listen(process, json.dumps(request).encode(), seconds)
+        findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened, seconds)
     finally:
         process.kill()
         process.wait()
@@ -180,7 +187,9 @@ def _key(public_key: str | Path | bytes | None) -> bytes | None:
         raise InputError(f"The public key '{Path(public_key).name}' cannot be read. Check that it exists.") from None
 
 
-def _listen(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> tuple[Findings, bool]:
+def _listen(
+    process: subprocess.Popen[bytes], request: bytes, bundle: BinaryIO | None, seconds: float
+) -> tuple[Findings, bool]:
     """Return the last findings that the process told, and whether time ran out before its last word."""
     deadline = time.monotonic() + seconds
     questions, answers = process.stdin, process.stdout
@@ -189,6 +198,9 @@ def _listen(process: subprocess.Popen[bytes], request: bytes, seconds: float) ->
     with questions, answers:
         try:
             questions.write(request)
+            if bundle is not None:
+                bundle.seek(0)
+                shutil.copyfileobj(bundle, questions, _CHUNK)
             questions.close()
         except BrokenPipeError:
             return Findings(), False

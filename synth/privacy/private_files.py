@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["private_file", "replace_durably", "sync_directory"]
+__all__ = ["locked", "private_file", "replace_durably", "sync_directory"]
 
 
 @contextmanager
@@ -32,6 +33,33 @@ def replace_durably(path: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+@contextmanager
+def locked(directory: Path, *, alone: bool) -> Iterator[bool]:
+    """Hold a lock on a directory between processes for the length of a block; it ends with the process at the latest.
+
+    Parameters
+    ----------
+    directory : Path
+    alone : bool
+        Whether nobody else may hold it; otherwise others that are not alone may.
+
+    Yields
+    ------
+    bool
+        Whether the lock is held. Who would be alone does not wait for others, who is not alone always holds it.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:

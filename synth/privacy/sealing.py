@@ -11,15 +11,25 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 from uuid import UUID
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from synth.errors import TableError
+from synth.keys import KEY_BYTES
 
-__all__ = ["CHUNK_BYTES", "SEAL_BYTES", "DecryptedStream", "encrypt_stream", "seal", "unseal"]
+__all__ = [
+    "CHUNK_BYTES",
+    "SEAL_BYTES",
+    "DecryptedStream",
+    "EncryptingWriter",
+    "encrypt_stream",
+    "new_key",
+    "seal",
+    "unseal",
+]
 
 CHUNK_BYTES = 2**20
 """Plaintext bytes of every chunk but the last."""
@@ -32,6 +42,11 @@ SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 READ_BYTES = 2**16
 
 ALTERED = "The encrypted table was altered or damaged on disk and was not opened. Upload it again."
+
+
+def new_key() -> bytes:
+    """Return a key (32 bytes) that nobody else has, from the operating system."""
+    return os.urandom(KEY_BYTES)
 
 
 def seal(key: bytes, payload: bytes | memoryview, *, context: bytes) -> bytes:
@@ -62,10 +77,50 @@ def unseal(key: bytes, sealed: bytes, *, context: bytes) -> bytes:
         raise TableError(ALTERED) from None
 
 
+class EncryptingWriter:
+    """Encrypts what it is given, whatever the pieces, and holds less than two chunks of it in memory.
+
+    Parameters
+    ----------
+    target : binary stream
+        Gets ciphertext only.
+    key : bytes of length 32
+        Used for this table alone, since the nonces are chunk numbers.
+    table_id : str
+    """
+
+    def __init__(self, target: BinaryIO, *, key: bytes, table_id: str) -> None:
+        self._target, self._table_id = target, table_id
+        self._cipher = AESGCM(key)
+        self._held = bytearray()
+        self._index = 0
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Encrypt every chunk that ``data`` completes and that is not the last."""
+        self._held += data
+        # A full chunk is kept back until something follows it: it may be the last.
+        while len(self._held) > CHUNK_BYTES:
+            self._put(bytes(self._held[:CHUNK_BYTES]), is_last=False)
+            del self._held[:CHUNK_BYTES]
+
+    def finish(self) -> int:
+        """Encrypt the last chunk and return how many plaintext bytes there were."""
+        self._put(bytes(self._held), is_last=True)
+        self._held.clear()
+        return self._size
+
+    def _put(self, chunk: bytes, *, is_last: bool) -> None:
+        context = _chunk_context(self._table_id, self._index, is_last=is_last)
+        self._target.write(self._cipher.encrypt(_nonce(self._index), chunk, context))
+        self._index += 1
+        self._size += len(chunk)
+
+
 def encrypt_stream(
     source: BinaryIO, target: BinaryIO, *, key: bytes, table_id: str, observe: Callable[[bytes], None]
 ) -> int:
-    """Encrypt everything ``source`` gives into ``target``, holding two chunks in memory.
+    """Encrypt everything ``source`` gives into ``target``, holding a few chunks in memory.
 
     Parameters
     ----------
@@ -81,16 +136,11 @@ def encrypt_stream(
     int
         Plaintext bytes.
     """
-    cipher = AESGCM(key)
-    size, index, chunk, is_last = 0, 0, _read_chunk(source), False
-    while not is_last:
-        following = _read_chunk(source) if len(chunk) == CHUNK_BYTES else b""
-        is_last = not following
+    writer = EncryptingWriter(target, key=key, table_id=table_id)
+    while chunk := _read_chunk(source):
         observe(chunk)
-        target.write(cipher.encrypt(_nonce(index), chunk, _chunk_context(table_id, index, is_last=is_last)))
-        size += len(chunk)
-        index, chunk = index + 1, following
-    return size
+        writer.write(chunk)
+    return writer.finish()
 
 
 class DecryptedStream(io.RawIOBase):
@@ -98,8 +148,8 @@ class DecryptedStream(io.RawIOBase):
 
     Parameters
     ----------
-    path : Path
-        Of the encrypted chunks.
+    source : Path or binary file
+        The encrypted chunks; an open file is closed with the stream.
     key : bytes of length 32
     table_id : str
     size : int
@@ -111,7 +161,7 @@ class DecryptedStream(io.RawIOBase):
         On opening, if the file is longer or shorter than it must be; on reading, if a chunk does not open.
     """
 
-    def __init__(self, path: Path, *, key: bytes, table_id: str, size: int) -> None:
+    def __init__(self, source: Path | BinaryIO, *, key: bytes, table_id: str, size: int) -> None:
         super().__init__()
         self._cipher = AESGCM(key)
         self._table_id = table_id
@@ -121,7 +171,7 @@ class DecryptedStream(io.RawIOBase):
         self._index = -1
         self._chunk = b""
         try:
-            self._file = path.open("rb", buffering=0)
+            self._file = cast(BinaryIO, source.open("rb", buffering=0)) if isinstance(source, Path) else source
         except OSError:
             raise TableError("The encrypted table is missing from disk. Upload it again.") from None
         if os.fstat(self._file.fileno()).st_size != size + TAG_BYTES * (self._last + 1):

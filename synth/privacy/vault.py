@@ -8,6 +8,7 @@ ahead of the account's ledger.
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,19 +19,23 @@ from uuid import UUID, uuid4
 
 from synth.disks import disk_full, is_full
 from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
-from synth.keys import KEY_BYTES, Keys
+from synth.keys import Keys
 from synth.privacy.fingerprint import Fingerprint
 from synth.privacy.headers import Header, HeaderFiles
 from synth.privacy.ledger import Ledger
 from synth.privacy.marks import Marks
-from synth.privacy.private_files import private_file, sync_directory
-from synth.privacy.sealing import DecryptedStream, encrypt_stream, seal, unseal
+from synth.privacy.private_files import locked, private_file, sync_directory
+from synth.privacy.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now, patient
 
 __all__ = ["Vault"]
 
-ORPHAN_AGE = timedelta(days=1)
-"""Files of an upload that never finished are swept after this long; without a header their key is gone already."""
+DRAFT_AGE = timedelta(days=1)
+"""Drafts of headers and marks, left by a process that died while it wrote one, are swept after this long."""
+
+_TABLE_FILES = (".table", ".header")
+
+TIME_UP = "The time of this table was up, so it was deleted. Upload it again."
 
 
 class Vault:
@@ -117,7 +122,7 @@ class Vault:
             display_name(account_name, what="The account")
         else:
             raise ValueError("A table belongs to an account: give its id or its name.")
-        table_id, key = str(uuid4()), os.urandom(KEY_BYTES)
+        table_id, key = str(uuid4()), new_key()
         fingerprint = Fingerprint(self._keys)
         most = self._store.settings.maximum_table_bytes if limit is None else limit
 
@@ -129,49 +134,53 @@ class Vault:
                     "Ask your administrator, or leave out columns."
                 )
 
-        try:
-            with private_file(self._path(table_id)) as target:
-                size = encrypt_stream(stream, target, key=key, table_id=table_id, observe=observe)
-            with self._store.writing() as connection:
-                accounts = self._store.accounts
-                if account_id is not None:
-                    owner = accounts.lock(connection, account_id)
-                else:
-                    owner = accounts.open_in(connection, str(account_name))
-                head = self._ledger.verified_head(connection, owner.id)
-                self._headers.write(
-                    Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions)
-                )
-                table = StoredTable(
-                    id=table_id,
-                    account_id=owner.id,
-                    name=display_name(name, what="The table"),
-                    kind=TableKind(kind),
-                    size=size,
-                    state=TableState.STORED,
-                    fingerprint=fingerprint.hexdigest(),
-                    keep_until=None if retention is None else now() + retention,
-                    schema=None,
-                    created=now(),
-                    deleted=None,
-                    form=form,
-                )
-                self._store.tables.add(connection, table)
-                twins = {twin.account_id for twin in self.twins(table)}
-                for noted in {owner.id, *twins} if twins else ():
-                    self._store.events.enter(connection, EventKind.SAME_TABLE, account_id=noted, table_id=table_id)
-                yield table
-        except BaseException as error:
-            full = disk_full(self._store.settings.home) if is_full(error) else None  # as it is now
-            if not self._may_be_recorded(table_id, error):
-                self._erase(table_id)
-            if full is not None:
-                raise full from None
-            if isinstance(error, OSError):
-                # In the system's words for the number: what a library says may quote a cell.
-                reason = os.strerror(error.errno) if error.errno else "it could not be read to its end"
-                raise TableError(f"The table could not be stored ({reason}). Check the disk, then try again.") from None
-            raise
+        # Between the first byte of a table and its row nobody may take its files for strays.
+        with locked(self._directory, alone=False):
+            try:
+                with private_file(self._path(table_id)) as target:
+                    size = encrypt_stream(stream, target, key=key, table_id=table_id, observe=observe)
+                with self._store.writing() as connection:
+                    accounts = self._store.accounts
+                    if account_id is not None:
+                        owner = accounts.lock(connection, account_id)
+                    else:
+                        owner = accounts.open_in(connection, str(account_name))
+                    head = self._ledger.verified_head(connection, owner.id)
+                    self._headers.write(
+                        Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions)
+                    )
+                    table = StoredTable(
+                        id=table_id,
+                        account_id=owner.id,
+                        name=display_name(name, what="The table"),
+                        kind=TableKind(kind),
+                        size=size,
+                        state=TableState.STORED,
+                        fingerprint=fingerprint.hexdigest(),
+                        keep_until=None if retention is None else now() + retention,
+                        schema=None,
+                        created=now(),
+                        deleted=None,
+                        form=form,
+                    )
+                    self._store.tables.add(connection, table)
+                    twins = {twin.account_id for twin in self.twins(table)}
+                    for noted in {owner.id, *twins} if twins else ():
+                        self._store.events.enter(connection, EventKind.SAME_TABLE, account_id=noted, table_id=table_id)
+                    yield table
+            except BaseException as error:
+                full = disk_full(self._store.settings.home) if is_full(error) else None  # as it is now
+                if not self._may_be_recorded(table_id, error):
+                    self._erase(table_id)
+                if full is not None:
+                    raise full from None
+                if isinstance(error, OSError):
+                    # In the system's words for the number: what a library says may quote a cell.
+                    reason = os.strerror(error.errno) if error.errno else "it could not be read to its end"
+                    raise TableError(
+                        f"The table could not be stored ({reason}). Check the disk, then try again."
+                    ) from None
+                raise
 
     def open(self, table_id: str) -> BinaryIO:
         """Return the decrypted bytes of a table as a seekable stream; they exist in memory only.
@@ -179,13 +188,15 @@ class Vault:
         Raises
         ------
         TableError
-            If the table was deleted, altered, cut short, or its parts were exchanged.
+            If the table was deleted, its time is up, or it was altered, cut short, or its parts were exchanged.
         LedgerError
             If the ledger is older than a header of the account, or its chain is broken.
         """
         table = self._store.tables[table_id]
         if table.state is not TableState.STORED:
             raise TableError("This table was deleted. Upload it again.")
+        if table_id in self.expire():
+            raise TableError(TIME_UP)
         self.check_ledger(table.account_id)
         header = self._stamp(table)
         raw = DecryptedStream(self._path(table_id), key=bytes.fromhex(header.key), table_id=table_id, size=header.size)
@@ -223,6 +234,11 @@ class Vault:
     @patient
     def delete(self, table_id: str, *, who: str = "") -> None:
         """Delete a table's rows now. Its key goes first, so that what a disk may still hold cannot be read."""
+        # Between a table's files and its row nobody may take it for a stray.
+        with locked(self._directory, alone=False):
+            self._delete(table_id, who=who)
+
+    def _delete(self, table_id: str, *, who: str) -> None:
         table = self._store.tables[table_id]
         with self._store.writing() as connection:
             # Under the lock, so that no process that is opening the table writes its header again.
@@ -232,14 +248,32 @@ class Vault:
             self._store.tables.mark_deleted(table_id)
             self._store.events.add(EventKind.TABLE_DELETED, account_id=table.account_id, table_id=table_id, who=who)
 
-    def purge(self, *, at: datetime | None = None) -> tuple[str, ...]:
-        """Delete the tables whose deadline has passed and that no unfinished run needs; return their ids."""
-        moment = at or now()
-        expired = [t.id for t in self._store.tables.expired(moment) if not self._store.runs.needing_table(t.id)]
+    def expire(self, *, at: datetime | None = None) -> tuple[str, ...]:
+        """Delete the tables whose time is up and that no unfinished run needs; return their ids."""
+        overdue = self._store.tables.expired(at or now())
+        expired = [table.id for table in overdue if not self._store.runs.needing_table(table.id)]
         for table_id in expired:
             self.delete(table_id, who="retention")
-        self._sweep_orphans(moment)
         return tuple(expired)
+
+    def purge(self, *, at: datetime | None = None) -> tuple[str, ...]:
+        """Delete what must not be kept: tables whose time is up, and encrypted tables that no screen lists.
+
+        What is removed of the latter is recorded, for the page Admin. While any process takes a table in they are left
+        for the next time: a table whose row is still to come looks like one that lost it.
+
+        Returns
+        -------
+        tuple of str
+            Ids of the tables whose time was up.
+        """
+        moment = at or now()
+        expired = self.expire(at=moment)
+        with locked(self._directory, alone=True) as is_alone:
+            if is_alone:
+                self._remove_strays()
+        self._sweep_drafts(moment)
+        return expired
 
     def twins(self, table: StoredTable) -> tuple[StoredTable, ...]:
         """Return the tables with the same content that were taken in under other accounts."""
@@ -258,7 +292,7 @@ class Vault:
             accounts.lock(connection, account_id)
             sealed = accounts.sealed_split_key(connection, account_id)
             if sealed is None:
-                sealed = seal(self._keys.master, os.urandom(KEY_BYTES), context=context)
+                sealed = seal(self._keys.master, new_key(), context=context)
                 accounts.set_sealed_split_key(connection, account_id, sealed)
         return unseal(self._keys.master, bytes(sealed), context=context)
 
@@ -295,9 +329,34 @@ class Vault:
             path.unlink(missing_ok=True)
         sync_directory(self._directory)
 
-    def _sweep_orphans(self, moment: datetime) -> None:
+    def _remove_strays(self) -> None:
+        # Files first: what is listed afterwards and has a row by then was complete before.
+        found = {path.stem for path in self._directory.iterdir() if path.suffix in _TABLE_FILES}
+        listed = {table.id: table for table in self._store.tables.stored()}
+        for stem in sorted(found - listed.keys()):
+            for suffix in _TABLE_FILES:
+                (self._directory / f"{stem}{suffix}").unlink(missing_ok=True)
+            self._note_stray(stem, "files without a record")
+        for table in listed.values():
+            if not all((self._directory / f"{table.id}{suffix}").exists() for suffix in _TABLE_FILES):
+                self._delete(table.id, who="strays")
+                self._note_stray(table.id, "a record without its files", account_id=table.account_id)
+        sync_directory(self._directory)
+
+    def _note_stray(self, stem: str, what: str, *, account_id: str | None = None) -> None:
+        self._store.events.add(
+            EventKind.STRAY_REMOVED, account_id=account_id, who="strays", detail={"table": stem, "what": what}
+        )
+
+    def _sweep_drafts(self, moment: datetime) -> None:
         for path in self._directory.iterdir():
-            is_old = moment.timestamp() - path.stat().st_mtime > ORPHAN_AGE.total_seconds()
-            is_in_use = path.suffix in {".header", ".mark"} or path.with_suffix(".header").exists()
-            if is_old and not is_in_use:
+            is_draft = path.suffix not in {*_TABLE_FILES, ".mark"}
+            if is_draft and moment.timestamp() - _modified(path) > DRAFT_AGE.total_seconds():
                 path.unlink(missing_ok=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # a draft that became what it was a draft of
+        return math.inf

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
@@ -32,7 +31,7 @@ from synth.services.rehearsing import Rehearsals
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
 from synth.services.stops import Stops
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
-from synth.store import ChargeState, EventKind, Run, RunState, Store, TableState
+from synth.store import ChargeState, Event, EventKind, Run, RunState, Store, TableState
 
 __all__ = ["Application"]
 
@@ -68,8 +67,17 @@ class Application:
             with suppress(LedgerError):  # the account is frozen, and whoever uses it is told why
                 application.vault.check_ledger(account.id)
         application.engine.recover()
-        application.vault.purge()
+        application.purge()
         return application
+
+    def purge(self) -> None:
+        """Delete what must not be kept any longer: at every start, and by the server's timer while it runs."""
+        self.vault.purge()
+        self.rehearsals.purge()
+
+    def strays(self) -> tuple[Event, ...]:
+        """Return what was found in the vault without a record, or in the records without its files, and removed."""
+        return self.store.events.of_kind(EventKind.STRAY_REMOVED)
 
     def close(self) -> None:
         """Close the database."""
@@ -358,16 +366,9 @@ class Application:
         self.stops.check(self.config_of(run_id))
         return (self.folder(run_id) / "bundle.zip").read_bytes()
 
-    def verify(self, data: bytes) -> Verdict:
-        """Check somebody's bundle; it is looked at in a private folder and forgotten."""
-        with self._kept_for_a_moment(data) as path:
-            return verify(path)
-
-    @contextmanager
-    def _kept_for_a_moment(self, data: bytes) -> Iterator[Path]:
-        folder = self.settings.home / "checks"
-        with run_folder.private_file(folder, data) as path:
-            yield path
+    def verify(self, bundle: BinaryIO) -> Verdict:
+        """Check somebody's bundle; it is piped to the process that looks at it, and lies on no disk."""
+        return verify(bundle)
 
     def _finished(self, run_id: str) -> Run:
         run = self.store.runs[run_id]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from synth.bundle.archive import Archive, open_archive
 from synth.bundle.canonical import parse_canonical
@@ -22,7 +23,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.services import run_folder
 from synth.services.application import Application
 
-__all__ = ["Entered", "enter_bundles", "enter_uploads"]
+__all__ = ["Entered", "enter_bundles", "enter_upload"]
 
 _FILES = ("synthetic.csv", "synthetic.parquet", "report.json")
 
@@ -52,7 +53,7 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    path: Path
+    bundle: Path | BinaryIO
     certificate: Certificate
     config: RunConfig
     certificate_json: bytes
@@ -78,41 +79,42 @@ def enter_bundles(application: Application, paths: Sequence[str | Path], *, who:
     LedgerError
         If a chain is broken.
     """
-    checked = [_checked(application, path_of(path, "the release")) for path in paths]
+    checked = [_checked_path(application, path_of(path, "the release")) for path in paths]
     return [_enter(application, one, who=who) for one in checked]
 
 
-def enter_uploads(application: Application, uploads: Sequence[bytes], *, who: str) -> list[Entered]:
-    """Enter releases as :func:`enter_bundles` does, from the bytes of their bundles.
+def enter_upload(application: Application, bundle: BinaryIO, *, who: str) -> Entered:
+    """Enter one release as :func:`enter_bundles` does, from the bytes of its bundle; nothing else is put on the disk.
 
     Raises
     ------
     InputError
-        If nobody gives a name, or a file is no bundle of this installation.
+        If nobody gives a name, or it is no bundle of this installation.
     """
     if not who.strip():
         raise InputError("Give your name: it is kept with what you enter.")
-    with ExitStack() as kept:
-        folder = application.settings.home / "checks"
-        paths = [kept.enter_context(run_folder.private_file(folder, data)) for data in uploads]
-        return enter_bundles(application, paths, who=who.strip())
+    return _enter(application, _checked(application, bundle, "bundle.zip"), who=who.strip())
 
 
-def _checked(application: Application, path: Path) -> _Checked:
-    bundle = _bundle_of(path)
+def _checked_path(application: Application, path: Path) -> _Checked:
+    found = _checked(application, _bundle_of(path), path.name)
+    if path.suffix == ".json" and path.read_bytes() != found.certificate_json:
+        raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
+    return found
+
+
+def _checked(application: Application, bundle: Path | BinaryIO, name: str) -> _Checked:
     with open_archive(bundle) as archive:
         data = archive.read("certificate.json")
         problem = signature_problem(
             data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), application.keys.public_key_pem
         )
         if problem is not None:
-            raise InputError(f"The bundle '{path.name}' was not signed by this installation: it has no ledger here.")
-        if path.suffix == ".json" and path.read_bytes() != data:
-            raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
+            raise InputError(f"The bundle '{name}' was not signed by this installation: it has no ledger here.")
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
-        for name in ("config.yaml", *_FILES):
-            if _digest(archive, name) != certificate.files.get(name):
-                raise InputError(f"{name} in '{bundle.name}' is not the one that was certified. Name the whole bundle.")
+        for member in ("config.yaml", *_FILES):
+            if _digest(archive, member) != certificate.files.get(member):
+                raise InputError(f"{member} in '{name}' is not the one that was certified. Name the whole bundle.")
         config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
     return _Checked(bundle, certificate, config, data)
 
@@ -168,13 +170,14 @@ def _bring_back(application: Application, one: _Checked, *, account_id: str, run
     """Give a released run the files and the record that it lacks; nothing that is there is written over."""
     identity, digest = run_folder.certificate_id(one.certificate_json)
     folder = run_folder.make(application.settings, run_id)
-    with open_archive(one.path) as archive:
+    with open_archive(one.bundle) as archive:
         for name in (*_FILES, "certificate.json"):
             if not (folder / name).exists():
                 with archive.open(name) as stream, (folder / name).open("wb") as target:
                     shutil.copyfileobj(stream, target)
     if not (folder / "bundle.zip").exists():
-        shutil.copyfile(one.path, folder / "bundle.zip")
+        with _bytes_of(one.bundle) as stream, (folder / "bundle.zip").open("wb") as target:
+            shutil.copyfileobj(stream, target)
     if not application.store.releases.of_run(run_id):
         application.store.releases.add(
             run_id=run_id,
@@ -184,3 +187,13 @@ def _bring_back(application: Application, one: _Checked, *, account_id: str, run
             attestations={"1": "entered from its certificate"},
             who=who,
         )
+
+
+@contextmanager
+def _bytes_of(bundle: Path | BinaryIO) -> Iterator[BinaryIO]:
+    if isinstance(bundle, Path):
+        with bundle.open("rb") as stream:
+            yield stream
+        return
+    bundle.seek(0)
+    yield bundle

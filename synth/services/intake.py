@@ -96,13 +96,13 @@ class Intake:
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
+        self._vault.expire()
         return self._received(self._store.tables[table_id])
 
     def tables(self) -> list[ReceivedTable]:
         """Return every table whose rows still exist, oldest first."""
-        accounts = self._store.accounts.all()
-        stored = [table for account in accounts for table in self._store.tables.of_account(account.id)]
-        return [self._received(table) for table in stored if table.state is TableState.STORED]
+        self._vault.expire()
+        return [self._received(table) for table in self._store.tables.stored()]
 
     def delete_table(self, table_id: str) -> None:
         """Delete a table's rows now.
@@ -174,6 +174,7 @@ class Intake:
         TableError
             In one sentence without a cell.
         """
+        self._vault.expire()
         table = self._store.tables[table_id]
         if table.account_id != account_id:
             raise TableError("The table was taken in under another account. Name that account, or upload it again.")

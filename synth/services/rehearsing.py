@@ -9,18 +9,23 @@ is kept beside it, whatever epsilon and generator the configuration has by now.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
+from uuid import uuid4
 
 from synth.config import RunConfig, Settings
 from synth.config_file import config_to_mapping, parse_config
 from synth.errors import AttackError, TableError
 from synth.keys import Keys
 from synth.privacy.fingerprint import Fingerprint
+from synth.privacy.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.counting import CodeTable
@@ -47,6 +52,7 @@ OpenStandIn = Callable[[], BinaryIO]
 _USUAL_HOLDOUT = 0.2
 _REPORT, _CONFIG, _ROWS = "report.json", "config.json", "stand-in"
 _PIECE = 2**20
+LEFT_AGE = timedelta(hours=1)
 _FIRST = re.compile(
     r"marginals\.[123]\.coarse_(mean|control)|downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"
     r"|attacks\.\w+\.(area|caught)"
@@ -195,21 +201,16 @@ class Rehearsals:
         digest = _digest(config, grid=grid is not None)
         folder, work = self._folder(digest), self._work(digest)
         work.check_idle()
-        most = self._settings.maximum_table_bytes
         path = folder / _ROWS
         try:
-            with run_folder.private_stream(path) as kept:
-                seen = 0
-                while piece := rows.read(_PIECE):
-                    seen += len(piece)
-                    if seen > most:
-                        raise TableError(f"The stand-in is larger than the {most / 2**20:,.0f} MiB accepted here.")
-                    kept.write(piece)
-            self._refuse_private(lambda: path.open("rb"))
+            kept = self._keep_rows(path, rows, digest)
+            self._refuse_private(lambda: self._open_rows(path, kept, digest))
             # As one text: the order of columns is part of the schema.
             body = json.dumps(config_to_mapping(config.published()))
             asked = None if grid is None else grid.to_dict()
-            run_folder.write_owner_json(folder / _CONFIG, {"config": body, "grid": asked, "simulated": simulated})
+            run_folder.write_owner_json(
+                folder / _CONFIG, {"config": body, "grid": asked, "simulated": simulated, "rows": kept}
+            )
             work.start(self._settings)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -242,16 +243,51 @@ class Rehearsals:
         def work(progress: Progress) -> None:
             asked = run_folder.read_json(folder / _CONFIG)
             config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
+
+            def open_rows() -> BinaryIO:
+                return self._open_rows(path, asked["rows"], digest)
+
             if asked["grid"] is None:
-                self.rehearse(config, lambda: path.open("rb"), progress, simulated=simulated)
+                self.rehearse(config, open_rows, progress, simulated=simulated)
             else:
                 grid = Grid.from_dict(asked["grid"])
-                self.rehearse_grid(config, grid, lambda: path.open("rb"), progress, simulated=simulated)
+                self.rehearse_grid(config, grid, open_rows, progress, simulated=simulated)
 
         try:
             return self._work(digest).carry_out(work)
         finally:
             path.unlink(missing_ok=True)
+
+    def purge(self, *, at: datetime | None = None) -> None:
+        """Delete the stand-ins that a rehearsal left which was killed, an hour after they came."""
+        moment = (at or now()) - LEFT_AGE
+        for path in self._root().glob(f"*/{_ROWS}"):
+            standing = self._work(path.parent.name).standing()
+            with suppress(FileNotFoundError):  # one that ended meanwhile
+                if path.stat().st_mtime < moment.timestamp() and (standing is None or standing.state != "running"):
+                    path.unlink()
+
+    def _keep_rows(self, path: Path, rows: BinaryIO, digest: str) -> dict[str, Any]:
+        """Encrypt a stand-in to a file, under a key of its own that the master key seals; return what opens it."""
+        most, seen = self._settings.maximum_table_bytes, 0
+
+        def observe(chunk: bytes) -> None:
+            nonlocal seen
+            seen += len(chunk)
+            if seen > most:
+                raise TableError(f"The stand-in is larger than the {most / 2**20:,.0f} MiB accepted here.")
+
+        table_id, key = str(uuid4()), new_key()
+        with run_folder.private_stream(path) as target:
+            size = encrypt_stream(rows, target, key=key, table_id=table_id, observe=observe)
+        sealed = seal(self._keys.master, key, context=_context(digest, table_id))
+        return {"table_id": table_id, "size": size, "key": sealed.hex()}
+
+    def _open_rows(self, path: Path, kept: dict[str, Any], digest: str) -> BinaryIO:
+        table_id = str(kept["table_id"])
+        key = unseal(self._keys.master, bytes.fromhex(kept["key"]), context=_context(digest, table_id))
+        raw = DecryptedStream(path, key=key, table_id=table_id, size=int(kept["size"]))
+        return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
 
     def _refuse_private(self, open_rows: OpenStandIn) -> None:
         seen = Fingerprint(self._keys)
@@ -309,6 +345,10 @@ def _rehearsed(config: RunConfig, *, simulated: bool) -> RunConfig:
     # A stand-in has a number of people of its own, which is public and counted.
     schema = replace(config.schema, number_of_units=None)
     return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form, schema=schema)
+
+
+def _context(digest: str, table_id: str) -> bytes:
+    return f"hermitage stand-in 1 {digest} {table_id}".encode()
 
 
 def _said_of(*, simulated: bool) -> str:

@@ -21,7 +21,6 @@ __all__ = [
     "clear",
     "make",
     "of",
-    "private_file",
     "private_stream",
     "read_json",
     "write_owner_json",
@@ -95,17 +94,3 @@ def private_stream(path: Path) -> Iterator[BinaryIO]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         yield stream
-
-
-@contextmanager
-def private_file(folder: Path, data: bytes) -> Iterator[Path]:
-    """Keep bytes in a file of this user's for the length of a block."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{uuid4()}.zip"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        yield path
-    finally:
-        path.unlink(missing_ok=True)

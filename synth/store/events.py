@@ -30,6 +30,7 @@ class EventKind(StrEnum):
     TABLE_DELETED = "table-deleted"
     RELEASE_STOPPED = "release-stopped"
     STOP_CLEARED = "stop-cleared"
+    STRAY_REMOVED = "stray-removed"
 
 
 @dataclass(frozen=True, slots=True)

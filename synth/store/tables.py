@@ -87,6 +87,13 @@ class Tables:
             return tuple(_table(row) for row in connection.execute(query).mappings())
 
     @patient
+    def stored(self) -> tuple[StoredTable, ...]:
+        """Return every table whose encrypted rows should exist, oldest first."""
+        query = select(TABLES).where(TABLES.c.state == TableState.STORED.value).order_by(TABLES.c.created, TABLES.c.id)
+        with self._transactions.reading() as connection:
+            return tuple(_table(row) for row in connection.execute(query).mappings())
+
+    @patient
     def expired(self, at: datetime) -> tuple[StoredTable, ...]:
         """Return the stored tables whose deadline has passed."""
         query = select(TABLES).where(TABLES.c.state == TableState.STORED.value, TABLES.c.keep_until <= at)

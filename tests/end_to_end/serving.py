@@ -1,11 +1,20 @@
-"""Where a server of a test runs."""
+"""Starting a server for a test, and where it runs."""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Server"]
+__all__ = ["ROOT", "Server", "started_server"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,3 +28,61 @@ class Server:
     temporary: Path
     log: Path
     pid: int
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self.address.rpartition(":")[2])
+
+
+@contextmanager
+def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """Start the application with a home and a folder for temporary files of its own; stop it at the end of the block.
+
+    Parameters
+    ----------
+    folder : Path
+    arguments : str
+        More of the command line.
+    variables : mapping, optional
+        More of the environment.
+    """
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
+    environment |= {"HERMITAGE_HOME": str(folder / "home"), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+    environment |= variables or {}
+    log = folder / "server.log"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, "--server.port", str(port), *arguments],
+            cwd=ROOT,
+            env=environment,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_for_health(f"http://127.0.0.1:{port}", process)
+        yield Server(f"http://127.0.0.1:{port}", folder / "home", temporary, log, process.pid)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(240):
+        if process.poll() is not None:
+            raise RuntimeError("the server stopped before it answered")
+        try:
+            # Any unknown path answers 200 with the page: only the body tells that the server is up.
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:  # noqa: S310 - our own server
+                if answer.read() == b"ok":
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        time.sleep(0.25)
+    raise RuntimeError("the server did not answer within a minute")

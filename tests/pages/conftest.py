@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import FileUploader
 
 ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
@@ -20,6 +22,7 @@ if str(ROOT) not in sys.path:
 from driving import LABELLED, open_app, started, wait_for_run  # noqa: E402 - after the path to the pages is known
 
 from pages.components.session import application  # noqa: E402
+from pages.server.uploads import incoming  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -69,3 +72,12 @@ def use(folder: Path, patch: pytest.MonkeyPatch, *, warm: bool = True) -> None:
 
     if warm:
         patch.setattr(PagesManager, "__init__", made)
+    # The server stands between a browser and Streamlit; without one, files come in the way they do there.
+    patch.setattr(FileUploader, "upload", arriving)
+
+
+def arriving(self: FileUploader, filename: str, content: bytes, mime_type: str = "text/plain") -> FileUploader:
+    """Upload a file as the server does: encrypted into the incoming files, with a ticket for Streamlit."""
+    arrival = incoming().arrive("test session id", str(uuid4()))
+    arrival.write(content)
+    return self.set_value((filename, arrival.finish(), mime_type))

@@ -7,6 +7,8 @@ import json
 import os
 import stat
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -232,13 +234,13 @@ def test_only_known_numbers_open(vault: Vault, table_id: str) -> None:
 def test_no_plain_byte_reaches_the_disk(vault: Vault, store: Store, account: Account) -> None:
     """Home holds the database with its write-ahead log, the keys and the vault; temporary files would be found too."""
     content = b"name,age\n" + (CANARY + b",47\n") * 100_000
-    table_id = put(vault, account, content, retention=timedelta(0))
+    table_id = put(vault, account, content, retention=timedelta(hours=1))
     with vault.open(table_id) as stream:
         assert stream.read(len(content)) == content
         assert_no_canary(store.settings.home)
     vault.split_key(account.id)
     assert_no_canary(store.settings.home)
-    vault.purge()
+    assert vault.purge(at=now() + timedelta(hours=2)) == (table_id,)
     assert_no_canary(store.settings.home)
 
 
@@ -290,15 +292,109 @@ def test_purging_takes_what_is_due_and_not_needed(vault: Vault, store: Store, ac
     assert vault.open(kept).read() == b"a\n1\n"
 
 
-def test_purging_sweeps_what_a_killed_upload_left(vault: Vault, store: Store, account: Account) -> None:
-    kept = put(vault, account)
-    orphan, _ = files(store, TABLE)
-    orphan.write_bytes(b"ciphertext without a header")
-    vault.purge(at=now() + timedelta(hours=1))
-    assert orphan.exists()
-    vault.purge(at=now() + timedelta(days=2))
-    assert not orphan.exists()
+def test_a_table_is_not_opened_after_its_time(vault: Vault, store: Store, account: Account) -> None:
+    """Whatever a timer does: whoever opens a table whose time is up deletes it instead."""
+    table_id = put(vault, account, retention=timedelta(hours=1))
+    store.tables.keep_until(table_id, now() - timedelta(seconds=1))
+    with pytest.raises(TableError, match="The time of this table was up, so it was deleted"):
+        vault.open(table_id)
+    assert not any(path.exists() for path in files(store, table_id))
+    assert store.tables[table_id].state is TableState.DELETED
+    (event,) = store.events.of_account(account.id, EventKind.TABLE_DELETED)
+    assert event.who == "retention"
+
+
+def test_a_run_that_is_not_finished_reads_its_table_after_its_time(
+    vault: Vault, store: Store, account: Account
+) -> None:
+    table_id = put(vault, account, retention=timedelta(hours=1))
+    store.runs.add(account_id=account.id, config="{}", owner="owner", table_id=table_id)
+    store.tables.keep_until(table_id, now() - timedelta(seconds=1))
+    assert vault.open(table_id).read() == b"a\n1\n"
+
+
+def strays(store: Store) -> dict[str, str]:
+    return {event.detail["table"]: event.detail["what"] for event in store.events.of_kind(EventKind.STRAY_REMOVED)}
+
+
+def test_what_no_screen_lists_is_removed_and_named(vault: Vault, store: Store, account: Account) -> None:
+    kept, lost, emptied = (put(vault, account) for _ in range(3))
+    killed = "22222222-2222-3333-4444-555555555555"
+    files(store, TABLE)[0].write_bytes(b"ciphertext without a header")
+    for path, like in zip(files(store, killed), files(store, kept), strict=True):
+        path.write_bytes(like.read_bytes())
+    with store.writing() as connection:
+        # As a database that was set back: the files are whole, the key is good, and no record knows them.
+        connection.execute(text("DELETE FROM tables WHERE id = :id"), {"id": lost})
+    for path in files(store, emptied):
+        path.unlink()
+    vault.purge()
+    gone = {path for stem in (TABLE, killed, lost, emptied) for path in files(store, stem)}
+    assert not any(path.exists() for path in gone)
+    assert strays(store) == {
+        TABLE: "files without a record",
+        killed: "files without a record",
+        lost: "files without a record",
+        emptied: "a record without its files",
+    }
+    assert store.tables[emptied].state is TableState.DELETED
     assert vault.open(kept).read() == b"a\n1\n"
+    vault.purge()
+    assert len(store.events.of_kind(EventKind.STRAY_REMOVED)) == 4, "each is named once"
+
+
+TAKING_IN = """
+import sys
+from pathlib import Path
+from synth.config import Settings
+from synth.keys import load_keys
+from synth.privacy.vault import Vault
+from synth.store import Store
+
+settings = Settings(Path(sys.argv[1]), sys.argv[2])
+Vault(Store(settings), load_keys(settings.home)).put(sys.stdin.buffer, account=sys.argv[3], name="slow.csv")
+"""
+
+
+def test_a_table_that_another_process_is_taking_in_is_no_stray(vault: Vault, store: Store, account: Account) -> None:
+    settings = store.settings
+    command = [sys.executable, "-c", TAKING_IN, str(settings.home), settings.database_url, account.id]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE)
+    assert other.stdin is not None
+    try:
+        other.stdin.write(b"x" * (3 * CHUNK_BYTES))
+        other.stdin.flush()
+        directory = settings.home / "vault"
+        found = wait_for(lambda: list(directory.glob("*.table")))
+        vault.purge()
+        assert found == list(directory.glob("*.table")), "its record is still to come"
+        assert strays(store) == {}
+    finally:
+        other.kill()
+        other.wait()
+    # Killed: the system lets go of its lock, and now the file is one that no record will ever know.
+    vault.purge()
+    assert strays(store) == {found[0].stem: "files without a record"}
+    assert list(directory.glob("*.table")) == []
+
+
+def wait_for(condition: Callable[[], list[Path]]) -> list[Path]:
+    for _ in range(1200):
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("the other process wrote nothing within a minute")
+
+
+def test_drafts_of_a_killed_process_are_swept_after_a_day(vault: Vault, store: Store, account: Account) -> None:
+    put(vault, account)
+    draft = store.settings.home / "vault" / f"{account.id}.mark.0123456789abcdef"
+    draft.write_bytes(b"half a mark")
+    vault.purge(at=now() + timedelta(hours=1))
+    assert draft.exists(), "another process may be writing it"
+    vault.purge(at=now() + timedelta(days=2))
+    assert not draft.exists()
 
 
 def test_a_header_of_another_table_does_not_open(vault: Vault, store: Store, account: Account) -> None:

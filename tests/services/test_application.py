@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from synth.services.planning import forecast_lines
 from synth.services.rehearsing_grid import Grid
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
-from synth.store import ChargeState, EventKind, RunState
+from synth.store import ChargeState, EventKind, RunState, now
 
 CONFIG = """
 account: town
@@ -58,6 +61,59 @@ def config() -> RunConfig:
 @pytest.fixture
 def table(application: Application) -> ReceivedTable:
     return application.receive(io.BytesIO(TABLE), account="town", name="../../people.csv")
+
+
+def test_a_table_whose_time_is_up_is_on_no_list_and_in_no_run(
+    application: Application, config: RunConfig, table: ReceivedTable
+) -> None:
+    """Every way to a table deletes it when its time is up; no start and no timer has to come first."""
+    vault = application.settings.home / "vault"
+
+    def shown(table_id: str, *, on_list: bool) -> bool:
+        if on_list:
+            return table_id in {one.table_id for one in application.tables()}
+        return bool(application.table(table_id).columns)
+
+    for on_list in (True, False):
+        kept = application.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+        assert shown(kept, on_list=on_list)
+        application.store.tables.keep_until(kept, now() - timedelta(seconds=1))
+        assert not shown(kept, on_list=on_list)
+        assert not list(vault.glob(f"{kept}.*"))
+    application.store.tables.keep_until(table.table_id, now() - timedelta(seconds=1))
+    with pytest.raises(TableError, match="This table was deleted"):
+        application.start(config, table_id=table.table_id)
+    assert application.runs() == []
+    assert list(vault.glob("*.table")) == []
+
+
+VERIFYING = """
+import io, os, sys
+from pathlib import Path
+from synth.config import Settings
+from synth.services.application import Application
+
+home = Path(sys.argv[1])
+with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:
+    written = []
+    writes = os.O_CREAT | os.O_WRONLY | os.O_RDWR
+
+    def note(event, arguments):
+        if event == "open" and isinstance(arguments[0], str) and arguments[2] & writes:
+            written.append(arguments[0])
+
+    sys.addaudithook(note)
+    verdict = application.verify(io.BytesIO(bytes.fromhex(sys.argv[2])))
+    assert not verdict.ok
+    assert any("The bundle is damaged" in line for line in verdict.lines), verdict.lines
+    assert set(written) <= {os.devnull}, written
+"""
+
+
+def test_a_strangers_bundle_is_checked_without_a_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", VERIFYING, str(tmp_path / "home"), b"PK\x03\x04 no bundle".hex()]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
 
 
 def finished(application: Application, run_id: str, seconds: float = 180.0) -> RunView:
@@ -95,7 +151,7 @@ def test_a_run_goes_from_a_table_to_a_verified_bundle(
 
     identity = application.release(run_id, attestations=("yes",), attested_by="A. Steward")
     assert application.release(run_id, attestations=("yes",), attested_by="A. Steward") == identity
-    assert application.verify(application.bundle(run_id)).ok
+    assert application.verify(io.BytesIO(application.bundle(run_id))).ok
     states = [row.state for row in application.ledger_rows("town")]
     assert states == ["reserved", "spent", "released"]
     assert application.account("town").notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from synth.services import attacks, rehearsing, runs
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.rehearsing import Rehearsal
+from synth.services.run_folder import write_owner_json
 from synth.services.stops import configuration_digest
-from synth.store import RunState
+from synth.store import RunState, now
 from synth.worker import main as work
 
 
@@ -192,6 +194,9 @@ def test_in_the_background_the_stand_in_is_kept_no_longer_than_needed(
             application.rehearsals.start(asked, stream)
         kept = application.settings.home / "rehearsals" / configuration_digest(asked) / "stand-in"
         assert oct(kept.stat().st_mode)[-3:] == "600"
+        line = stand_in.read_bytes().splitlines()[1]
+        found = [path for path in application.settings.home.rglob("*") if path.is_file() and line in path.read_bytes()]
+        assert found == [], "whatever somebody uploads lies on the disk as ciphertext"
         assert work([configuration_digest(asked), "--rehearsal"], settings=Settings.from_environment()) == 0
         view = application.rehearsals.standing(asked)
         assert view is not None
@@ -202,6 +207,23 @@ def test_in_the_background_the_stand_in_is_kept_no_longer_than_needed(
             application.rehearsals.start(asked, stream)
         application.rehearsals.cancel(asked)
         assert not kept.exists()
+
+
+def test_what_a_killed_rehearsal_left_is_deleted_after_an_hour(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synth.jobs.processes.start", lambda command, environment: (0, 0.0))
+    asked = config("independent")
+    with Application.from_environment() as application:
+        with stand_in.open("rb") as stream:
+            application.rehearsals.start(asked, stream)
+        folder = application.settings.home / "rehearsals" / configuration_digest(asked)
+        running = (folder / "work.json").read_bytes()
+        application.rehearsals.purge(at=now() + timedelta(hours=2))
+        assert (folder / "stand-in").exists(), "it is going on"
+        write_owner_json(folder / "work.json", {**json.loads(running), "pid": 2**22 + 1, "born": 0.0})
+        application.rehearsals.purge(at=now() + timedelta(minutes=30))
+        assert (folder / "stand-in").exists()
+        application.rehearsals.purge(at=now() + timedelta(hours=2))
+        assert not (folder / "stand-in").exists()
 
 
 def test_the_command_line_rehearses_lists_and_clears(

@@ -1,0 +1,227 @@
+"""Uploads: in clear nowhere, two at most wait in a session, and whatever the server does not accept is gone."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from serving import Server, started_server
+from walking import Walker
+
+from synth.config import Settings
+from synth.services.application import Application
+from synth.store import TableState, now
+
+pytestmark = pytest.mark.browser
+
+MEBIBYTE = 2**20
+CANARY = "canary-row-"
+ROWS = 131_072
+"""Of 24 bytes each: three mebibytes, where one is enough for a form parser to use a file."""
+
+
+def test_no_row_of_an_upload_is_seen_in_clear(server: Server, browser: Any, tmp_path: Path) -> None:
+    table = tmp_path / "canaries.csv"
+    table.write_text("word,n\n" + "".join(f"{CANARY}{n:010d},7\n" for n in range(ROWS)), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    walker.open("upload")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", "watched")
+    # Slowed down, so that who watches has the time to look at every file more than once.
+    walker.context.new_cdp_session(walker.page).send(
+        "Network.emulateNetworkConditions",
+        {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": MEBIBYTE},
+    )
+    with Watch(server) as watch:
+        walker.upload(0, table)
+        walker.page.get_by_text("Stored, encrypted.").wait_for()
+    assert watch.rounds > 5
+    assert watch.incoming > 0, "the watch has to be able to see the file that the upload is encrypted into"
+    assert watch.most_rows == 0, f"{watch.most_rows:,} of {ROWS:,} rows in clear in {watch.place}"
+    walker.close()
+
+
+class Watch(threading.Thread):
+    """Reads all files that a server has open, deleted ones too, and those in its folders, until the block ends."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.rounds = self.most_rows = self.incoming = 0
+        self.place = ""
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Watch:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._look()
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            self._look()
+            self.rounds += 1
+
+    def _look(self) -> None:
+        for place, path in self._files():
+            try:
+                rows = path.read_bytes().count(CANARY.encode())
+            except OSError:
+                continue
+            self.incoming += f"{self.server.home}/incoming" in place
+            if rows > self.most_rows:
+                self.most_rows, self.place = rows, place
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        for path in open_files(self.server.pid):
+            yield os.readlink(path), path
+        for folder in (self.server.temporary, self.server.home):
+            for path in folder.rglob("*"):
+                if path.is_file():
+                    yield str(path), path
+
+
+def open_files(pid: int) -> Iterator[Path]:
+    """Yield the plain files that a process and its children have open, as paths that can be read."""
+    process = psutil.Process(pid)
+    for one in (process, *process.children(recursive=True)):
+        for path in Path(f"/proc/{one.pid}/fd").glob("*"):
+            try:
+                if path.is_file():
+                    yield path
+            except OSError:
+                continue
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser's session, to send uploads in its name as its page would."""
+
+    server: Server
+    path: str
+    headers: dict[str, str]
+
+    def put(self, name: str, body: Iterator[bytes] | bytes, **headers: str) -> tuple[int, str]:
+        """Send a body as an upload of the session; return status and answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        sent = {**self.headers, "content-type": "multipart/form-data; boundary=edge", **headers}
+        connection.request("PUT", f"{self.path}/{name}", body, {k: v for k, v in sent.items() if v})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    def delete(self, name: str) -> int:
+        """Take an upload back, as a page does when its owner removes the file."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        connection.request("DELETE", f"{self.path}/{name}", headers=self.headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    def waiting(self) -> int:
+        """Return how many files the server has open among the incoming ones."""
+        links = [os.readlink(path) for path in open_files(self.server.pid)]
+        return sum(link.startswith(f"{self.server.home}/incoming") for link in links)
+
+
+@pytest.fixture
+def session(browser: Any, tmp_path: Path) -> Iterator[Session]:
+    """Open a page on a server of the test's own and take over what its uploads are sent with."""
+    small = tmp_path / "small.yaml"
+    small.write_text("a: 1\n", encoding="utf-8")
+    with started_server(tmp_path) as server:
+        walker = Walker(browser, server.address)
+        walker.open("upload")
+        walker.choose("No, new people")
+        walker.fill("A name for these people", "direct")
+        with walker.page.expect_request(lambda request: request.method == "PUT") as sent:
+            walker.upload(1, small)
+        walker.page.get_by_test_id("stAlertContentError").first.wait_for()
+        headers = sent.value.all_headers()
+        token = headers["x-xsrftoken"]
+        path = sent.value.url.removeprefix(server.address).rpartition("/")[0]
+        yield Session(server, path, {"x-xsrftoken": token, "cookie": f"_streamlit_xsrf={token}"})
+        walker.close()
+
+
+def multipart(*pieces: bytes, name: bytes = b"big.csv", end: bytes = b"\r\n--edge--\r\n") -> Iterator[bytes]:
+    yield b'--edge\r\nContent-Disposition: form-data; name="f"; filename="' + name + b'"\r\n'
+    yield b"Content-Type: text/csv\r\n\r\n"
+    yield from pieces
+    yield end
+
+
+def test_uploads_that_nobody_takes_take_no_memory_and_at_most_two_wait(session: Session) -> None:
+    process = psutil.Process(session.server.pid)
+    size, block = 60, os.urandom(MEBIBYTE)
+    assert session.put("first", multipart(block))[0] == 204
+    before = process.memory_info().rss
+    for number in range(6):
+        assert session.put(f"file-{number}", multipart(*[block] * size)) == (204, "")
+        assert session.waiting() <= 2
+    grown = (process.memory_info().rss - before) / MEBIBYTE
+    assert session.waiting() == 2
+    assert grown < 50, f"{grown:,.0f} MiB more after six uploads of {size} MiB"
+    assert list((session.server.home / "incoming").iterdir()) == [], "the files have no names: none is left by a kill"
+    assert session.delete("file-5") == 204
+    assert session.waiting() == 1
+
+
+BROKEN = {
+    "two files": b"".join([*multipart(b"a", end=b"\r\n"), *multipart(b"b")]),
+    "no file": b'--edge\r\nContent-Disposition: form-data; name="f"\r\n\r\na\r\n--edge--\r\n',
+    "cut short": b"".join(multipart(b"a,b\n" * 100_000, end=b"")),
+    "no form": b"a,b\n1,2\n",
+    "endless header": b"--edge\r\nX: " + b"x" * MEBIBYTE,
+    "endless preamble": b"\r\n" * MEBIBYTE,
+    "nothing": b"",
+}
+
+
+def test_what_is_no_upload_of_this_page_is_refused_and_leaves_nothing(session: Session) -> None:
+    for name, body in BROKEN.items():
+        assert session.put("broken", body)[0] == 400, name
+        assert session.waiting() == 0, name
+    whole = b"".join(multipart(b"a,b\n1,2\n"))
+    assert session.put("no-form", whole, **{"content-type": "text/csv"})[0] == 400
+    assert session.put("no-token", whole, **{"x-xsrftoken": ""})[0] == 403
+    assert session.put("no-token", whole, **{"x-xsrftoken": "2|a|b|1"})[0] == 403
+    stranger = Session(session.server, session.path + "0", session.headers)
+    assert stranger.put("no-session", whole)[0] == 400
+    assert session.put("claimed-length", whole, **{"content-length": str(300 * MEBIBYTE)})[0] == 413
+    # In pieces, without a length: the limit holds while they arrive.
+    status, sentence = session.put("pieces", multipart(*[bytes(MEBIBYTE)] * 202))
+    assert (status, sentence) == (413, "The file is larger than the 200 MB accepted here.")
+    assert session.waiting() == 0
+    assert session.put("whole", whole)[0] == 204
+    assert session.waiting() == 1
+
+
+def test_a_server_that_nobody_visits_deletes_what_is_due_and_names_what_is_out_of_place(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:
+        table, _ = application.demonstration()
+        application.store.tables.keep_until(table.table_id, now() - timedelta(seconds=1))
+        stray = home / "vault" / "22222222-2222-3333-4444-555555555555.table"
+        stray.write_bytes(b"ciphertext")
+        with started_server(tmp_path):
+            for _ in range(1200):
+                if application.strays() and application.store.tables[table.table_id].state is TableState.DELETED:
+                    break
+                time.sleep(0.05)
+        assert application.store.tables[table.table_id].state is TableState.DELETED
+        assert [event.detail["table"] for event in application.strays()] == [stray.stem]
+        assert list((home / "vault").glob("*.table")) == []
