@@ -14,7 +14,10 @@ from pages.components.guards import guard, quiet_logs
 from pages.components.session import keep_address
 from pages.components.warming import warm_up
 from pages.server.keeping import lifespan
+from pages.server.surface import Surface
 from pages.server.uploads import EncryptedUploads
+from synth.config import Settings
+from synth.errors import ConfigError
 
 
 def screens() -> None:
@@ -53,10 +56,20 @@ def screens() -> None:
         page.run()
 
 
+def hosts() -> tuple[str, ...]:
+    """Return the names that the server answers to; a list that cannot be read ends the start with its sentence."""
+    try:
+        return Settings.from_environment().hosts
+    except ConfigError as error:
+        raise SystemExit(str(error)) from None
+
+
 quiet_logs()
 if __name__ == "__main__":
     warm_up()
     screens()
 else:
     # Once for the process, when the server imports this file. What belongs to the process is started by its lifespan.
-    app = st.App(__file__, middleware=[Middleware(EncryptedUploads)], lifespan=lifespan)
+    app = st.App(
+        __file__, middleware=[Middleware(Surface, hosts=hosts()), Middleware(EncryptedUploads)], lifespan=lifespan
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,11 @@ OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 MAXIMUM_ROWS = 50_000_000
 
 _CODECS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
+
+LOCAL_HOSTS = ("localhost", "127.0.0.1")
+"""Names under which a browser on the same machine reaches the server."""
+
+_HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 MOST_CHARGED_CLASSES = 10
 """Most classes of a label whose predictions can be charged: with more, counts by guess and label are noise."""
@@ -226,7 +232,11 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where this installation keeps its state, and its limits."""
+    """Where this installation keeps its state, and its limits.
+
+    ``hosts`` are the names under which browsers may reach the server: those of the machine itself, and what
+    ``HERMITAGE_HOSTS`` lists.
+    """
 
     home: Path
     database_url: str
@@ -237,6 +247,7 @@ class Settings:
     heartbeat_seconds: float = 30.0
     approval_epsilon: float | None = None
     threads: int = 0
+    hosts: tuple[str, ...] = LOCAL_HOSTS
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -253,7 +264,19 @@ class Settings:
             retention_hours=_number(variables, "HERMITAGE_RETENTION_HOURS", 24.0),
             approval_epsilon=_number(variables, "HERMITAGE_APPROVAL_EPSILON", 0.0) or None,
             threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
+            hosts=_hosts(variables),
         )
+
+
+def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:
+    named = [name.strip().lower() for name in variables.get("HERMITAGE_HOSTS", "").split(",") if name.strip()]
+    for name in named:
+        if not _HOST.fullmatch(name):
+            raise ConfigError(
+                "The environment variable HERMITAGE_HOSTS must list names of this server, separated by commas and "
+                "without port or path, for example synth.example.org,10.0.0.7."
+            )
+    return tuple(dict.fromkeys((*LOCAL_HOSTS, *named)))
 
 
 def _number(variables: Mapping[str, str], name: str, default: float) -> float:

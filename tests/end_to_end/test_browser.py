@@ -43,6 +43,7 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
     walker.page.reload()
     walker.see("Read the report")
     assert "browser-survey" in walker.page.content() or "visits.csv" in walker.text()
+    assert walker.refused == [], "charts, tables, uploads and downloads pass the content policy"
     walker.close()
 
 

@@ -57,7 +57,7 @@ def small_table(folder: Path, name: str, *, rows: int = 600, first: dict[str, st
 
 
 class Walker:
-    """One browser session; keeps every text that the server sent to it."""
+    """One browser session; keeps every text that the server sent to it, and what the content policy refused."""
 
     def __init__(self, browser: Any, address: str, *, width: int = 1280, height: int = 900, **more: Any) -> None:
         self.address = address
@@ -65,7 +65,9 @@ class Walker:
         self.page = self.context.new_page()
         self.page.set_default_timeout(60_000)
         self.received: list[bytes] = []
+        self.refused: list[str] = []
         self.page.on("websocket", self._listen)
+        self.page.on("console", self._note)
         self.page.on("response", self._read)
 
     def open(self, path: str = "") -> None:
@@ -109,6 +111,10 @@ class Walker:
 
     def close(self) -> None:
         self.context.close()
+
+    def _note(self, message: Any) -> None:
+        if "Content Security Policy" in message.text:
+            self.refused.append(message.text)
 
     def _listen(self, socket: Any) -> None:
         socket.on("framereceived", lambda frame: self.received.append(_bytes(frame)))

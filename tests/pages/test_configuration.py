@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+from synth.config import Settings
+from synth.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
 
 REQUIRED = {
     "server.address": "127.0.0.1",
-    "server.allowedHosts": ["localhost", "127.0.0.1"],
     "server.enableCORS": True,
     "server.enableXsrfProtection": True,
     "server.maxUploadSize": 200,
@@ -23,6 +28,7 @@ REQUIRED = {
     "server.enableStaticServing": False,
     "server.enableAgentApi": False,
     "server.showEmailPrompt": False,
+    "browser.serverAddress": "localhost",
     "browser.gatherUsageStats": False,
     "client.showErrorDetails": "none",
     "client.showErrorLinks": False,
@@ -90,3 +96,34 @@ def luminance(colour: str) -> float:
     channels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ("", ("localhost", "127.0.0.1")),
+        ("synth.example.org", ("localhost", "127.0.0.1", "synth.example.org")),
+        (" Synth.Example.org ,,10.0.0.7", ("localhost", "127.0.0.1", "synth.example.org", "10.0.0.7")),
+        ("localhost", ("localhost", "127.0.0.1")),
+    ],
+)
+def test_the_names_of_the_server(given: str, hosts: tuple[str, ...]) -> None:
+    assert Settings.from_environment({"HERMITAGE_HOSTS": given}).hosts == hosts
+
+
+@pytest.mark.parametrize(
+    "given", ["*", "*.example.org", "https://synth.example.org", "a b", "synth.example.org:8501", "a/b"]
+)
+def test_what_is_no_name_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="HERMITAGE_HOSTS must list names of this server, separated by commas"):
+        Settings.from_environment({"HERMITAGE_HOSTS": given})
+
+
+def test_a_server_with_such_a_name_does_not_start_and_says_why() -> None:
+    environment = {**os.environ, "HERMITAGE_HOSTS": "*"}
+    started = subprocess.run(
+        [sys.executable, "-c", "import app"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert started.returncode == 1
+    assert started.stderr.startswith("The environment variable HERMITAGE_HOSTS must list"), started.stderr
+    assert "Traceback" not in started.stderr
