@@ -138,8 +138,9 @@ def removed_strays() -> None:
     """Name the encrypted tables that were in the vault and on no screen, and those on a screen and not in the vault."""
     st.subheader("Tables that were out of place")
     note(
-        "Every start compares the vault with the records. Encrypted files that no record knows, left by a crash or by "
-        "a database that was set back, are deleted; so is the record of a table whose files are gone."
+        "The vault is compared with the records at every start and while the server runs. Encrypted files that no "
+        "record knows, left by a crash or by a database that was set back, are deleted; so is the record of a table "
+        "whose files are gone."
     )
     found = application().strays()
     if not found:

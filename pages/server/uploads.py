@@ -12,7 +12,7 @@ import functools
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -107,31 +107,30 @@ class EncryptedUploads:
             await self._app(scope, receive, send)
             return
         session, file_id = place.groups()
-        upload = _Upload(scope, receive, session, file_id) if scope["method"] == "PUT" else None
-        is_kept = False
+        if scope["method"] == "DELETE":
 
-        async def deciding(message: Message) -> None:
-            nonlocal is_kept
-            if message["type"] == "http.response.start":
-                accepted = message["status"] == _ACCEPTED
-                is_kept = accepted and upload is not None
-                if accepted and upload is None:
+            def taken_back(status: int) -> None:
+                if status == _ACCEPTED:
                     incoming().forget(session, file_id)
-                settle()
-            await send(message)
 
-        def settle() -> None:
-            # Before the answer goes out, so that whoever has read it finds nothing any more.
-            if upload is not None and upload.began and not is_kept:
-                incoming().forget(session, file_id)
-
+            await self._app(scope, receive, _telling(send, taken_back))
+            return
+        upload = _Upload(scope, receive, session, file_id)
         try:
-            if upload is None:
-                await self._app(scope, receive, deciding)
-            else:
-                await self._app(upload.scope, upload.receive, deciding)
+            await self._app(upload.scope, upload.receive, _telling(send, upload.decide))
         finally:
-            settle()
+            upload.forget_unless_accepted()  # an answer that never came accepts nothing
+
+
+def _telling(send: Send, decide: Callable[[int], None]) -> Send:
+    """Tell the status of an answer before it goes out: whoever has read it finds what it says."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            decide(message["status"])
+        await send(message)
+
+    return told
 
 
 class _Upload:
@@ -144,11 +143,21 @@ class _Upload:
         self._headers = dict(scope["headers"])
         kind = b"multipart/form-data; boundary=" + self._boundary
         self.scope = {**scope, "headers": [*given, (b"content-type", kind)]}
-        self.began = False
+        self._began = self._accepted = False
+
+    def decide(self, status: int) -> None:
+        """Keep what was taken in only where the application accepts it."""
+        self._accepted = status == _ACCEPTED
+        self.forget_unless_accepted()
+
+    def forget_unless_accepted(self) -> None:
+        """Forget the upload, if it began and was not accepted."""
+        if self._began and not self._accepted:
+            incoming().forget(self._session, self._file_id)
 
     async def receive(self) -> Message:
         """Return the small body at the first call; what the connection says afterwards."""
-        if self.began:
+        if self._began:
             return await self._receive()
         return {"type": "http.request", "body": await self._take_in(), "more_body": False}
 
@@ -166,9 +175,7 @@ class _Upload:
             arrival = await run_in_threadpool(incoming().arrive, self._session, self._file_id)
         except NoPlaceError as error:
             raise HTTPException(429, str(error)) from None
-        except OSError as error:
-            raise HTTPException(507, f"The server cannot store files ({error.strerror}).") from None
-        self.began = True
+        self._began = True
         try:
             part = _Part(options[b"boundary"])
             await self._copy(part, arrival, most)

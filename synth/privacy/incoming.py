@@ -87,10 +87,7 @@ class Arrival:
             try:
                 step()
             except OSError as error:
-                waiting.refusal = (
-                    f"The file could not be stored ({error.strerror}). Check the disk of HERMITAGE_HOME, then choose "
-                    "it again."
-                )
+                waiting.refusal = _refusal(error)
                 _close(waiting.file)
 
 
@@ -117,10 +114,7 @@ class Incoming:
         ------
         NoPlaceError
             If as many as may wait are still arriving in this session.
-        OSError
-            If the disk takes no file.
         """
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.forget(session, file_id)
         with self._lock:
             own = sorted((one for one in self._waiting.values() if one.session == session), key=lambda one: one.since)
@@ -130,8 +124,7 @@ class Incoming:
             if len(own) >= PLACES:
                 self._drop(arrived[0])
             begun = self._clock()
-            # Closed by whoever claims the upload, or when it is forgotten.
-            file = cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))  # noqa: SIM115
+            file, refusal = self._new_file()
             waiting = _Waiting(
                 ticket=os.urandom(16).hex(),
                 session=session,
@@ -141,9 +134,20 @@ class Incoming:
                 file=file,
                 since=begun,
                 seen=begun,
+                refusal=refusal,
             )
             self._waiting[waiting.ticket] = waiting
         return Arrival(waiting)
+
+    def _new_file(self) -> tuple[BinaryIO, str | None]:
+        """Return a file without a name, or a closed one and what is said to whoever claims it."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory)), None
+        except OSError as error:
+            closed = io.BytesIO()
+            closed.close()
+            return closed, _refusal(error)
 
     def claim(self, ticket: bytes) -> BinaryIO:
         """Return the bytes of an upload as a seekable stream, decrypted in memory piece by piece.
@@ -192,6 +196,10 @@ class Incoming:
         del self._waiting[one.ticket]
         with one.lock:
             _close(one.file)
+
+
+def _refusal(error: OSError) -> str:
+    return f"The file could not be stored ({error.strerror}). Check the disk of HERMITAGE_HOME, then choose it again."
 
 
 def _close(file: BinaryIO) -> None:

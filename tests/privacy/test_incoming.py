@@ -147,3 +147,11 @@ def test_a_full_disk_is_told_to_whoever_takes_the_upload(incoming: Incoming, tmp
     with pytest.raises(InputError, match=r"could not be stored \(No space left on device\). Check the disk"):
         incoming.claim(arrival.finish())
     assert full.closed
+
+
+def test_a_disk_that_takes_no_file_is_told_to_whoever_takes_the_upload(tmp_path: Path) -> None:
+    (tmp_path / "incoming").write_bytes(b"a file where the folder would be")
+    incoming = Incoming(tmp_path / "incoming")
+    with pytest.raises(InputError, match=r"could not be stored \(File exists\). Check the disk"):
+        incoming.claim(arrived(incoming))
+    assert incoming.waiting("a") == 0
