@@ -98,9 +98,9 @@ def test_a_file_that_did_not_come_by_the_server_is_not_read() -> None:
 
 def test_a_codebook_over_its_limit_is_refused_in_words() -> None:
     app = upload_table(open_app(), TABLE.encode())
-    uploader(app, "codebook").upload("c.yaml", b"#" * (2**21 + 1), "application/yaml")
+    uploader(app, "codebook").upload("c.yaml", b"#" * (5 * 2**20 + 1), "application/yaml")
     app.run()
-    assert errors(app) == ["The file is larger than the 2 MB accepted here."]
+    assert errors(app) == ["The file is larger than the 5 MB accepted here."]
 
 
 def test_admin_names_what_was_out_of_place() -> None:
