@@ -65,8 +65,9 @@ def hosts() -> tuple[str, ...]:
 
 
 quiet_logs()
+# When the server imports this file, so that nobody waits for it: the health check answers once it is done.
+warm_up()
 if __name__ == "__main__":
-    warm_up()
     screens()
 else:
     # Once for the process, when the server imports this file. What belongs to the process is started by its lifespan.
