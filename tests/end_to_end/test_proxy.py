@@ -28,7 +28,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from serving import ROOT, Server
+from serving import ROOT, Server, started_server
 from walking import CODEBOOK, Walker, small_table
 
 pytestmark = pytest.mark.browser
@@ -38,9 +38,18 @@ NAME, PASSWORD = "owner", "a password of the test"
 CREDENTIALS = base64.b64encode(f"{NAME}:{PASSWORD}".encode()).decode()
 CANARY = b"canary-of-the-proxy"
 MEBIBYTE = 2**20
+HOST = "synth.example.org"
+"""The name in the docs; only the browser of the test knows where it is."""
 
 if NGINX is None:
     pytest.skip("no nginx found: install it with 'apt-get install -y nginx'", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that answers to the name of the docs, as its container does."""
+    with started_server(tmp_path_factory.mktemp("named"), variables={"HERMITAGE_HOSTS": HOST}) as server:
+        yield server
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,7 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
+        return f"https://{HOST}:{self.port}"
 
     def bytes_on_disk(self) -> bytes:
         """Everything in its folder, and in files that its processes hold open, with a name or without one."""
@@ -148,15 +157,15 @@ def connected(port: int, *, window: int | None = None) -> ssl.SSLSocket:
     return context.wrap_socket(line)
 
 
-def question(port: int, path: str, *, authorized: bool, headers: str = "") -> bytes:
+def question(port: int, path: str, *, authorized: bool, headers: str = "", host: str = "127.0.0.1") -> bytes:
     password = f"Authorization: Basic {CREDENTIALS}\r\n" if authorized else ""
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{password}{headers}Connection: close\r\n\r\n".encode()
+    return f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{password}{headers}Connection: close\r\n\r\n".encode()
 
 
-def asked(port: int, path: str, *, authorized: bool, headers: str = "") -> tuple[int, bytes]:
+def asked(port: int, path: str, *, authorized: bool, headers: str = "", host: str = "127.0.0.1") -> tuple[int, bytes]:
     """Ask for a path; return the status and what was answered."""
     with closing(connected(port)) as line:
-        line.sendall(question(port, path, authorized=authorized, headers=headers))
+        line.sendall(question(port, path, authorized=authorized, headers=headers, host=host))
         answer = b""
         while piece := line.recv(65536):
             answer += piece
@@ -219,7 +228,7 @@ def test_with_buffering_it_would_be(server: Server, tmp_path: Path) -> None:
         assert CANARY in after_half_an_upload(proxy)
 
 
-def test_an_owner_walks_through_it(server: Server, browser: Any, tmp_path: Path) -> None:
+def test_an_owner_walks_through_it_under_its_name(named: Server, browser: Any, tmp_path: Path) -> None:
     table = small_table(tmp_path, "canary.csv", rows=60_000)
     table.write_bytes(table.read_bytes().replace(b"made up", CANARY))
     assert table.stat().st_size > 3 * MEBIBYTE
@@ -228,8 +237,10 @@ def test_an_owner_walks_through_it(server: Server, browser: Any, tmp_path: Path)
     folder = tmp_path / "nginx"
     folder.mkdir()
     owner = {"username": NAME, "password": PASSWORD}
-    with nginx(folder, server) as proxy:
-        walker = Walker(browser, proxy.address, ignore_https_errors=True, http_credentials=owner)
+    known = [f"--host-resolver-rules=MAP {HOST} 127.0.0.1", "--no-sandbox", "--disable-gpu"]
+    program = browser.browser_type.launch(executable_path=chromium(browser), args=known)
+    with nginx(folder, named) as proxy, closing(program):
+        walker = Walker(program, proxy.address, ignore_https_errors=True, http_credentials=owner)
         try:
             walker.open()
             walker.press("Start with your own table")
@@ -245,6 +256,18 @@ def test_an_owner_walks_through_it(server: Server, browser: Any, tmp_path: Path)
         assert len(looks) > 3
         assert not any(looks)
         assert CANARY not in proxy.bytes_on_disk()
+
+
+def test_a_name_that_is_not_the_servers_is_refused_behind_it_too(server: Server, tmp_path: Path) -> None:
+    """Without HERMITAGE_HOSTS nginx passes the name on, and the server refuses it."""
+    with nginx(tmp_path, server) as proxy:
+        assert asked(proxy.port, "/_stcore/health", authorized=True, host=HOST)[0] == 403
+        assert asked(proxy.port, "/_stcore/health", authorized=True)[0] == 200
+
+
+def chromium(browser: Any) -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return found or str(browser.browser_type.executable_path)
 
 
 def looks_while_uploading(walker: Walker, table: Path, proxy: Proxy) -> list[bool]:
