@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "load_config", "run", "verify"]
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def load_config(path: str | Path) -> RunConfig:
