@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -16,13 +18,17 @@ PROC = Path("/proc")
 TICK_BITS = 36
 """Bits for the start ticks: 21 years at 100 a second. With 16 bits for the boot a double holds both exactly."""
 
+BACK = 10
+"""How far a worker stands back for others (its nice value): screens are answered while runs compute."""
+
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
     """Start a process in a session of its own, with no terminal and no output, and return (pid, birth).
 
-    It outlives its parent. What it prints is dropped: a library's warning may quote a cell.
+    It outlives its parent, and stands back where the processor is short. What it prints is dropped: a library's warning
+    may quote a cell.
     """
     process = subprocess.Popen(
         list(command),
@@ -34,6 +40,8 @@ def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[in
         close_fds=True,
     )
     _children[process.pid] = process
+    with suppress(OSError):  # it has ended, or stands further back already
+        os.setpriority(os.PRIO_PROCESS, process.pid, BACK)
     return process.pid, birth_of(process.pid)
 
 

@@ -100,6 +100,12 @@ def test_a_process_is_known_though_the_kernel_says_another_time_of_start(step: i
     assert alive == "True"  # ... and the process is the same
 
 
+def test_a_worker_stands_back_so_that_screens_are_answered() -> None:
+    pid, born = processes.start((sys.executable, "-c", "import time; time.sleep(60)"), environment=os.environ)
+    assert os.getpriority(os.PRIO_PROCESS, pid) >= processes.BACK
+    processes.kill(pid, born)
+
+
 def test_a_process_that_ended_by_itself_is_not_alive() -> None:
     pid, born = processes.start((sys.executable, "-c", ""), environment=os.environ)
     processes._children[pid].wait(timeout=60)
