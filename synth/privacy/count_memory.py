@@ -5,6 +5,8 @@ They are as private as the rows: they stay inside the session, in a bounded amou
 
 from __future__ import annotations
 
+import hashlib
+import weakref
 from collections import OrderedDict
 from collections.abc import Collection, Hashable
 from typing import NoReturn
@@ -23,11 +25,23 @@ MOST_CELLS = 2**26
 class CountMemory:
     """Tables of counts by what they count; the one that was asked for longest ago makes room first."""
 
-    __slots__ = ("_cells", "_tables")
+    __slots__ = ("_cells", "_digests", "_tables")
 
     def __init__(self) -> None:
         self._tables: OrderedDict[Hashable, NDArray[np.int32]] = OrderedDict()
         self._cells = 0
+        self._digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
+
+    def digest(self, bins: NDArray[np.int32]) -> bytes:
+        """Return a digest of bins, which are public; those that nobody can change are read once while they live."""
+        held, known = self._digests.get(id(bins), (None, b""))
+        if held is not None and held() is bins:
+            return known
+        found = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
+        if bins.flags.owndata and not bins.flags.writeable:
+            key, digests = id(bins), self._digests
+            digests[key] = (weakref.ref(bins, lambda _: digests.pop(key, None)), found)
+        return found
 
     def recall(self, key: Hashable) -> NDArray[np.int32] | None:
         """Return the counts kept under a key, or None."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -106,7 +105,7 @@ def tables_of_counts(rows: Rows, tables: Sequence[tuple[Axis, ...]]) -> Iterator
     remember is not counted again.
     """
     memory = CountMemory() if rows.memory is None else rows.memory
-    keys = _keys(tables)
+    keys = _keys(tables, memory)
     wanted = frozenset(keys)
     for group in _groups(tables):
         found = [memory.recall(key) for key in keys[group]]
@@ -131,17 +130,10 @@ def rows_by_cell(rows: Rows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArra
         yield cell, order[start:end]
 
 
-def _keys(tables: Sequence[tuple[Axis, ...]]) -> list[tuple[Hashable, ...]]:
+def _keys(tables: Sequence[tuple[Axis, ...]], memory: CountMemory) -> list[tuple[Hashable, ...]]:
     """Return, axis by axis, what each table counts: column, bins by a digest of their bytes, and number of bins."""
-    digests: dict[int, bytes] = {}  # an array that many tables share is read once
-
-    def digest(bins: NDArray[np.int32]) -> bytes:
-        if id(bins) not in digests:
-            digests[id(bins)] = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
-        return digests[id(bins)]
-
     return [
-        tuple((axis.column, None if axis.bins is None else digest(axis.bins), axis.size) for axis in axes)
+        tuple((axis.column, None if axis.bins is None else memory.digest(axis.bins), axis.size) for axis in axes)
         for axes in tables
     ]
 
