@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -25,6 +26,7 @@ from synth.config import RunConfig
 from synth.errors import SynthError, TableError
 from synth.privacy import chain, reader, spending
 from synth.privacy.ledger import Ledger
+from synth.privacy.notes import WENT_ON
 from synth.privacy.reader_pipes import Request, error_named, read_frame
 from synth.privacy.reader_process import serve
 from synth.privacy.session import PrivateSession
@@ -41,6 +43,9 @@ BROUGHT = {
     "add or remove": ("far beyond all bounds", "a line that cannot be read"),
 }
 """Where there is hardly anybody, one person decides what is most frequent."""
+
+LEARNED = {"holdout": 0.0}
+"""Nobody is held out, so that what somebody brings is learned from whatever the account's secret is."""
 
 
 def read_here(stream: Any, request: Request, on_batch: Any) -> Any:
@@ -66,7 +71,7 @@ def a_run_keeps_its_promise(home: Path) -> None:
     """Nothing public depends on one unit; what was reserved is spent and stated; nothing else is published."""
     for world, brought in BROUGHT.items():
         found = [neighbours(WORLDS[world], name) for name in brought]
-        config = WORLDS[world].config(found[0][0], "independent")
+        config = WORLDS[world].config(found[0][0], "independent", **LEARNED)
         others = {name: second for name, (_, _, second) in zip(brought, found, strict=True)}
         public, _ = t5_whole_runs(config, found[0][1], others, home)
         assert_books(public, config, ["reserved", "spent", "released"])
@@ -81,7 +86,7 @@ def a_failing_library_tells_nothing(home: Path) -> None:
     """Where a library fails on the rows, and quotes them, the run says no more than that, and stays spent."""
     world = WORLDS["add or remove"]
     units, first, second = neighbours(world, "far beyond all bounds")
-    config = world.config(units, "independent")
+    config = world.config(units, "independent", **LEARNED)
 
     right = release.make
 
@@ -270,6 +275,49 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "release", lambda self, charge, certificate_id: charge)
 
 
+@fault("the exit code follows the parity of the private number of rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = worker._work, tables_opened(patch)
+    patch.setattr(worker, "_work", lambda *arguments: right(*arguments) or int(opened[-1]._rows % 2))
+
+
+@fault("that the run went on is noted where the number of rows is odd")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = runs._sealing, tables_opened(patch)
+
+    def sealing(application: Application, run: Any, charge: Any = None, went_on: Any = ()) -> Any:
+        many = charge is not None and opened[-1]._rows % 2
+        return right(application, run, charge, (WENT_ON,) if many else went_on)
+
+    patch.setattr(runs, "_sealing", sealing)
+
+
+def open_with(patch: pytest.MonkeyPatch, change: Callable[[Application, Any, int], Any]) -> None:
+    """Do something when a run opens its table: called with the application, the run and the number of rows."""
+    right = runs._open
+
+    def opened(application: Application, run: Any, config: RunConfig) -> Any:
+        sides = right(application, run, config)
+        change(application, run, sides[0]._rows)
+        return sides
+
+    patch.setattr(runs, "_open", opened)
+
+
+@fault("the owner is said to have looked where the number of rows is odd")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def look(application: Application, run: Any, rows: int) -> None:
+        if rows % 2:
+            application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
+
+    open_with(patch, look)
+
+
+@fault("one more worker is counted where the number of rows is odd")
+def _(patch: pytest.MonkeyPatch) -> None:
+    open_with(patch, lambda application, run, rows: application.store.runs._change(run.id, attempts=1 + rows % 2))
+
+
 # The ledger
 
 
@@ -327,12 +375,33 @@ def _(patch: pytest.MonkeyPatch) -> None:
 # The bundle
 
 
+@fault("the bundle is padded to the length of the upload")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = runs.seal_release
+
+    def sealed(config: RunConfig, measured: Any, folder: Path, **named: Any) -> Any:
+        made = right(config, measured, folder, **named)
+        with zipfile.ZipFile(folder / "bundle.zip", "a") as archive:
+            archive.comment = b" " * (uploads[-1] % 97)
+        return made
+
+    uploads: list[int] = []
+    received = Application.receive
+
+    def receive(self: Application, stream: Any, **named: Any) -> Any:
+        uploads.append(len(stream.getvalue()))
+        return received(self, stream, **named)
+
+    patch.setattr(runs, "seal_release", sealed)
+    patch.setattr(Application, "receive", receive)
+
+
 @fault("the certificate holds the fingerprint of the table")
 def _(patch: pytest.MonkeyPatch) -> None:
     right = runs._sealing
 
-    def sealing(application: Application, run: Any, charge: Any) -> Any:
-        found = right(application, run, charge)
+    def sealing(application: Application, run: Any, *others: Any) -> Any:
+        found = right(application, run, *others)
         head = application.store.tables[run.table_id].fingerprint
         return replace(found, ledger={**found.ledger, "head": head})
 
@@ -352,12 +421,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(release, "write_table", write_table)
 
 
-@fault("row groups are as long as the private table")
+@fault("how long row groups are follows the number of private rows")
 def _(patch: pytest.MonkeyPatch) -> None:
     right, opened = release.write_table, tables_opened(patch)
 
     def write_table(*arguments: Any) -> None:
-        patch.setattr(writing, "PIECE", max(1, opened[-1]._rows // 3))
+        patch.setattr(writing, "PIECE", 1 + opened[-1]._rows % 32)
         right(*arguments)
 
     patch.setattr(release, "write_table", write_table)
@@ -368,8 +437,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
     right, opened = release.published_evidence, tables_opened(patch)
 
     def evidence(*arguments: Any, **named: Any) -> Any:
-        exact = float(opened[-1]._column("age").astype(float).mean())
-        found = SafeEvidence(id="ages.mean", title="Mean of the codes of age", value=exact)
+        exact = float(opened[-1]._column("age").sum())
+        found = SafeEvidence(id="ages.sum", title="Sum of the codes of age", value=exact)
         return (*right(*arguments, **named), found)
 
     patch.setattr(release, "published_evidence", evidence)
