@@ -17,6 +17,7 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.config import RunConfig
+from synth.devices import is_lack_of_means
 from synth.errors import PrivacyError
 from synth.forecast import PREDICTIONS, budget_parts
 from synth.generators import GeneratorTask, State, make
@@ -186,12 +187,17 @@ def fit_and_sample(
 
 
 def _forest(codes: np.ndarray, config: RunConfig) -> Forest:
-    """Train what predicts held-out rows; a fault of a library leaves the plainest guess, as the budget is final."""
+    """Train what predicts held-out rows; a fault of a library leaves the plainest guess, as the budget is final.
+
+    Where memory or the device failed it is none: the run goes on from its answers and trains again.
+    """
     label = str(config.label)
     columns, bins = list(codes.T), bins_of_confidence(Target.of(config.schema, label).n_classes)
     try:
         return synthetic_forest(columns, config.schema, label, bins=bins, seed=config.seed)
     except Exception as error:
+        if is_lack_of_means(error):
+            raise
         record_incident(error)
         return constant_forest(columns, config.schema, label, bins=bins)
 

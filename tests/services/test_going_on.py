@@ -33,7 +33,7 @@ from synth.jobs.processes import birth_of
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.progress import NullProgress
-from synth.services import runs
+from synth.services import release, runs
 from synth.services.application import Application
 from synth.services.backup import back_up, restore
 from synth.services.local import run_locally
@@ -303,6 +303,26 @@ def test_paid_predictions_are_not_paid_twice(
 
 def killed(self: AnswerFile) -> None:
     raise Killed
+
+
+def test_predictors_that_memory_failed_are_trained_again(
+    home: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plainest guess is for faults of a library; where memory ran out, the run goes on and trains the real one."""
+    trained: list[bool] = []
+    right = release.synthetic_forest
+
+    def short_of_memory(columns: Any, *arguments: Any, **named: Any) -> Any:
+        if len(columns[0]) == config.rows and not trained:  # and not where the run is tried out
+            trained.append(True)
+            raise MemoryError
+        return right(columns, *arguments, **named)
+
+    monkeypatch.setattr(release, "synthetic_forest", short_of_memory)
+    monkeypatch.setattr(release, "constant_forest", None)
+    made = run_locally(replace(config, prediction_share=0.2), home / "out", table=home / "people.csv")
+    assert trained
+    assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]
 
 
 @pytest.mark.parametrize(("kills", "left"), [(1, "cuda"), (2, "cpu")])
