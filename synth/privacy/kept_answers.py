@@ -61,6 +61,9 @@ PIECE_BYTES = 2**20
 LENGTHS_BYTES = 3 * 8
 """Of the three parts of a record: its words, and one or two arrays of numbers."""
 
+ITSELF = "file"
+"""Name of the fact that tells the file from its copies."""
+
 HEAD_BYTES = LENGTHS_BYTES + SEAL_BYTES
 
 LOCK_SECONDS = 10.0
@@ -72,6 +75,10 @@ OTHER_QUESTION = (
 )
 UNREADABLE = "The kept answers of this run were altered or damaged on disk, so it cannot go on. Start a new run."
 GONE = "The kept answers of this run are gone from disk, so it cannot go on. Start a new run."
+COPIED = (
+    "The kept answers of this run are a copy, and so may be this whole installation. It does not go on, because the "
+    "original may have asked the questions that are left. Start a new run."
+)
 ANOTHER_WORKER = "Another process still works on this run. Wait until it has ended."
 
 
@@ -152,7 +159,7 @@ class AnswerFile:
         """
         with self._writing():
             os.ftruncate(self._file, 0)
-            self._append(0, json.dumps(dict(facts), sort_keys=True).encode(), ())
+            self._append(0, json.dumps({**facts, ITSELF: self._itself()}, sort_keys=True).encode(), ())
             _sync_folder(self._path.parent)
 
     def go_on(self) -> dict[str, str]:
@@ -161,11 +168,14 @@ class AnswerFile:
         Raises
         ------
         JobError
-            If there is no list, or it was altered.
+            If there is no list, it was altered, or it lies in another file than the one that was begun: a backup of the
+            disk or a copied installation goes on with nothing.
         """
         if not self._exists(0, 0):
             raise JobError(GONE)
         facts = {str(name): str(value) for name, value in self._body(0, 0)[0].items()}
+        if facts.pop(ITSELF, None) != self._itself():
+            raise JobError(COPIED)
         place = self._after(0, 0)
         while self._exists(len(self._places) + 1, place):
             self._places.append(place)
@@ -228,6 +238,10 @@ class AnswerFile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _itself(self) -> str:
+        """Return the number of the file in its file system, which a copy does not have."""
+        return str(os.fstat(self._file).st_ino)
 
     # Records --------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -481,6 +482,21 @@ def test_a_restored_run_never_goes_on(
         assert restored.run(run_id).state == "failed"
         assert restored.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT
         assert restored.account("town").epsilon_spent > 3.9
+
+
+def test_a_copy_of_the_whole_home_asks_nothing_again(
+    application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else the run and its copy would each have an answer of its own to every question that is left, for one charge."""
+    run_id, _ = stop_and_go_on(application, config, 1, monkeypatch)
+    home = tmp_path / "copied"
+    shutil.copytree(application.settings.home, home)
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as copied:
+        with pytest.raises(JobError, match="are a copy"):
+            carry_out(copied, run_id, NullProgress(), owner_report=False)
+        assert copied.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
+    carry_out(application, run_id, NullProgress(), owner_report=False)
+    assert application.store.runs[run_id].state is RunState.REPORTED
 
 
 def test_answers_of_runs_that_ended_are_swept_at_the_start(
