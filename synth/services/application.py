@@ -30,6 +30,7 @@ from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.rehearsing import Rehearsals
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
 from synth.services.stops import Stops
+from synth.services.trying_out import sweep_trials
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
 from synth.store import ChargeState, Event, EventKind, Run, RunState, Store, TableState
 
@@ -74,6 +75,7 @@ class Application:
         """Delete what must not be kept any longer: at every start, and by the server's timer while it runs."""
         self.vault.purge()
         self.rehearsals.purge()
+        sweep_trials(self.settings)
 
     def strays(self) -> tuple[Event, ...]:
         """Return what was found in the vault without a record, or in the records without its files, and removed."""

@@ -6,7 +6,8 @@ and before anything is spent; and since a run on no row at all ends in a bundle,
 
 The noise is that of a session of its own, on rows that are about nobody: nothing of it is seen by the session of the
 run. What is sealed carries the signature of a key that is thrown away, beside another key that it does not fit: a
-bundle of a trial that is found somewhere never passes a check. It lies in a folder that is deleted.
+bundle of a trial that is found somewhere never passes a check. It lies in a folder that is deleted: at the end, or by
+the next start where the trial was killed.
 
 Not tried: more than a few rows to make and more than a step or two of training, so neither the memory nor the time
 that they take, nor whether a long training with a large learning rate stays finite.
@@ -33,16 +34,20 @@ from synth.errors import JobError, RunCancelledError, SynthError, VerificationEr
 from synth.generators import GENERATORS
 from synth.generators.options import option_fields
 from synth.keys import ThrowawayKey
+from synth.privacy.private_files import locked
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import Column, IdentifierColumn, ModelledColumn, Schema
 from synth.services.incidents import record_incident
 from synth.services.release import Sealing, fit_and_sample, seal_release
 
-__all__ = ["PHASE", "made_up_file", "try_out"]
+__all__ = ["PHASE", "made_up_file", "sweep_trials", "try_out"]
 
 PHASE = "Trying out"
 """What a run is doing meanwhile."""
+
+TRIALS = "trials"
+"""Where in the home their folders lie."""
 
 NOT_PRIVATE = "NOT PRIVATE: made of rows that are about nobody, to try a description out before it is charged."
 
@@ -77,11 +82,27 @@ def try_out(config: RunConfig, settings: Settings, progress: Progress, *, sealin
         What would stop the run after its charge, in one sentence.
     """
     few = _short(replace(config.published(), rows=min(config.rows, _ROWS)))
-    home = settings.home / "trials"
+    home = settings.home / TRIALS
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=home))
+    with locked(home, alone=False):
+        _try_out_in(Path(tempfile.mkdtemp(dir=home)), few, progress, sealing=sealing)
+
+
+def sweep_trials(settings: Settings) -> None:
+    """Delete what trials left that were killed; while one is at work nothing is deleted."""
+    home = settings.home / TRIALS
+    if not home.is_dir():
+        return
+    with locked(home, alone=True) as is_alone:
+        if is_alone:
+            for folder in home.iterdir():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Sealing | None) -> None:
+    """Try a shortened configuration out in a folder of its own, which is gone afterwards."""
     try:
-        form = replace(config.format, skip_rows=min(config.format.skip_rows, _SKIPPED))
+        form = replace(few.format, skip_rows=min(few.format.skip_rows, _SKIPPED))
         made_up = made_up_file(few.schema, form)
         tables = PrivateTable.open_smallest(
             lambda: io.BytesIO(made_up), few.schema, form, holdout=few.holdout, undeclared=few.undeclared

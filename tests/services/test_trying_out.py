@@ -20,6 +20,7 @@ from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
 from synth.services import trying_out
+from synth.services.application import Application
 from synth.services.trying_out import made_up_file, try_out
 
 COLUMNS = (
@@ -137,6 +138,27 @@ def test_whoever_stops_a_run_stops_its_trial(settings: Settings) -> None:
     with pytest.raises(RunCancelledError):
         try_out(CONFIG, settings, Stopped())
     assert left(settings) == []
+
+
+def test_what_a_killed_trial_left_is_swept_while_none_is_at_work(settings: Settings, tmp_path: Path) -> None:
+    settings = replace(settings, database_url=f"sqlite:///{settings.home / 'hermitage.sqlite'}")
+    trials = settings.home / trying_out.TRIALS
+    with Application(settings) as application:
+        application.purge()  # nobody tried anything out yet
+        (trials / "killed").mkdir(parents=True)
+        (trials / "killed" / "bundle.zip").write_bytes(b"made up")
+
+        class AtWork(NullProgress):
+            def check_cancelled(self) -> None:
+                application.purge()
+                assert (trials / "killed" / "bundle.zip").exists()
+                assert len(list(trials.iterdir())) == 2, "the trial that is at work"
+                raise RunCancelledError("seen enough")
+
+        with pytest.raises(RunCancelledError):
+            try_out(CONFIG, settings, AtWork())
+        application.purge()
+    assert list(trials.iterdir()) == []
 
 
 @pytest.mark.parametrize(
