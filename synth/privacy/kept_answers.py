@@ -336,6 +336,12 @@ def _locked(path: Path) -> int:
             if time.monotonic() < end:
                 time.sleep(0.05)
                 continue
+        except OSError as error:
+            os.close(file)
+            raise JobError(
+                f"The disk of HERMITAGE_HOME cannot lock files ({error.strerror}), so nobody could tell whether two "
+                "processes work on one run. Put HERMITAGE_HOME on a disk that can."
+            ) from None
         os.close(file)
         raise JobError(ANOTHER_WORKER)
 

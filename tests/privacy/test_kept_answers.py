@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -483,6 +484,17 @@ def test_files_of_runs_that_ended_are_swept(tmp_path: Path) -> None:
     assert sweep_answers(tmp_path, {at_work}) == 1
     assert not answers_path(tmp_path, ended).exists()
     assert answers_path(tmp_path, at_work).exists()
+
+
+def test_a_disk_that_cannot_lock_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As some network disks and shared folders of virtual machines: not taken for a file that nobody holds."""
+
+    def without_locks(file: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(kept_answers.fcntl, "flock", without_locks)
+    with pytest.raises(JobError, match="cannot lock files"):
+        opened(tmp_path / "answers", begin=True)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
