@@ -10,7 +10,7 @@ from typing import Any
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
 from synth.devices import resolved_device
-from synth.errors import JobError, LedgerError
+from synth.errors import JobError, LedgerError, SynthError
 from synth.privacy.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.ledger import Ledger
@@ -19,6 +19,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.services import run_folder
 from synth.services.application import Application
+from synth.services.incidents import record_incident
 from synth.services.planning import check_config
 from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
@@ -97,7 +98,13 @@ def _seal_and_report(
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()
         options = downstream_options("quick", threads=application.settings.threads)
-        build_owner_report(config, run, folder, vault=application.vault, progress=timer, downstream=options)
+        try:
+            build_owner_report(config, run, folder, vault=application.vault, progress=timer, downstream=options)
+        except SynthError:
+            raise
+        except Exception as error:
+            # The bundle is sealed: neither how the run ends nor whether it goes on may follow from exact rows.
+            record_incident(error)
     timer.close()
     seconds = {name.lower().replace(" ", "_"): round(value, 3) for name, value in timer.seconds.items()}
     run_folder.write_owner_json(

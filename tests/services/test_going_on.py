@@ -326,6 +326,23 @@ def test_predictors_that_memory_failed_are_trained_again(
     assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]
 
 
+@pytest.mark.parametrize("error", [ValueError("could not convert 17"), MemoryError()], ids=["a fault", "memory"])
+def test_what_fails_on_exact_rows_after_the_seal_ends_no_run(
+    application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """That a run failed, or went on, is seen by whoever reads its certificate; the owner's report reads rows."""
+
+    def fails(*arguments: Any, **named: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(runs, "build_owner_report", fails)
+    run_id = begun(application, config)
+    carry_out(application, run_id, NullProgress())
+    assert application.store.runs[run_id].state is RunState.REPORTED
+    assert application.owner_report(run_id) is None
+    assert verify(application.folder(run_id) / "bundle.zip").ok
+
+
 @pytest.mark.parametrize(("kills", "left"), [(1, "cuda"), (2, "cpu")])
 def test_a_kill_leaves_the_card_once_more_and_then_no_more(
     application: Application,
