@@ -10,7 +10,7 @@ from typing import Any
 from synth.config import RunConfig, Settings
 from synth.config_file import parse_config
 from synth.devices import resolved_device
-from synth.errors import JobError, LedgerError, SynthError
+from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.privacy.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.ledger import Ledger
@@ -24,7 +24,7 @@ from synth.services.planning import check_config
 from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
 from synth.services.trying_out import PHASE, try_out
-from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState
+from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
 
 __all__ = ["carry_out", "execute"]
 
@@ -67,6 +67,7 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     key, path = application.keys.answers_key(run_id), answers_path(application.settings.home, run_id)
     with AnswerFile(path, key=key, run_id=run_id) as answers:
         _require_own(store.runs[run_id], run)
+        _require_table(application, run)
         charge, begun_on = _spend(application.ledger, run, answers, device)
         store.runs.note_device(run_id, device)
         train, holdout = _open(application, run, config)
@@ -161,6 +162,14 @@ def _require_own(now: Run, begun: Run) -> None:
     """Refuse to go on with a run that was ended, or given to another worker, while this one waited for its file."""
     if now.is_finished or (now.attempts, now.pid) != (begun.attempts, begun.pid):
         raise JobError(f"The run is {now.state} and no longer this worker's.")
+
+
+def _require_table(application: Application, run: Run) -> None:
+    """Refuse, before anything is charged, a run whose rows were deleted between its plan and now."""
+    if run.table_id is None:
+        raise JobError("This run has no table. Start a new one.")
+    if application.store.tables[run.table_id].state is not TableState.STORED:
+        raise TableError("The table of this run was deleted. Upload it again.")
 
 
 def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:

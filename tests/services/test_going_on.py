@@ -25,7 +25,7 @@ from synth.cli import main
 from synth.config import RunConfig, Settings
 from synth.config_file import config_to_yaml, parse_config, read_mapping
 from synth.devices import is_lack_of_means
-from synth.errors import ConfigError, JobError, LedgerError
+from synth.errors import ConfigError, JobError, LedgerError, TableError
 from synth.generators import GENERATORS
 from synth.jobs import LocalEngine, local
 from synth.jobs.local import MOST_ATTEMPTS, put_back
@@ -324,6 +324,14 @@ def test_predictors_that_memory_failed_are_trained_again(
     made = run_locally(replace(config, prediction_share=0.2), home / "out", table=home / "people.csv")
     assert trained
     assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]
+
+
+def test_a_table_that_went_while_its_run_waited_costs_nothing(application: Application, config: RunConfig) -> None:
+    run_id = begun(application, config)
+    application.vault.delete(str(application.store.runs[run_id].table_id))
+    with pytest.raises(TableError, match="was deleted"):
+        carry_out(application, run_id, NullProgress())
+    assert application.ledger.charges_of(run_id)[0].state is ChargeState.RESERVED
 
 
 @pytest.mark.parametrize("error", [ValueError("could not convert 17"), MemoryError()], ids=["a fault", "memory"])
