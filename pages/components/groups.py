@@ -34,7 +34,9 @@ def groups(run_id: str, report: Mapping[str, Any]) -> None:
         st.info("No column of groups was measured in this run, so nothing can be said about their sizes in public.")
     document = application().owner_report(run_id)
     if document is None:
-        st.info("No owner-only report: the rows were deleted before it could be built, or building it failed (the log holds the incident).")
+        st.info(
+            "No owner-only report: the rows were deleted before it could be built, or building it failed (see the log)."
+        )
         return
     st.warning(OWNER_ONLY_NOTE)
     entries = by_group(read_evidence(document))

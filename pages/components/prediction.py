@@ -42,7 +42,9 @@ def prediction(run_id: str, report: Mapping[str, Any]) -> None:
         _numbers(public, key="public-prediction")
     document = application().owner_report(run_id)
     if document is None:
-        st.info("No owner-only report: the rows were deleted before it could be built, or building it failed (the log holds the incident).")
+        st.info(
+            "No owner-only report: the rows were deleted before it could be built, or building it failed (see the log)."
+        )
         return
     entries = [entry for entry in read_evidence(document) if section_of(entry) == PREDICTION_SECTION]
     reason = next((entry for entry in entries if entry.id == f"{PREDICTION_SECTION}.none"), None)

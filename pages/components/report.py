@@ -80,7 +80,9 @@ def owner_only(run_id: str) -> None:
     """Show what was computed on the private rows; asking for it is entered in the ledger of these people."""
     document = application().owner_report(run_id)
     if document is None:
-        st.info("No owner-only report: the rows were deleted before it could be built, or building it failed (the log holds the incident).")
+        st.info(
+            "No owner-only report: the rows were deleted before it could be built, or building it failed (see the log)."
+        )
         return
     st.warning(OWNER_ONLY_NOTE)
     entries = read_evidence(document)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import multiprocessing
-import errno
 import os
 import stat
 from collections.abc import Callable
