@@ -466,11 +466,12 @@ def test_the_largest_document_is_read_in_seconds(tmp_path: Path) -> None:
 def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     """Patterns take more than linear time only where someone forgets; here nobody can.
 
-    Listed: ids of our own numbers, and what checks or seals a bundle, in a process with limits of its own.
+    Listed: ids of our own numbers, what checks or seals a bundle, in a process with limits of its own, and the outside
+    of the server, whose patterns see paths and names of hosts.
     """
     allowed = {
         "synth/services/rehearsing.py", "synth/bundle/domain.py", "synth/bundle/linter.py", "synth/bundle/checks.py",
-        "synth/bundle/table_bytes.py",
+        "synth/bundle/table_bytes.py", "synth/config.py", "pages/server/surface.py", "pages/server/uploads.py",
     }  # fmt: skip
     sources = [ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "synth").rglob("*.py")]
     users = {
@@ -479,6 +480,24 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
         if re.search(r"^\s*(import|from) (re|regex|fnmatch)\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert users == allowed
+
+
+def test_paths_and_hosts_of_any_length_take_no_time() -> None:
+    """A request line and its headers may have 64 KiB."""
+    from pages.server.surface import _name_of
+    from pages.server.uploads import UPLOAD_PATH
+    from synth.config import Settings
+
+    for host in ("a." * 30_000 + "!", "a" * 60_000 + ":x", "-" * 60_000, "[" + ":" * 60_000, "a-." * 20_000):
+
+        def named(host: str = host) -> None:
+            assert _name_of(host) == ""
+            with pytest.raises(ConfigError):
+                Settings.from_environment({"HERMITAGE_HOSTS": host})
+
+        assert cpu_seconds(named) < 0.5
+    for path in ("/_stcore/upload_file/" * 3_000, "/" * 60_000, "/a" * 30_000 + "/_stcore/upload_file/a"):
+        assert cpu_seconds(lambda path=path: UPLOAD_PATH.fullmatch(path)) < 0.5
 
 
 # What is printed --------------------------------------------------------------------------------------------------
