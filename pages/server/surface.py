@@ -95,7 +95,11 @@ def _is_own_origin(scope: Scope, host: str) -> bool:
     """Whether a web socket was opened by a page of this very address; programs that are no browser send no origin."""
     if not any(name == b"origin" for name, _ in scope["headers"]):
         return True
-    return bool(host) and urlsplit(_only(scope, b"origin")).netloc.lower() == host.lower()
+    try:
+        own = urlsplit(_only(scope, b"origin")).netloc.lower()
+    except ValueError:  # no address at all
+        return False
+    return bool(host) and own == host.lower()
 
 
 def _is_open(path: str) -> bool:

@@ -131,7 +131,7 @@ def test_a_foreign_name_is_refused_on_sockets_and_plain_http_alike(open_server: 
 
 def test_a_socket_is_opened_by_a_page_of_the_same_address_only(open_server: Server) -> None:
     port = open_server.port
-    for origin in ("https://evil.example", f"http://localhost:{port}", "http://127.0.0.1:9", "null"):
+    for origin in ("https://evil.example", f"http://localhost:{port}", "http://127.0.0.1:9", "null", "http://[", ""):
         assert opened_socket(open_server, Origin=origin) == 403, origin
     assert opened_socket(open_server, Origin=f"http://127.0.0.1:{port}") == 101
     assert opened_socket(open_server) == 101, "a program that is no browser sends no origin"
