@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import uvicorn
 from streamlit.runtime import Runtime
 
 from pages.components.session import application
@@ -16,6 +18,9 @@ from synth.services.incidents import record_incident
 __all__ = ["Keeper", "lifespan"]
 
 ROUND_SECONDS = 30.0
+
+STOP_SECONDS = 5
+"""How long requests that are not finished may go on once the server is told to stop."""
 
 
 class Keeper:
@@ -61,9 +66,21 @@ class Keeper:
 async def lifespan(server: Any) -> AsyncIterator[dict[str, Any] | None]:
     """Start what belongs to the server process and to no session, and stop it at the end."""
     del server
+    _bound_the_stop()
     keeper = Keeper(is_active=Runtime.instance().is_active_session)
     keeper.start()
     try:
         yield None
     finally:
         keeper.stop()
+
+
+def _bound_the_stop() -> None:
+    """Let a stop end what is still sent or read: by itself the server waits for it without end.
+
+    Streamlit has no option for it. The server is reached by the handler of signals that it has set by now; a test holds
+    that a stop ends.
+    """
+    running = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
+    if isinstance(running, uvicorn.Server):
+        running.config.timeout_graceful_shutdown = STOP_SECONDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -208,6 +209,56 @@ def test_what_is_no_upload_of_this_page_is_refused_and_leaves_nothing(session: S
     assert session.waiting() == 0
     assert session.put("whole", whole)[0] == 204
     assert session.waiting() == 1
+
+
+def stopped(server: Server) -> bool:
+    """Tell a server to stop, and say whether it does so within seconds."""
+    process = psutil.Process(server.pid)
+    process.terminate()
+    try:
+        process.wait(timeout=15)
+    except psutil.TimeoutExpired:
+        process.kill()
+        return False
+    return True
+
+
+def test_a_server_stops_although_somebody_sends_an_upload_that_never_ends(session: Session) -> None:
+    asked = {
+        "host": f"127.0.0.1:{session.server.port}",
+        "content-type": "multipart/form-data; boundary=edge",
+        "content-length": str(100 * MEBIBYTE),
+        **session.headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
+    with socket.create_connection(("127.0.0.1", session.server.port)) as connection:
+        connection.sendall(f"PUT {session.path}/slow HTTP/1.1\r\n{lines}\r\n".encode() + b"".join(multipart(end=b"a")))
+        while not session.waiting():
+            time.sleep(0.05)
+        assert stopped(session.server)
+
+
+def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: Any, tmp_path: Path) -> None:
+    """A name of 60,000 digits held it for 42 seconds, in which it could not be stopped."""
+    names = ["9" * 256, "_" * 256, "aA" * 128, "\u202e" * 256, "\u0301" * 256, "=<>" * 85, "id_" * 85]
+    table, longer = tmp_path / "names.csv", tmp_path / "longer.csv"
+    table.write_text(",".join(names) + "\n" + ",".join("1234567") + "\n1,2,3,4,5,6,7" * 50_000, encoding="utf-8")
+    longer.write_text("a," + "9" * 60_000 + "\n1,2\n", encoding="utf-8")
+    with started_server(tmp_path) as server:
+        walker = Walker(browser, server.address)
+        walker.open("upload")
+        walker.choose("No, new people")
+        walker.fill("A name for these people", "names")
+        walker.upload(0, longer)
+        walker.page.get_by_text("The name of column 2 has 60,000 characters").wait_for()
+        walker.upload(0, table)
+        walker.page.get_by_text("Stored, encrypted.").wait_for()
+        walker.visit("2 Describe", "Describe the table")
+        walker.press("Look at my rows to guess the open roles")
+        while not any("synth.privacy.reader" in child.cmdline() for child in psutil.Process(server.pid).children()):
+            time.sleep(0.05)
+        assert stopped(server)
+        walker.close()
 
 
 def test_a_server_that_nobody_visits_deletes_what_is_due_and_names_what_is_out_of_place(tmp_path: Path) -> None:
