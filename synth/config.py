@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from synth.errors import ConfigError
+from synth.limits import COLUMNS
+from synth.names import shown
 from synth.schema import DateColumn, NumberColumn, Schema
 
 __all__ = [
@@ -97,13 +99,15 @@ class TableFormat:
         Raises
         ------
         ConfigError
-            If the encoding is unknown, the separator no plain character, or a table without a header leaves its
-            separator open or has comments, which could not be told from rows.
+            If the encoding is unknown, there are too many names, the separator is no plain character, or a table
+            without a header leaves its separator open or has comments, which could not be told from rows.
         """
         if not self.codec:
             raise ConfigError(
-                f"format: the encoding '{self.encoding}' is not known here. Use utf-8, latin-1 or utf-16."
+                f"format: the encoding '{shown(self.encoding)}' is not known here. Use utf-8, latin-1 or utf-16."
             )
+        if self.names is not None and len(self.names) > COLUMNS:
+            raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are possible.")
         if self.separator != "auto" and (not self.separator.isascii() or self.separator in '"\r\n\0'):
             raise ConfigError("format: the separator must be one plain character, for example a comma.")
         if self.header or self.kind == "parquet":

@@ -18,7 +18,7 @@ from synth.config_file import config_of_text, config_to_yaml, load_config, parse
 from synth.errors import ConfigError, InputError, SchemaError, SynthError
 from synth.forecast import forecast
 from synth.generators import GENERATORS
-from synth.privacy.reader import inspect_header
+from synth.privacy.reader import ReaderLimits, inspect_header
 from synth.privacy.reader_columns import check_names, is_plain
 from synth.privacy.reader_guess import kind_by_name
 from synth.rules import parse_rules
@@ -127,6 +127,25 @@ def test_the_reader_refuses_a_longer_name_and_quotes_nothing_of_it(kind: str) ->
         inspect_header(stream)
     assert "The name of column 2 has 60,000 characters; at most 256 are possible." in str(caught.value)
     assert "999" not in str(caught.value)
+
+
+def test_a_format_of_any_size_is_answered_soon() -> None:
+    """Passing over 10^18 lines of a file of eight bytes kept the reading child busy for half an hour."""
+    import io
+
+    from synth.config import TableFormat
+
+    plain = {"header": False, "separator": ","}
+    refused = {
+        "The file is empty. Send a table with a header and rows.": TableFormat(skip_rows=10**18),
+        "The file is empty. Send a table with rows.": TableFormat(skip_rows=10**18, names=("a", "b"), **plain),
+        "format: names has 5,001 entries, and at most 5,000": TableFormat(names=tuple(map(str, range(5_001))), **plain),
+        f"the encoding '{'u' * 57}...' is not known here": TableFormat(encoding="u" * 10**6),
+    }
+    for sentence, form in refused.items():
+        with pytest.raises(InputError, match=re.escape(sentence)) as caught:
+            inspect_header(io.BytesIO(b"a,b\n1,2\n"), form, limits=ReaderLimits(cpu_seconds=10))
+        assert len(str(caught.value)) < 200
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------

@@ -141,6 +141,8 @@ def _read_top(source: Counted, form: TableFormat, limits: ReaderLimits) -> _Top:
         # Nothing of the first row decides: utf-16 is little-endian unless big-endian is declared.
         encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name)
         for _ in range(form.skip_rows):
+            if not source.peek(1):
+                break
             _take_line(source, encoding)
         if not source.peek(1):
             raise TableError("The file is empty. Send a table with rows.")
@@ -151,6 +153,8 @@ def _read_top(source: Counted, form: TableFormat, limits: ReaderLimits) -> _Top:
     while form.comment and line is not None and line.startswith(form.comment):
         line = _take_text(source, encoding)
     for _ in range(form.skip_rows):
+        if line is None:
+            break
         line = _take_text(source, encoding)
     while line is not None and not line.strip():
         line = _take_text(source, encoding)
