@@ -18,6 +18,8 @@ from synth.errors import SynthError
 
 through_the_application()
 
+MOST_PROBLEMS = 50
+"""That are listed at once: a table may have 5,000 columns."""
 
 st.title("Describe the table")
 require("table")
@@ -75,6 +77,8 @@ if config is not None:
 held["described"] = held["described"] and not problems
 
 if problems and st.session_state.get("asked"):
-    st.error("Before you go on:\n" + "\n".join(f"- {plain(problem)}" for problem in problems))
+    more = [f"- {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
+    listed = [f"- {plain(problem)}" for problem in problems[:MOST_PROBLEMS]]
+    st.error("\n".join(["Before you go on:", *listed, *more]))
 elif problems:
     note(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")

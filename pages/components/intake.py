@@ -33,6 +33,9 @@ __all__ = ["account_question", "codebook_uploader", "format_form", "show_stored"
 TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet"]
 NEW_PEOPLE = "No, new people"
 _MAXIMUM_CODEBOOK_MEGABYTES = DOCUMENT_BYTES // 10**6
+_MOST_WARNINGS = 20
+"""About names, one by one: a browser bears some, and not two for each of 5,000 columns."""
+
 _FORM = "field:format-"
 """Widgets of the form begin like those of the draft, so that they are forgotten with them when a codebook is read."""
 _SEPARATORS = {
@@ -191,8 +194,14 @@ def show_stored(table: ReceivedTable) -> None:
         badge("owner_only")
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
-    for sentence in odd_names([column.name for column in table.columns]):
+    odd = odd_names([column.name for column in table.columns])
+    for sentence in odd[:_MOST_WARNINGS]:
         st.warning(plain(sentence))
+    if len(odd) > _MOST_WARNINGS:
+        st.warning(
+            f"{len(odd) - _MOST_WARNINGS:,} more warnings of this kind. Step 2 lists every name, with what cannot "
+            "be seen or looks like another letter as its number."
+        )
     note(f"These people are '{plain(table.account)}' in the ledger.")
     if st.button("Continue to 2 Describe", type="primary", key="continue-describe"):
         go("describe")

@@ -54,6 +54,20 @@ def test_names_that_deceive_are_told_before_they_are_described() -> None:
     assert list(shown[0].value["name"]) == ["age", "⟨U+0430⟩ge", "we⟨U+202E⟩ight"]
 
 
+def test_of_many_odd_names_and_open_columns_the_first_are_told() -> None:
+    names = ["n\u0430me" + str(place) for place in range(300)]
+    app = upload_table(open_app(), f"{','.join(names)}\n{','.join('1' * 300)}\n".encode())
+    assert len(app.warning) == 21
+    assert "280 more warnings of this kind." in app.warning[20].value
+    go(app, "describe")
+    app.button(key="continue-budget").click().run()
+    (sentence,) = errors(app)
+    lines = sentence.splitlines()
+    assert len(lines) == 52
+    assert lines[0] == "Before you go on:"
+    assert lines[51].endswith(" more")
+
+
 def test_a_name_of_60000_digits_is_refused_in_one_sentence() -> None:
     app = upload_table(open_app(), f"age,{'9' * 60_000}\n33,1\n".encode())
     (sentence,) = errors(app)
