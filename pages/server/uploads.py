@@ -9,6 +9,7 @@ upload is this page's and belongs to a living session; a screen exchanges the ti
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
 import threading
@@ -36,6 +37,8 @@ _PIECE = 2**18
 _MOST_HEADER_BYTES = 2**13
 _ACCEPTED = 204
 _BROKEN = "The upload is damaged or cut short. Choose the file again."
+
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # its warnings quote what was sent
 
 _one = threading.Lock()
 

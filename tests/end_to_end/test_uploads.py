@@ -196,6 +196,7 @@ def test_what_is_no_upload_of_this_page_is_refused_and_leaves_nothing(session: S
     for name, body in BROKEN.items():
         assert session.put("broken", body)[0] == 400, name
         assert session.waiting() == 0, name
+    assert "boundary" not in session.server.log.read_text(encoding="utf-8"), "a log quotes nothing that was sent"
     whole = b"".join(multipart(b"a,b\n1,2\n"))
     assert session.put("no-form", whole, **{"content-type": "text/csv"})[0] == 400
     assert session.put("no-token", whole, **{"x-xsrftoken": ""})[0] == 403
