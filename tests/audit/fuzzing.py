@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from synth.config import TableFormat
-from synth.config_file import config_of_text, config_to_yaml
+from synth.config_file import config_of_text, config_to_yaml, read_mapping
 from synth.errors import InputError, SynthError
 from synth.names import odd_names, shown, visible
 from synth.privacy.reader import ReaderLimits, inspect_header, read_codes
@@ -41,6 +43,8 @@ _PIECES = (
     "*a", "!!x", "%", "|", ">", "?", ": ", "- ", "~", "__index_level_0__", "name\n", "<b>", "`", "$x$", "\\",
     "/etc/passwd",
 )  # fmt: skip
+
+_SIZES = ("0", "-1", "1e-300", "1e308", "9" * 30, "9" * 999, "0." + "3" * 900, "-0", "1_000", "\u0663")
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,7 @@ def documents(chance: random.Random) -> Iterator[str]:
         f"  city: {{type: category, values: [north, {CANARY}], other: true}}\n"
         "  seen: {type: date, low: 2020-01-01, high: 2021-01-01, pattern: '%d.%m.%Y', missing: true}\n"
     )
+    whole = text
     for _ in range(chance.randint(1, 6)):
         place = chance.randrange(len(text) + 1)
         kind = chance.randrange(3)
@@ -171,6 +176,21 @@ def documents(chance: random.Random) -> Iterator[str]:
             text = text[:place] + piece * chance.choice([2, 10, 3_000]) + text[place:]
     yield text
     yield text + "more: &a [1]\n" * 2 + "[" * chance.choice([1, 100, 20_000])
+    yield json.dumps(_changed(read_mapping(whole), chance))
+
+
+def _changed(body: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+    """Return a configuration that is well written, with one or two of its values, columns or keys exchanged for odd ones."""
+    places = [body, body["columns"], *body["columns"].values(), body["unit"], body["budget"]]
+    odd = (*_PIECES, *_SIZES, None, True, [], {}, [1, [2]], ["a", "a"], "age", "2020-02-30", "x" * 5_000)
+    for _ in range(chance.randint(1, 2)):
+        place = chance.choice(places)
+        key = chance.choice(list(place))
+        if chance.random() < 0.7:
+            place[key] = chance.choice(odd)
+        else:
+            place[_name(chance)] = place.pop(key)
+    return body
 
 
 def read_document(text: str) -> None:
