@@ -53,15 +53,17 @@ def parse_column(name: str, declared: object) -> Column:
     if problem is not None:
         raise SchemaError(problem)
     if not isinstance(declared, Mapping):
-        raise SchemaError(f"'{name}' needs a mapping with its type, for example {{type: drop}}.")
+        raise SchemaError(f"'{shown(name)}' needs a mapping with its type, for example {{type: drop}}.")
     fields: Fields = dict(declared)
-    kind = parse_text(f"'{name}': type", fields.pop("type", "missing"))
+    kind = parse_text(f"'{shown(name)}': type", fields.pop("type", "missing"))
     reader = _READERS.get(kind)
     if reader is None:
-        raise SchemaError(f"'{name}': type must be one of {', '.join(_READERS)}, got {shown(kind)}.")
+        raise SchemaError(f"'{shown(name)}': type must be one of {', '.join(_READERS)}, got {shown(kind)}.")
     column = reader(name, fields)
     if fields:
-        raise SchemaError(f"'{name}': unknown key '{shown(str(next(iter(fields))))}' for a column of type {kind}.")
+        raise SchemaError(
+            f"'{shown(name)}': unknown key '{shown(str(next(iter(fields))))}' for a column of type {kind}."
+        )
     return column
 
 
@@ -141,7 +143,9 @@ def check_pattern(name: str, pattern: str) -> str:
     try:
         datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
     except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
-        raise SchemaError(f"'{name}': the pattern '{shown(pattern)}' cannot be used; write it like %d/%m/%Y.") from None
+        raise SchemaError(
+            f"'{shown(name)}': the pattern '{shown(pattern)}' cannot be used; write it like %d/%m/%Y."
+        ) from None
     return pattern
 
 
@@ -149,19 +153,19 @@ def _number(name: str, fields: Fields) -> NumberColumn:
     for key in ("low", "high"):
         if fields.get(key) is None:
             raise SchemaError(
-                f"'{name}' needs a lowest and a highest value. Choose limits you would be happy to print, for example "
-                "0 and 500,000. Values outside are moved to the limit."
+                f"'{shown(name)}' needs a lowest and a highest value. Choose limits you would be happy to print, for "
+                "example 0 and 500,000. Values outside are moved to the limit."
             )
     special = fields.pop("special", None) or ()
     if isinstance(special, str) or not isinstance(special, Sequence):
-        raise SchemaError(f"'{name}': special must be a list of numbers, for example [0].")
+        raise SchemaError(f"'{shown(name)}': special must be a list of numbers, for example [0].")
     return NumberColumn(
         name,
-        low=parse_number(f"'{name}': low", fields.pop("low")),
-        high=parse_number(f"'{name}': high", fields.pop("high")),
-        step=parse_number(f"'{name}': step", fields.pop("step", 1)),
-        special=tuple(parse_number(f"'{name}': special", value) for value in special),
-        fallback=_fallback(fields, lambda value: parse_number(f"'{name}': fallback", value)),
+        low=parse_number(f"'{shown(name)}': low", fields.pop("low")),
+        high=parse_number(f"'{shown(name)}': high", fields.pop("high")),
+        step=parse_number(f"'{shown(name)}': step", fields.pop("step", 1)),
+        special=tuple(parse_number(f"'{shown(name)}': special", value) for value in special),
+        fallback=_fallback(fields, lambda value: parse_number(f"'{shown(name)}': fallback", value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
     )
@@ -173,7 +177,7 @@ def _category(name: str, fields: Fields) -> CategoryColumn:
         raise SchemaError(f'\'{name}\' needs its categories as a list, for example values: ["low", "high"].')
     aliases = fields.pop("aliases", None) or {}
     if not isinstance(aliases, Mapping):
-        raise SchemaError(f"'{name}': aliases must be a mapping from a spelling to a declared value.")
+        raise SchemaError(f"'{shown(name)}': aliases must be a mapping from a spelling to a declared value.")
     return CategoryColumn(
         name,
         values=tuple(_text(name, value) for value in values),
@@ -199,20 +203,20 @@ def _yes_no(name: str, fields: Fields) -> YesNoColumn:
 def _date(name: str, fields: Fields) -> DateColumn:
     for key in ("low", "high"):
         if fields.get(key) is None:
-            raise SchemaError(f"'{name}' needs an earliest and a latest date, for example low: 2020-01-01.")
-    step = parse_text(f"'{name}': step", fields.pop("step", DateStep.DAY))
+            raise SchemaError(f"'{shown(name)}' needs an earliest and a latest date, for example low: 2020-01-01.")
+    step = parse_text(f"'{shown(name)}': step", fields.pop("step", DateStep.DAY))
     if step not in {str(known) for known in DateStep}:
-        raise SchemaError(f"'{name}': step must be day, month or year, got {shown(step)}.")
+        raise SchemaError(f"'{shown(name)}': step must be day, month or year, got {shown(step)}.")
     pattern = fields.pop("pattern", None)
     return DateColumn(
         name,
-        low=parse_date(f"'{name}': low", fields.pop("low")),
-        high=parse_date(f"'{name}': high", fields.pop("high")),
+        low=parse_date(f"'{shown(name)}': low", fields.pop("low")),
+        high=parse_date(f"'{shown(name)}': high", fields.pop("high")),
         step=DateStep(step),
-        fallback=_fallback(fields, lambda value: parse_date(f"'{name}': fallback", value)),
+        fallback=_fallback(fields, lambda value: parse_date(f"'{shown(name)}': fallback", value)),
         missing=_flag(name, "missing", fields),
         weight=_weight(name, fields),
-        pattern=None if pattern is None else check_pattern(name, parse_text(f"'{name}': pattern", pattern)),
+        pattern=None if pattern is None else check_pattern(name, parse_text(f"'{shown(name)}': pattern", pattern)),
     )
 
 
@@ -243,7 +247,9 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if value is None or isinstance(value, Mapping | list | tuple):
-        raise SchemaError(f"'{name}': every category must be a text or a number; put null in quotes if you mean it.")
+        raise SchemaError(
+            f"'{shown(name)}': every category must be a text or a number; put null in quotes if you mean it."
+        )
     return str(value)
 
 
@@ -255,12 +261,12 @@ def _fallback(fields: Fields, read: Callable[[object], _Value]) -> _Value | None
 def _flag(name: str, key: str, fields: Fields) -> bool:
     value = fields.pop(key, False)
     if not isinstance(value, bool):
-        raise SchemaError(f"'{name}': {key} must be true or false.")
+        raise SchemaError(f"'{shown(name)}': {key} must be true or false.")
     return value
 
 
 def _weight(name: str, fields: Fields) -> Weight:
-    value = parse_text(f"'{name}': weight", fields.pop("weight", Weight.NORMAL))
+    value = parse_text(f"'{shown(name)}': weight", fields.pop("weight", Weight.NORMAL))
     if value not in {str(known) for known in Weight}:
-        raise SchemaError(f"'{name}': weight must be low, normal or high, got {shown(value)}.")
+        raise SchemaError(f"'{shown(name)}': weight must be low, normal or high, got {shown(value)}.")
     return Weight(value)

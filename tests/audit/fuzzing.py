@@ -180,7 +180,7 @@ def documents(chance: random.Random) -> Iterator[str]:
 
 
 def _changed(body: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """Return a configuration that is well written, with one or two of its values, columns or keys exchanged for odd ones."""
+    """Return a configuration that is well written, with one or two values or keys exchanged for odd ones."""
     places = [body, body["columns"], *body["columns"].values(), body["unit"], body["budget"]]
     odd = (*_PIECES, *_SIZES, None, True, [], {}, [1, [2]], ["a", "a"], "age", "2020-02-30", "x" * 5_000)
     for _ in range(chance.randint(1, 2)):
