@@ -29,7 +29,7 @@ __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 BUSY_SECONDS = 10.0
 
 TURN_SECONDS = 60.0
-"""How long a thread stands in line to write to SQLite: the thread before it is alive, and only slow."""
+"""How long a thread stands in line to write to SQLite before it asks SQLite itself who writes."""
 
 READING = "hermitage_reading"
 
@@ -142,11 +142,18 @@ class _Turns:
 
     SQLite lets who waits for its lock sleep and look again, in no order: where thirty threads write, one of them may
     find it taken for ten seconds. Here they stand in line, and SQLite has to choose between processes alone.
+
+    A turn is about fairness; the lock that keeps writers apart is SQLite's. So a turn that nobody gives back, because
+    its thread was interrupted just then, costs the next in line a wait and nothing else.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._writing: set[int] = set()
+        self._line: dict[int, threading.Lock] = {}
+        """By connection, in order; the first one writes, and the others wait until their own lock is opened.
+
+        No lock keeps this one: a connection may be given up in the middle of anything, also by a collection of garbage.
+        Every step is one operation of a dictionary.
+        """
 
     def listen(self, engine: Engine) -> None:
         event.listen(engine, "begin", self._begin)
@@ -158,17 +165,33 @@ class _Turns:
         if connection.get_execution_options().get(READING, False):
             connection.exec_driver_sql("BEGIN")
             return
-        if not self._lock.acquire(timeout=TURN_SECONDS):
-            busy = sqlite3.OperationalError("database is locked")
-            busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
-            raise OperationalError("BEGIN IMMEDIATE", None, busy)
-        self._writing.add(id(connection.connection.dbapi_connection))
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        own = connection.connection.dbapi_connection
+        try:
+            self._stand_in_line(id(own))
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except BaseException:  # an interrupt too
+            self._end(own)
+            raise
+
+    def _stand_in_line(self, own: int) -> None:
+        turn = threading.Lock()
+        turn.acquire()
+        self._line.pop(own, None)
+        self._line[own] = turn
+        self._call_the_first()
+        if not turn.acquire(timeout=TURN_SECONDS):
+            line = list(self._line)
+            for one in line[: line.index(own)] if own in line else ():
+                self._line.pop(one, None)
 
     def _end(self, connection: Any, *_: Any) -> None:
-        if id(connection) in self._writing:
-            self._writing.discard(id(connection))
-            self._lock.release()
+        self._line.pop(id(connection), None)
+        self._call_the_first()
+
+    def _call_the_first(self) -> None:
+        for turn in list(self._line.values())[:1]:
+            with suppress(RuntimeError):  # it was called before
+                turn.release()
 
 
 def _postgresql_engine(url: URL) -> Engine:

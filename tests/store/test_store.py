@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from sqlalchemy import event, select, text
 from sqlalchemy.exc import DBAPIError
 
+import synth.store.engine
 from synth.config import Settings
 from synth.errors import ConfigError
 from synth.privacy.budget import PrivacyBudget
@@ -23,6 +27,7 @@ from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours
 from synth.store import Account, EventKind, Store, migrations
 from synth.store.definitions import METADATA
+from synth.store.engine import Transactions
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
@@ -270,3 +275,48 @@ def test_a_writer_that_fails_gives_its_turn_back(impatient: Store, tmp_path: Pat
                 refused()
     with impatient.transactions.writing() as connection:
         connection.execute(text("CREATE TABLE scratch (number INTEGER)"))
+
+
+def interrupted(work: Callable[[], None], place: int, *functions: Callable[..., Any]) -> bool:
+    """Do some work, with an interrupt before the line of these functions that comes at this place; was there one?"""
+    codes, seen = {function.__code__ for function in functions}, 0
+
+    def trace(frame: FrameType, kind: str, _: Any) -> Any:
+        nonlocal seen
+        if frame.f_code not in codes:
+            return None
+        if kind == "line":
+            seen += 1
+            if seen == place:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_a_writer_that_is_interrupted_anywhere_keeps_nobody_from_writing(
+    impatient: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Ctrl-C, or when a worker is told to stop: it still has to write how the run ended."""
+    monkeypatch.setattr(synth.store.engine, "TURN_SECONDS", 0.2)
+    functions = [found for found in vars(synth.store.engine._Turns).values() if inspect.isfunction(found)]
+    functions += [Transactions.writing.__wrapped__, Transactions._begun.__wrapped__]  # type: ignore[attr-defined]
+
+    def write() -> None:
+        with impatient.transactions.writing() as connection:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS scratch (number INTEGER)"))
+
+    places = 0
+    while interrupted(write, places + 1, *functions):
+        places += 1
+        for _ in range(2):
+            write()
+    assert places > 10
