@@ -1,4 +1,4 @@
-"""What the server does while nobody looks: tables are deleted when their time is up, and uploads that nobody takes."""
+"""What the server does while nobody looks: the queue goes on, and what must not be kept any longer is deleted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from streamlit.runtime import Runtime
 
 from pages.components.session import application
 from pages.server.uploads import incoming
-from synth.services.incidents import record_incident
+from synth.errors import SynthError
+from synth.services.incidents import code_location, record_incident
 
 __all__ = ["Keeper", "lifespan"]
 
@@ -35,7 +36,13 @@ class Keeper:
     """
 
     def __init__(self, seconds: float = ROUND_SECONDS, *, is_active: Callable[[str], bool]) -> None:
-        self._seconds, self._is_active = seconds, is_active
+        self._seconds = seconds
+        self._steps: tuple[Callable[[], object], ...] = (
+            lambda: incoming().sweep(is_active),
+            lambda: application().engine.tend(),
+            lambda: application().purge(),
+        )
+        self._failing: set[str] = set()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="keeper", daemon=True)
 
@@ -49,12 +56,22 @@ class Keeper:
         self._thread.join(timeout=5.0)
 
     def round(self) -> None:
-        """Delete the tables whose time is up, and forget uploads; a failure of one does not keep the other."""
-        for step in (lambda: incoming().sweep(self._is_active), lambda: application().purge()):
+        """Forget uploads, look after the queue and delete the tables whose time is up; one that fails keeps no other.
+
+        What fails in every round, while the database is away for example, is one incident and not one a round.
+        """
+        failing: set[str] = set()
+        for step in self._steps:
             try:
                 step()
-            except Exception as error:  # a database that is away for a while, for example: the next round tries again
-                record_incident(error)
+            except Exception as error:  # the next round tries again
+                # What is foreseen, as a database that is away, may be met at many places.
+                where = "" if isinstance(error, SynthError) else code_location(error)
+                name = f"{type(error).__name__} {where}"
+                if name not in failing | self._failing:
+                    record_incident(error)
+                failing.add(name)
+        self._failing = failing
 
     def _go_on(self) -> None:
         self.round()

@@ -9,11 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from driving import TABLE, errors, go, open_app, texts, upload_table, uploader
+from driving import TABLE, errors, go, open_app, started, texts, upload_table, uploader
 
 from pages.components.session import application
 from pages.server.keeping import Keeper
 from pages.server.uploads import incoming
+from synth.jobs import processes
 from synth.privacy.incoming import RECONNECT_SECONDS
 from synth.services.application import Application
 from synth.store import now
@@ -64,6 +65,40 @@ def test_a_round_that_fails_is_followed_by_another(monkeypatch: pytest.MonkeyPat
     finally:
         keeper.stop()
     assert failed
+
+
+def test_what_fails_in_every_round_is_one_incident(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Keeper(is_active=lambda session: True)
+    for expected in (1, 2):  # once more after a round that went well
+        with monkeypatch.context() as patched:
+            patched.setattr(Application, "purge", lambda self: (home / "nowhere").read_bytes())
+            for _ in range(5):
+                keeper.round()
+        keeper.round()
+        assert len([line for line in caplog.messages if line.startswith("incident")]) == expected
+
+
+def test_the_queue_goes_on_while_nobody_looks() -> None:
+    """A worker that died leaves its slot to the next run, with no page open."""
+    service = application()
+    run_id = started().session_state["draft"]["run_id"]
+    for _ in range(1200):
+        run = service.store.runs[run_id]
+        if run.pid is not None:
+            break
+        time.sleep(0.05)
+    assert run.pid is not None
+    assert run.pid_created is not None
+    processes.kill(run.pid, run.pid_created)
+    keeper = Keeper(0.05, is_active=lambda session: True)
+    keeper.start()
+    try:
+        # Killed before its charge it has failed; killed after it, it goes on.
+        eventually(lambda: service.store.runs[run_id].is_finished)
+    finally:
+        keeper.stop()
 
 
 def test_the_uploads_of_a_session_without_a_browser_are_forgotten() -> None:
