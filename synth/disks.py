@@ -11,7 +11,7 @@ from pathlib import Path
 
 from synth.errors import DiskFullError, SynthError
 
-__all__ = ["disk_full", "has_no_room", "is_full", "naming_full_disk"]
+__all__ = ["disk_full", "fullest", "has_no_room", "is_full", "naming_full_disk"]
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _SMALLEST = 2**16
@@ -36,14 +36,16 @@ def has_no_room(folder: Path) -> bool:
 
 def disk_full(*folders: Path) -> DiskFullError:
     """Return the error that names the fullest of the disks that hold these folders."""
+    return DiskFullError(f"{fullest(*folders)} Free some space, then try again.")
+
+
+def fullest(*folders: Path) -> str:
+    """Return the sentence that says how full the fullest of the disks is that hold these folders."""
     held = [_existing(folder) for folder in folders]
     left = {folder: shutil.disk_usage(folder) for folder in held}
-    fullest = min(held, key=lambda folder: left[folder].free)
-    usage = left[fullest]
-    return DiskFullError(
-        f"The disk that holds {fullest} is full ({_amount(usage.free)} of {_amount(usage.total)} left). "
-        "Free some space, then try again."
-    )
+    least = min(held, key=lambda folder: left[folder].free)
+    usage = left[least]
+    return f"The disk that holds {least} is full ({_amount(usage.free)} of {_amount(usage.total)} left)."
 
 
 @contextmanager

@@ -30,6 +30,10 @@ STATES = {
 _MOVING = {"queued", "running"}
 WENT_ON = "It went on after its worker stopped, from the answers it had."
 WILL_GO_ON = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
+NO_ROOM = (
+    "Free some space soon. A run that cannot write to the database waits for an hour and then goes on by itself; one "
+    "that cannot write a file ends, and what it spent stays spent."
+)
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -91,6 +95,8 @@ def _moving(run_id: str) -> None:
     words = "Waiting for a free place" if run.state == "queued" else _phase(run)
     text = f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{_time_left(run)}"
     st.progress(min(max(share, 0.0), 1.0), text=text)
+    if run.full_disk is not None:
+        st.warning(plain(f"{run.full_disk} {NO_ROOM}"))
     _losses(run)
     note("You can close this page. The run continues; find it under Generate → Runs.")
     if st.button(_stop_words(run), key="cancel-run"):

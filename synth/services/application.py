@@ -13,6 +13,7 @@ from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import config_to_mapping, parse_config
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
 from synth.devices import require_device
+from synth.disks import fullest, has_no_room
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
 from synth.keys import load_keys
@@ -249,12 +250,14 @@ class Application:
 
     def _run_view(self, run: Run) -> RunView:
         table = None if run.table_id is None else self.store.tables[run.table_id]
+        no_room = run.is_active and has_no_room(self.settings.home)
         return run_view(
             run,
             config=parse_config(json.loads(run.config)),
             account=self.store.accounts[run.account_id].name,
             table_name="" if table is None else table.name,
             charges=self.ledger.charges_of(run.id),
+            full_disk=fullest(self.settings.home) if no_room else None,
         )
 
     # Reports and releases -------------------------------------------------------------------------------------------

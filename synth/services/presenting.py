@@ -58,7 +58,13 @@ def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
 
 
 def run_view(
-    run: Run, *, config: RunConfig, account: str, table_name: str, charges: tuple[Charge, ...] = ()
+    run: Run,
+    *,
+    config: RunConfig,
+    account: str,
+    table_name: str,
+    charges: tuple[Charge, ...] = (),
+    full_disk: str | None = None,
 ) -> RunView:
     """Return where a run stands, given the latest row of each of its charges; its seconds are whole ones."""
     begun, ended = run.started, run.finished or now()
@@ -84,4 +90,5 @@ def run_view(
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
         # One that was put back and still waits has not gone on yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is StoredState.QUEUED),
+        full_disk=full_disk,
     )

@@ -107,7 +107,8 @@ class RunView:
     """Where a run stands; ``row_worth`` as in :class:`AccountView`, for this run alone.
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
-    ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers.
+    ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers;
+    ``full_disk`` says which disk has no room while a worker has the run.
     """
 
     run_id: str
@@ -130,3 +131,4 @@ class RunView:
     row_worth: RowWorth | None = None
     spent: bool = False
     went_on: bool = False
+    full_disk: str | None = None

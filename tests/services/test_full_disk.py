@@ -17,6 +17,8 @@ from synth.config import RunConfig, Settings
 from synth.config_file import parse_config, read_mapping
 from synth.disks import disk_full, is_full
 from synth.errors import DiskFullError
+from synth.jobs.machine import this_host
+from synth.jobs.processes import birth_of
 from synth.privacy.ledger import STAYED_SPENT
 from synth.services.application import Application
 from synth.services.backup import back_up
@@ -207,6 +209,38 @@ def test_a_page_names_the_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
     app = AppTest.from_function(page, default_timeout=30).run()
     (error,) = app.error
     assert f"The disk that holds {disk} is full" in str(error.value).replace("\\", "")
+
+
+def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from streamlit.testing.v1 import AppTest
+
+    monkeypatch.setenv("HERMITAGE_HOME", str(disk / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    with Application(settings_on(disk)) as application:
+        table = application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
+        run = application.reserve(config(), table_id=table.table_id)
+        application.ledger.spend(application.ledger.charges_of(run.id)[0])
+        number = os.getpid()
+        application.store.queue.claim(run.id, host=this_host(), pid=number, pid_created=birth_of(number))
+    monkeypatch.setenv("RUN", run.id)
+
+    def page() -> None:
+        import os
+
+        from pages.components.runs import follow_run
+
+        follow_run(os.environ["RUN"])
+
+    assert not AppTest.from_function(page, default_timeout=30).run().warning
+    fill(disk)
+    app = AppTest.from_function(page, default_timeout=30).run()
+    assert not app.exception
+    assert not app.error
+    (warning,) = app.warning
+    said = str(warning.value).replace("\\", "")
+    assert said.startswith(f"The disk that holds {disk / 'home'} is full")
+    assert "waits for an hour and then goes on by itself" in said
 
 
 def test_what_says_that_a_disk_is_full_is_found_under_other_errors() -> None:
