@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,11 +48,22 @@ UNIT = "unit: {protects: person, rows_per_unit: 1}\n"
 COLUMNS = "columns: {x: {type: number, low: 0, high: 1, missing: true}}\n"
 
 
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """Processor time of this process, which other work on the machine does not lengthen much."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
+TRIES = 3
+
+
+def require_within(seconds: float, work: Callable[[], object]) -> None:
+    """Require that one of a few tries takes no more processor time: what is too slow, is so every time.
+
+    What else happens in this process, a collection of garbage for example, is not the work's.
+    """
+    took = []
+    for _ in range(TRIES):
+        start = time.process_time()
+        work()
+        took.append(time.process_time() - start)
+        if took[-1] < seconds:
+            return
+    raise AssertionError(f"took {took} seconds, and may take {seconds:g}")
 
 
 # Names ------------------------------------------------------------------------------------------------------------
@@ -83,7 +94,7 @@ def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     text = NASTY[name]
     for work in (is_plain, kind_by_name, plain, visible, shown, lambda one: odd_names([one, "b"]),
                  lambda one: guess_role(one, ""), lambda one: join_list([one, "a,b"])):  # fmt: skip
-        assert cpu_seconds(lambda work=work: work(text)) < 0.5
+        require_within(0.5, lambda work=work: work(text))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +178,7 @@ def test_cells_of_many_digits_are_no_numbers_and_take_no_time() -> None:
     from synth.cells import NO_DAY, days_of_texts, numbers_of_texts
 
     cells = pa.array(["1" * 1000, "1" * 1001, "1" * 10**6, "7", None, "1e" + "0" * 10**6, "2020-01-01" + " " * 10**6])
-    assert cpu_seconds(lambda: (numbers_of_texts(cells), days_of_texts(cells, pattern="%d %m", shortest=10))) < 2
+    require_within(2, lambda: (numbers_of_texts(cells), days_of_texts(cells, pattern="%d %m", shortest=10)))
     assert np.isnan(numbers_of_texts(cells)).tolist() == [False, True, True, False, True, True, True]
     assert (days_of_texts(cells, pattern=None, shortest=10) == NO_DAY).all()
 
@@ -250,7 +261,7 @@ def test_a_costly_document_is_refused_before_memory_is_used(name: str, tmp_path:
     refused, figures = done.stdout.splitlines()
     seconds, mebibytes = map(float, figures.split())
     assert refused == "True"
-    assert seconds < 1
+    assert seconds < 5  # where aliases are followed it took 37
     assert mebibytes < 32
 
 
@@ -375,14 +386,14 @@ def test_rules_of_a_wide_table_are_read_in_linear_time() -> None:
     schema = Schema(tuple(NumberColumn(f"n{place}", 0, 1, 1, missing=True) for place in range(limits.COLUMNS)))
     longest = "n0 >= " + "+".join(f"n{place}" for place in range(1, 600))
     rules = [longest, "n0 <= 1", *["n1 >= n2"] * (limits.RULES - 2)]
-    assert cpu_seconds(lambda: parse_rules(rules, schema)) < 2
+    require_within(2, lambda: parse_rules(rules, schema))
     for text in ("n0 " + " " * 4_000 + "=", "=" * 4_096, " " * 4_096 + "=", "n0 >= " + "+" * 4_000):
 
         def refused(text: str = text) -> None:
             with pytest.raises(ConfigError):
                 parse_rules([text] * 10, schema)
 
-        assert cpu_seconds(refused) < 1
+        require_within(1, refused)
 
 
 def test_bundles_have_no_such_limits() -> None:
@@ -437,9 +448,9 @@ def within_ten_seconds(kind: str, generator: str) -> None:
         with pytest.raises(SynthError, match=r"at most [0-9,]+ (are possible|numbers in its answer)"):
             forecast_lines(config)
         return
-    lines: list[str] = []
-    assert cpu_seconds(lambda: lines.extend(forecast_lines(config))) < 10
-    assert len(lines) < limits.COLUMNS + 200
+    found: list[Sequence[str]] = []
+    require_within(10, lambda: found.append(forecast_lines(config)))
+    assert len(found[-1]) < limits.COLUMNS + 200
 
 
 def test_pairs_are_made_when_they_are_asked_for() -> None:
@@ -476,7 +487,7 @@ def test_the_largest_document_is_read_in_seconds(tmp_path: Path) -> None:
     path = tmp_path / "largest.yaml"
     path.write_text(config_to_yaml(config_with(mixed())), encoding="utf-8")
     assert path.stat().st_size < limits.DOCUMENT_BYTES
-    assert cpu_seconds(lambda: load_config(path)) < 10
+    require_within(10, lambda: load_config(path))
 
 
 # Where patterns may be used ---------------------------------------------------------------------------------------
