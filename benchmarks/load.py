@@ -50,43 +50,18 @@ from typing import Any
 import psutil
 import streamlit
 from playwright.async_api import Error, async_playwright
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.Common_pb2 import FileURLs, UploadedFileInfo
-from streamlit.proto.Element_pb2 import Element
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.proto.WidgetStates_pb2 import WidgetState
-from websockets.asyncio.client import ClientConnection, connect
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "end_to_end"))
 
+from visiting import ANSWER_SECONDS, RUN, WAY, Action, LostError, actions, visitor_of  # noqa: E402
 from walking import CODEBOOK, small_table  # noqa: E402
 
 MOST_SESSIONS, MOST_MINUTES = 100, 20
-ANSWER_SECONDS = 60.0
 KEPT_SECONDS = 150
 """Streamlit keeps a closed session for two minutes, so that a browser can come back to it."""
 ROWS = 600
 
-WAY = """
-open                                            Turn a private table into rows you can share.
-press   Start with your own table               Upload a table
-choose  People = No, new people                 Upload a table
-write   A name for these people = {account}     Upload a table
-upload  Codebook = codebook.yaml                Upload a table
-upload  Table = {account}.csv                   Upload a table
-press   Continue to 2 Describe                  Describe the table
-press   Continue to 3 Budget                    Choose a privacy budget
-press   Continue to 4 Generate                  Generate rows
-"""
-RUN = """
-press   Spend 2.00 and generate                 Generate rows
-confirm Spend 2.00 and generate                 Generate rows
-follow  Continue to 5 Report                    Generate rows
-press   Continue to 5 Report                    Read the report
-press   Continue to 6 Release                   Release
-visit   Ledger                                  Ledger
-"""
 ROUND = """
 visit   2 Describe                              Describe the table
 visit   3 Budget                                Choose a privacy budget
@@ -104,28 +79,6 @@ UNFROZEN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One line of a list: what is done, with what, and the heading of the screen that must stand there afterwards."""
-
-    verb: str
-    words: str
-    heading: str
-
-
-def actions(lines: str, account: str = "") -> list[Action]:
-    parsed = []
-    for line in lines.replace("{account}", account).strip().splitlines():
-        verb, _, rest = line.partition(" ")
-        words, _, heading = rest.strip().rpartition("   ")
-        parsed.append(Action(verb, words.strip(), heading.strip()))
-    return parsed
-
-
-class LostError(Exception):
-    """An action that did not lead where it leads."""
-
-
 @dataclass
 class Counted:
     """What a phase measured; times in seconds."""
@@ -136,178 +89,6 @@ class Counted:
     seen: list[float] = field(default_factory=list)
     runs: int = 0
     deadline: float = math.inf
-
-
-class Visitor:
-    """What a browser holds of one session, and the protocol that it speaks."""
-
-    def __init__(self, connection: ClientConnection, port: int, cookie: str) -> None:
-        self.connection = connection
-        self.port = port
-        self.cookie = cookie
-        self.session_id = ""
-        self.page_hash = ""
-        self.query = ""
-        self.pages: dict[str, str] = {}
-        self.elements: dict[tuple[int, ...], tuple[Element, str]] = {}
-        self.states: dict[str, WidgetState] = {}
-        self.timers: dict[str, float] = {}
-
-    @property
-    def headings(self) -> list[str]:
-        return [held.heading.body for held, _ in self.elements.values() if held.WhichOneof("type") == "heading"]
-
-    def widget(self, kind: str, words: str, *, last: bool = False) -> tuple[Any, str]:
-        """Return a widget whose label begins with these words, and the fragment it belongs to."""
-        found = [
-            (getattr(held, kind), fragment)
-            for held, fragment in self.elements.values()
-            if held.WhichOneof("type") == kind and getattr(held, kind).label.startswith(words)
-        ]
-        if not found:
-            raise LostError(f"no {kind} '{words}'")
-        return found[-1 if last else 0]
-
-    def errors(self) -> list[str]:
-        shown = [held for held, _ in self.elements.values() if held.WhichOneof("type") in {"alert", "exception"}]
-        return [held.alert.body or held.exception.message for held in shown if held.alert.format in {0, 1}]
-
-    async def rerun(
-        self, *changed: WidgetState, fragment: str = "", page: str | None = None, timer: bool = False
-    ) -> None:
-        """Send what changed, and read until the run of the script has ended and no other follows."""
-        message = BackMsg()
-        state = message.rerun_script
-        state.query_string = self.query
-        state.page_script_hash = self.page_hash if page is None else page
-        state.fragment_id = fragment
-        state.is_auto_rerun = timer
-        state.context_info.timezone = "UTC"
-        for held in changed:
-            if held.WhichOneof("value") != "trigger_value":
-                self.states[held.id] = held
-        present = {self._identity(held) for held, _ in self.elements.values()}
-        state.widget_states.widgets.extend(held for key, held in self.states.items() if key in present)
-        state.widget_states.widgets.extend(held for held in changed if held.WhichOneof("value") == "trigger_value")
-        await self.connection.send(message.SerializeToString())
-        await self._until_ended()
-
-    async def _until_ended(self) -> None:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            while True:
-                message = ForwardMsg.FromString(await self.connection.recv())
-                kind = message.WhichOneof("type")
-                if kind == "script_finished" and message.script_finished in {0, 3}:
-                    return
-                self._take(kind, message)
-
-    def _take(self, kind: str | None, message: ForwardMsg) -> None:
-        if kind == "new_session":
-            again = set(message.metadata.run.fragment_ids)
-            kept = {path: held for path, held in self.elements.items() if again and held[1] not in again}
-            self.elements = kept
-            self.timers = self.timers if again else {}
-            self.session_id = message.new_session.initialize.session_id or self.session_id
-            self.page_hash = message.new_session.page_script_hash
-        elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-            path = tuple(message.metadata.delta_path)
-            self.elements[path] = (message.delta.new_element, message.delta.fragment_id)
-        elif kind == "navigation":
-            self.pages = {held.page_name: held.page_script_hash for held in message.navigation.app_pages}
-        elif kind == "page_info_changed":
-            self.query = message.page_info_changed.query_string
-        elif kind == "auto_rerun":
-            self.timers[message.auto_rerun.fragment_id] = message.auto_rerun.interval
-        elif kind == "stop_auto_rerun":
-            for fragment in message.stop_auto_rerun.fragment_ids:
-                self.timers.pop(fragment, None)
-
-    @staticmethod
-    def _identity(held: Element) -> str:
-        kind = held.WhichOneof("type")
-        return str(getattr(getattr(held, kind), "id", "")) if kind else ""
-
-    async def upload(self, words: str, path: Path) -> None:
-        uploader, fragment = self.widget("file_uploader", words)
-        request = BackMsg()
-        request.file_urls_request.request_id = os.urandom(8).hex()
-        request.file_urls_request.file_names.append(path.name)
-        request.file_urls_request.session_id = self.session_id
-        await self.connection.send(request.SerializeToString())
-        async with asyncio.timeout(ANSWER_SECONDS):
-            while True:
-                message = ForwardMsg.FromString(await self.connection.recv())
-                if message.WhichOneof("type") == "file_urls_response":
-                    break
-        urls = message.file_urls_response.file_urls[0]
-        body = path.read_bytes()
-        status = await asyncio.to_thread(self._put, urls, path.name, body)
-        if status not in {200, 204}:
-            raise LostError(f"the upload was answered with {status}")
-        changed = WidgetState(id=uploader.id)
-        changed.file_uploader_state_value.uploaded_file_info.append(
-            UploadedFileInfo(name=path.name, size=len(body), file_id=urls.file_id, file_urls=urls)
-        )
-        await self.rerun(changed, fragment=fragment)
-        self.states.pop(uploader.id, None)
-
-    def _put(self, urls: FileURLs, name: str, body: bytes) -> int:
-        border = os.urandom(12).hex()
-        head = f'--{border}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
-        whole = head.encode() + body + f"\r\n--{border}--\r\n".encode()
-        asked = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
-        headers = {"Content-Type": f"multipart/form-data; boundary={border}", "Cookie": self.cookie}
-        headers["X-Xsrftoken"] = self.cookie.partition("=")[2]
-        try:
-            asked.request("PUT", urls.upload_url, whole, headers)
-            return asked.getresponse().status
-        finally:
-            asked.close()
-
-    async def perform(self, action: Action, folder: Path, counted: Counted) -> None:
-        """Do one action, and see that it led where it leads."""
-        name, _, value = (part.strip() for part in action.words.partition("="))
-        match action.verb:
-            case "open":
-                await self.rerun()
-            case "press":
-                button, fragment = self.widget("button", action.words)
-                await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
-            case "confirm":
-                button, fragment = self.widget("button", action.words, last=True)
-                await self.rerun(WidgetState(id=button.id, trigger_value=True), fragment=fragment)
-            case "choose":
-                radio, fragment = self.widget("radio", name)
-                await self.rerun(WidgetState(id=radio.id, string_value=value), fragment=fragment)
-            case "write":
-                box, fragment = self.widget("text_input", name)
-                await self.rerun(WidgetState(id=box.id, string_value=value), fragment=fragment)
-            case "upload":
-                await self.upload(name, folder / value)
-            case "visit":
-                await self.rerun(page=self.pages[action.words])
-            case "follow":
-                await self._follow(action.words, counted)
-        if action.heading not in self.headings:
-            raise LostError(f"saw {self.headings[:1]}")
-        if shown := self.errors():
-            raise LostError(f"was told: {shown[0][:80]}")
-
-    async def _follow(self, button: str, counted: Counted) -> None:
-        """Ask once a second how the run goes, as the page does in a browser, until it offers the report."""
-        while True:
-            if any(held.button.label == button for held, _ in self.elements.values()):
-                counted.runs += 1
-                return
-            if not self.timers:
-                raise LostError(f"the run ended without a report: {self.errors()[:1]}")
-            if time.monotonic() > counted.deadline:
-                raise LostError("the run had not ended when the time was up")
-            fragment, interval = next(iter(self.timers.items()))
-            await asyncio.sleep(interval)
-            began = time.monotonic()
-            await self.rerun(fragment=fragment, timer=True)
-            counted.ticks.append(time.monotonic() - began)
 
 
 @contextmanager
@@ -391,26 +172,16 @@ async def visit(
     """Go one visitor's way; a lost action ends it, and is counted."""
     await asyncio.sleep(after)
     draw, action = random.Random(account), Action("connect", "", "")  # noqa: S311 - how long somebody thinks
-    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
-    await asyncio.to_thread(asked.request, "GET", "/_stcore/health")
-    answer = await asyncio.to_thread(asked.getresponse)
-    await asyncio.to_thread(answer.read)
-    asked.close()
-    cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
-    address = f"ws://127.0.0.1:{port}/_stcore/stream"
-    headers = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{port}"}
-    protocols: Any = ["streamlit", cookie.partition("=")[2] or "none"]
     try:
-        async with connect(
-            address, subprotocols=protocols, additional_headers=headers, max_size=2**25, compression=None
-        ) as connection:
-            visitor = Visitor(connection, port, cookie)
+        async with visitor_of(port) as visitor:
+            visitor.ticks, visitor.deadline = counted.ticks, counted.deadline
 
             async def do(line: Action) -> None:
                 nonlocal action
                 action = line
                 began, waited = time.monotonic(), len(counted.ticks)
-                await visitor.perform(line, folder, counted)
+                await visitor.perform(line, folder)
+                counted.runs += line.verb == "follow"
                 if len(counted.ticks) == waited and line.verb != "follow":
                     counted.pages.append((f"{line.verb} {line.heading}", time.monotonic() - began))
                 await asyncio.sleep(draw.expovariate(1 / think) if think else 0)

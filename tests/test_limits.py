@@ -6,11 +6,11 @@ import datetime
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from timing import require_within
 
 from synth import limits
 from synth.config import RunConfig
@@ -46,24 +46,6 @@ people_at_most: 9
 """
 UNIT = "unit: {protects: person, rows_per_unit: 1}\n"
 COLUMNS = "columns: {x: {type: number, low: 0, high: 1, missing: true}}\n"
-
-
-TRIES = 3
-
-
-def require_within(seconds: float, work: Callable[[], object]) -> None:
-    """Require that one of a few tries takes no more processor time: what is too slow, is so every time.
-
-    What else happens in this process, a collection of garbage for example, is not the work's.
-    """
-    took = []
-    for _ in range(TRIES):
-        start = time.process_time()
-        work()
-        took.append(time.process_time() - start)
-        if took[-1] < seconds:
-            return
-    raise AssertionError(f"took {took} seconds, and may take {seconds:g}")
 
 
 # Names ------------------------------------------------------------------------------------------------------------

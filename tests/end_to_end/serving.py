@@ -39,6 +39,8 @@ class Server:
 def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Server]:
     """Start the application with a home and a folder for temporary files of its own; stop it at the end of the block.
 
+    After a server that was killed another one may be started in the same folder.
+
     Parameters
     ----------
     folder : Path
@@ -48,7 +50,7 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
         More of the environment.
     """
     temporary = folder / "tmp"
-    temporary.mkdir()
+    temporary.mkdir(exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -57,7 +59,7 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
     environment |= variables or {}
     log = folder / "server.log"
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
-    with log.open("wb") as out:
+    with log.open("ab") as out:
         process = subprocess.Popen(
             [*command, "--server.port", str(port), *arguments],
             cwd=ROOT,
@@ -70,11 +72,11 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
         yield Server(f"http://127.0.0.1:{port}", folder / "home", temporary, log, process.pid)
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(240):
+    for _ in range(1200):
         if process.poll() is not None:
             raise RuntimeError("the server stopped before it answered")
         try:
@@ -85,4 +87,4 @@ def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
         except (urllib.error.URLError, OSError):
             pass
         time.sleep(0.25)
-    raise RuntimeError("the server did not answer within a minute")
+    raise RuntimeError("the server did not answer within five minutes")

@@ -124,7 +124,7 @@ def nginx(folder: Path, server: Server, change: Callable[[str], str] = str) -> I
     (folder / "nginx.conf").write_text(main, encoding="utf-8")
     process = subprocess.Popen([str(NGINX), "-p", str(folder), "-c", str(folder / "nginx.conf")])
     try:
-        for _ in range(100):
+        for _ in range(1200):
             assert process.poll() is None, (folder / "error.log").read_text(encoding="utf-8")
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", secured)) == 0:
@@ -133,7 +133,7 @@ def nginx(folder: Path, server: Server, change: Callable[[str], str] = str) -> I
         yield Proxy(secured, folder, process.pid)
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=120)
 
 
 def certificate(folder: Path) -> None:

@@ -51,7 +51,7 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def answer(server: Server, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     found = connection.getresponse()
     found.read()
@@ -70,13 +70,13 @@ def opened_socket(server: Server, **headers: str) -> int:
         **headers,
     }
     lines = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as raw:
         raw.sendall(f"GET /_stcore/stream HTTP/1.1\r\n{lines}\r\n".encode())
         return int(raw.recv(4096).split()[1])
 
 
 def static_file(server: Server) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
     connection.request("GET", "/")
     page = connection.getresponse().read().decode()
     connection.close()

@@ -270,7 +270,7 @@ def test_a_server_that_nobody_visits_deletes_what_is_due_and_names_what_is_out_o
         stray = home / "vault" / "22222222-2222-3333-4444-555555555555.table"
         stray.write_bytes(b"ciphertext")
         with started_server(tmp_path):
-            for _ in range(1200):
+            for _ in range(6000):
                 if application.strays() and application.store.tables[table.table_id].state is TableState.DELETED:
                     break
                 time.sleep(0.05)

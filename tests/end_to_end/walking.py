@@ -63,7 +63,7 @@ class Walker:
         self.address = address
         self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_default_timeout(300_000)
         self.received: list[bytes] = []
         self.refused: list[str] = []
         self.page.on("websocket", self._listen)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
 from simulated import dependent_codes, schema, session
+from timing import require_within
 
 from synth.generators.coarsening import CoarseningOptions, coarsen
 from synth.generators.column_bins import ColumnBins
@@ -256,7 +256,5 @@ def test_no_row_at_all_is_drawn() -> None:
 def test_drawing_is_fast() -> None:
     bins = binned(LONG, SMOOTH)
     given = random_source(0).integers(bins.size, size=1_000_000)
-    before = time.process_time()
-    bins.codes(given, random_source(1))
     # Measured 0.03 s.
-    assert time.process_time() - before < 0.3
+    require_within(0.3, lambda: bins.codes(given, random_source(1)))

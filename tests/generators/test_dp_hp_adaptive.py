@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import load, save
 from simulated import COLUMNS, check_domain, dependent_codes, schema, session, task
+from timing import require_within
 
 from synth import generators
 from synth.config import RunConfig
@@ -674,9 +674,9 @@ def test_the_forecast_of_a_wide_table_is_quick():
         lambda d: CategoryColumn(f"c{d}", tuple(map(str, range(30))), missing=True),
     )
     declared = Schema(tuple(kinds[d % 2](d) for d in range(60)), number_of_units=900_000)
-    before = time.process_time()
-    lines = forecast_lines(config(declared, people_at_most=1_000_000))
-    assert time.process_time() - before < 5
+    found = []
+    require_within(5, lambda: found.append(forecast_lines(config(declared, people_at_most=1_000_000))))
+    lines = found[-1]
     assert len(lines) > 60
     assert any("one-way tables" in line for line in lines)
     assert any("private choices" in line for line in lines)

@@ -20,7 +20,7 @@ from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 CANARY = "canary-5512-cell"
-LIMIT_SECONDS = 120.0
+LIMIT_SECONDS = 400.0
 
 
 def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:

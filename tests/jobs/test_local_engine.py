@@ -31,7 +31,7 @@ SCRIPT = Path(__file__).with_name("stand_in_worker.py")
 COMMAND = (sys.executable, str(SCRIPT))
 CANARY = "canary-5512-cell"
 BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 300.0
 
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

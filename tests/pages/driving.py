@@ -50,7 +50,7 @@ LABELLED = CODEBOOK.replace("rows: 100", "rows: 100\nlabel: smoker\ngroups: [reg
 
 def open_app() -> AppTest:
     """Open the application on its first page."""
-    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run()
+    return AppTest.from_file(str(ROOT / "app.py"), default_timeout=300).run()
 
 
 def go(app: AppTest, page: str) -> AppTest:
@@ -106,9 +106,9 @@ def wait_for_run(app: AppTest, *states: str) -> str:
     """Wait until the run of this session reaches one of the states."""
     from pages.components.session import application
 
-    for _ in range(600):
+    for _ in range(4000):
         state = application().run(app.session_state["draft"]["run_id"]).state
         if state in (states or ("reported", "failed", "cancelled")):
             return str(state)
         time.sleep(0.1)
-    raise AssertionError("the run did not end within a minute")
+    raise AssertionError("the run did not end in time")

@@ -38,7 +38,7 @@ def failing() -> None:
 
 def test_only_a_number_is_shown_and_only_a_place_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        app = AppTest.from_function(failing, default_timeout=30).run()
+        app = AppTest.from_function(failing, default_timeout=300).run()
     assert len(app.error) == 2
     for error in app.error:
         assert "incident" in str(error.value)
@@ -57,7 +57,7 @@ def known() -> None:
 
 
 def test_our_own_errors_are_shown_in_their_words() -> None:
-    app = AppTest.from_function(known, default_timeout=30).run()
+    app = AppTest.from_function(known, default_timeout=300).run()
     (error,) = app.error
     assert str(error.value).replace("\\", "") == "'[age](x)' needs a lowest and a highest value."
     # A name cannot become a link: the brackets are shown letter for letter.

@@ -29,11 +29,11 @@ def due() -> Path:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         if condition():
             return
         time.sleep(0.05)
-    raise AssertionError("not within a minute")
+    raise AssertionError("not within five minutes")
 
 
 def test_a_table_is_deleted_by_the_timer_while_the_server_runs() -> None:
@@ -84,7 +84,7 @@ def test_the_queue_goes_on_while_nobody_looks() -> None:
     """A worker that died leaves its slot to the next run, with no page open."""
     service = application()
     run_id = started().session_state["draft"]["run_id"]
-    for _ in range(1200):
+    for _ in range(6000):
         run = service.store.runs[run_id]
         if run.pid is not None:
             break

@@ -22,7 +22,7 @@ def test_a_view_of_a_page_finds_the_libraries_frozen(tmp_path: Path) -> None:
         "import gc, json, os\n"
         f"os.environ['HERMITAGE_HOME'] = {str(tmp_path)!r}\n"
         "from streamlit.testing.v1 import AppTest\n"
-        "view = AppTest.from_file('app.py', default_timeout=120).run()\n"
+        "view = AppTest.from_file('app.py', default_timeout=300).run()\n"
         "print(json.dumps([gc.get_freeze_count(), len(gc.get_objects()), [held.value for held in view.title]]))"
     )
     frozen, looked_through, titles = found

@@ -206,7 +206,7 @@ def test_a_page_names_the_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with guard():
             (Path(os.environ["FULL_DISK"]) / "more").write_bytes(bytes(100_000))
 
-    app = AppTest.from_function(page, default_timeout=30).run()
+    app = AppTest.from_function(page, default_timeout=300).run()
     (error,) = app.error
     assert f"The disk that holds {disk} is full" in str(error.value).replace("\\", "")
 
@@ -232,9 +232,9 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
 
         follow_run(os.environ["RUN"])
 
-    assert not AppTest.from_function(page, default_timeout=30).run().warning
+    assert not AppTest.from_function(page, default_timeout=300).run().warning
     fill(disk)
-    app = AppTest.from_function(page, default_timeout=30).run()
+    app = AppTest.from_function(page, default_timeout=300).run()
     assert not app.exception
     assert not app.error
     (warning,) = app.warning

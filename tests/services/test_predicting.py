@@ -90,7 +90,7 @@ def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str])
     predict_in_background(settings, run_id, "all")
     with pytest.raises(JobError, match="already"):
         predict_in_background(settings, run_id, "all")
-    for _ in range(600):
+    for _ in range(4000):
         if "pid" in noted(settings, run_id):
             break
         time.sleep(0.1)
