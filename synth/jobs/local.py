@@ -173,18 +173,27 @@ class LocalEngine:
         return False
 
     def _close_lost(self, run: Run) -> None:
-        current = self._store.runs[run.id]  # it may have ended by itself, or gone on, since it was read
-        if not current.is_active or (current.attempts, current.pid) != (run.attempts, run.pid):
+        current = self._still(run)
+        if current is not None and current.cancel_requested is None:
+            if put_back(self._store, current, same_device=current.attempts == 1):
+                return
+            # Another server or worker may have put it back just before: then it goes on, and nothing ends it.
+            current = self._still(run)
+        if current is None:
             return
         if current.cancel_requested is not None:
             self._end(current, "The run was cancelled.", RunState.CANCELLED)
-        elif put_back(self._store, current, same_device=current.attempts == 1):
-            return
         elif current.attempts >= MOST_ATTEMPTS:
             words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
             self._end(current, words)
         else:
             self._end(current, "The worker stopped without a word, for example because memory ran out.")
+
+    def _still(self, run: Run) -> Run | None:
+        """Return a run as it is now, unless it has ended, or gone on with another worker, since it was read."""
+        current = self._store.runs[run.id]
+        same = current.is_active and (current.attempts, current.pid) == (run.attempts, run.pid)
+        return current if same else None
 
     def _end(self, run: Run, message: str, state: RunState = RunState.FAILED) -> None:
         # The charge first: if this process dies in between, the next one finds the run still open and repeats it.

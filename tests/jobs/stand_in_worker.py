@@ -112,6 +112,15 @@ def die_once(store: Store, run_id: str, progress: Progress) -> None:
     finish(store, run_id, progress)
 
 
+def die_when_told(store: Store, run_id: str, progress: Progress) -> None:
+    keep_an_answer(store, run_id)
+    if not store.runs[run_id].went_on:
+        while not (store.settings.home / "end").exists():
+            time.sleep(0.02)
+        die(store, run_id, progress)
+    finish(store, run_id, progress)
+
+
 def lack_memory_once(store: Store, run_id: str, progress: Progress) -> None:
     keep_an_answer(store, run_id)
     if not store.runs[run_id].went_on:
@@ -134,6 +143,7 @@ WORK = {
     "break down": break_down,
     "die": die,
     "die always": die_always,
+    "die when told": die_when_told,
     "die once": die_once,
     "lack memory once": lack_memory_once,
     "stop halfway": stop_halfway,

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ import pytest
 
 from synth import worker
 from synth.config import Settings
+from synth.errors import DatabaseAwayError
 from synth.jobs import LocalEngine, local, processes
 from synth.jobs.machine import cores, this_host
 from synth.privacy.budget import PrivacyBudget
@@ -369,6 +371,70 @@ def test_a_run_is_given_three_workers_at_most(engine: LocalEngine, store: Store,
     assert not answers_path(store.settings.home, run.id).exists()
 
 
+def test_two_servers_that_find_the_same_worker_gone_give_its_run_one_other_and_end_nothing(
+    store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen that the worker is gone; one puts the run back while the other is about to."""
+    first, second = (LocalEngine(store, command=COMMAND, gpus=()) for _ in range(2))
+    run = plan(store, account, "die when told")
+    first.submit(run.id)
+    pid, born = until_working(store, run).pid, store.runs[run.id].pid_created
+    assert pid is not None
+    assert born is not None
+    put_back, late = local.put_back, [second]
+
+    def after_the_other(*args: Any, **named: Any) -> bool:
+        if late:
+            late.pop().tend()
+        return put_back(*args, **named)
+
+    monkeypatch.setattr(local, "put_back", after_the_other)
+    processes.kill(pid, born)
+    first.tend()
+    wait(lambda: second.state(run.id) in {RunState.REPORTED, RunState.FAILED})
+    assert store.runs[run.id].state is RunState.REPORTED, store.runs[run.id].message
+    assert charge_state(store, run) is ChargeState.SPENT
+    assert executed(store) == [run.id] * 2
+
+
+def test_two_servers_start_no_run_twice_and_two_slots_hold_two_runs(
+    store: Store, account: Account, settings: Settings
+) -> None:
+    """Two servers of one home tend the queue at once while runs end, die and go on."""
+    wide = replace(settings, job_slots=2)
+    runs = [plan(store, account, do) for do in ("die once", "finish", "die once", "finish")]
+    most, failed = [0], []
+    ended = threading.Event()
+
+    def tend() -> None:
+        try:
+            with Store(wide) as own:
+                engine = LocalEngine(own, command=COMMAND, gpus=())
+                while not ended.is_set():
+                    engine.tend()
+                    most[0] = max(most[0], len(own.queue.active()))
+                    time.sleep(0.02)
+        except BaseException as error:
+            failed.append(error)
+
+    for run in runs:
+        store.queue.put(run.id, gpus=0, cpus=0)
+    servers = [threading.Thread(target=tend) for _ in range(2)]
+    for server in servers:
+        server.start()
+    try:
+        wait(lambda: failed or all(store.runs[run.id].is_finished for run in runs))
+    finally:
+        ended.set()
+        for server in servers:
+            server.join()
+    assert not failed
+    assert most[0] <= 2
+    assert [store.runs[run.id].state for run in runs] == [RunState.REPORTED] * 4
+    assert sorted(executed(store)) == sorted([run.id for run in runs] + [runs[0].id, runs[2].id])
+    assert [store.runs[run.id].attempts for run in runs] == [2, 1, 2, 1]
+
+
 # --- cancelling ---------------------------------------------------------------------------------------------------
 
 
@@ -502,3 +568,25 @@ def test_a_run_waits_for_a_database_that_is_away_and_goes_on(
         assert len(store.charges.of_run(run.id)) == (3 if charge is ChargeState.FAILED_SPENT else 2)
         assert ("Row 18 has 11 fields" in store.runs[run.id].message) is (state is RunState.FAILED)
         assert executed(store) == [run.id]
+
+
+def test_a_worker_that_dies_while_the_database_is_away_is_followed_by_another(own_server: Any, tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home", database_url=own_server.url)
+    with Store(settings) as store:
+        account = store.accounts.ensure("city survey", Neighbours.REPLACE, PrivacyUnit())[0]
+        engine = LocalEngine(store, command=COMMAND, gpus=())
+        run, following = plan(store, account, "die when told"), plan(store, account, "finish")
+        engine.submit(run.id)
+        engine.submit(following.id)
+        worker = until_working(store, run)
+        assert worker.pid is not None
+        assert worker.pid_created is not None
+        own_server.stop()
+        processes.kill(worker.pid, worker.pid_created)
+        with pytest.raises(DatabaseAwayError):
+            engine.tend()
+        own_server.start()
+        wait(lambda: engine.state(following.id) is RunState.REPORTED)
+        assert store.runs[run.id].state is RunState.REPORTED
+        assert executed(store) == [run.id, run.id, following.id]
+        assert charge_state(store, run) is ChargeState.SPENT
