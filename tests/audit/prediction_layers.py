@@ -95,7 +95,7 @@ def carried_out(
     """Do what a run does, with known noise and every answer written down."""
     tapped, made = TappedNoise(1), []
 
-    def session(table: PrivateTable, budget: object, *, device: str) -> Any:
+    def session(table: PrivateTable, budget: object, *, device: str, kept: object = None) -> Any:
         made.append(start(world, table, tapped))
         return wrap(made[-1], tapped)
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audited_runs import WORLDS, Public, neighbours, start_home, t5_whole_runs
 from faults import tables_opened
-from whole_runs import WORLDS, Public, neighbours, start_home, t5_whole_runs
 
 from synth import worker, writing
 from synth.config import RunConfig

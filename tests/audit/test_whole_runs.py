@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from askers import QUICK
-from whole_runs import (
+from audited_runs import (
     CELL,
     CELLS,
     NASTY,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sqlite3
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from serving import Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle
@@ -101,7 +103,7 @@ def take_in_malformed_lines(walker: Walker, folder: Path) -> None:
 
 
 def force_a_failed_run(walker: Walker, server: Server, table: Path, codebook: Path) -> None:
-    """Damage the encrypted table after it was described, so that the worker fails while it reads."""
+    """Damage the encrypted table when the worker has begun, which tries made-up rows out first, so that it fails."""
     walker.upload(1, codebook)
     walker.page.get_by_text("The description has been filled in from the file.").wait_for()
     walker.upload(0, table)
@@ -114,11 +116,20 @@ def force_a_failed_run(walker: Walker, server: Server, table: Path, codebook: Pa
     newest = max((server.home / "vault").glob("*.table"), key=lambda path: path.stat().st_mtime_ns)
     body = bytearray(newest.read_bytes())
     body[len(body) // 2] ^= 1
-    newest.write_bytes(body)
     walker.press("Spend 2.00 and generate")
     walker.page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
-    walker.page.get_by_text("stays spent").first.wait_for()
+    while not any(map(_is_worker, psutil.Process(server.pid).children())):
+        time.sleep(0.02)
+    newest.write_bytes(body)
+    walker.page.get_by_text("stays spent").first.wait_for(timeout=120_000)
     walker.page.get_by_test_id("stAlertContentError").first.wait_for(timeout=120_000)
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return "synth.worker" in process.cmdline()
+    except psutil.Error:
+        return False
 
 
 def everything(server: Server, bundle: Path) -> Iterator[tuple[str, bytes]]:

@@ -173,12 +173,13 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
 
 def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
     app = go(described(), "generate")
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    # The table was read before the run was queued, and its worker tries made-up rows out before it opens it.
     (table,) = (home / "vault").glob("*.table")
     body = bytearray(table.read_bytes())
     body[len(body) // 2] ^= 1
     table.write_bytes(body)
-    app.button(key="spend").click().run()
-    app.button(key="confirm-spend").click().run()
     assert wait_for_run(app) == "failed"
     go(app, "generate")
     assert errors(app)

@@ -44,6 +44,8 @@ class Copying(Independent):
         return self
 
     def sample(self, n_rows: int, seed: int) -> np.ndarray:
+        if not len(self._copied):
+            return super().sample(n_rows, seed)
         return self._copied[np.arange(n_rows) % len(self._copied)]
 
 
