@@ -72,8 +72,7 @@ class Vault:
         """Encrypt a table of an account (its id) while reading it, and return its id; see :meth:`taking`."""
         how: dict[str, Any] = {"name": name, "kind": kind, "retention": retention, "limit": limit}
         with self.taking(stream, account_id=account, **how) as table:
-            pass
-        return table.id
+            return table.id
 
     @contextmanager
     def taking(
