@@ -11,8 +11,6 @@ import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
-from io import BytesIO
-from json import loads
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy as np
 import pytest
 from audited_runs import WORLDS, Public, neighbours, start_home, t5_whole_runs
 from faults import tables_opened
+from reading_here import read_here
 
 from synth import worker, writing
 from synth.config import RunConfig
@@ -27,8 +26,6 @@ from synth.errors import SynthError, TableError
 from synth.privacy import chain, reader, spending
 from synth.privacy.ledger import Ledger
 from synth.privacy.notes import WENT_ON
-from synth.privacy.reader_pipes import Request, error_named, read_frame
-from synth.privacy.reader_process import serve
 from synth.privacy.session import PrivateSession
 from synth.reports.evidence import SafeEvidence
 from synth.services import release, run_folder, runs
@@ -46,20 +43,6 @@ BROUGHT = {
 
 LEARNED = {"holdout": 0.0}
 """Nobody is held out, so that what somebody brings is learned from whatever the account's secret is."""
-
-
-def read_here(stream: Any, request: Request, on_batch: Any) -> Any:
-    """Read in this process, where bugs are planted, what the program reads in one of its own."""
-    answers = BytesIO()
-    serve(Request.from_bytes(request.to_bytes()), stream, answers)
-    answers.seek(0)
-    while True:
-        kind, body = read_frame(answers)
-        if kind == b"E":
-            raise error_named(loads(body)["type"], loads(body)["text"])
-        if kind == b"Z":
-            return loads(body)
-        on_batch(body)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from mutations import FORMATS, LONGEST, SCHEMA, Format, Line, codes_of, honest_cells, hostile_line
+from reading_here import read_here
 
 from synth.errors import PrivacyError
 from synth.privacy import reader_text
@@ -61,25 +62,7 @@ class World:
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
     # The parsing process is another one and knows no patches: read in this one.
-    monkeypatch.setattr("synth.privacy.reader.ask", _asked_here)
-
-
-def _asked_here(stream, request, on_batch):  # type: ignore[no-untyped-def]
-    from json import loads
-
-    from synth.privacy.reader_pipes import Request, error_named, read_frame
-    from synth.privacy.reader_process import serve
-
-    answers = io.BytesIO()
-    serve(Request.from_bytes(request.to_bytes()), stream, answers)
-    answers.seek(0)
-    while True:
-        kind, body = read_frame(answers)
-        if kind == b"E":
-            raise error_named(loads(body)["type"], loads(body)["text"])
-        if kind == b"Z":
-            return loads(body)
-        on_batch(body)
+    monkeypatch.setattr("synth.privacy.reader.ask", read_here)
 
 
 def a_table(world: World, random_: random.Random) -> list[Line]:

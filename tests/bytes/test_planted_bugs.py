@@ -12,6 +12,7 @@ import pyarrow.csv
 import pytest
 import test_answers
 from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line
+from reading_here import read_here
 
 from synth import encoding
 from synth.config import TableFormat
@@ -199,7 +200,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
-    monkeypatch.setattr("synth.privacy.reader.ask", test_answers._asked_here)
+    monkeypatch.setattr("synth.privacy.reader.ask", read_here)
 
 
 @pytest.mark.parametrize("name", FAULTS)

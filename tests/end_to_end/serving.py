@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,12 +79,12 @@ def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
     for _ in range(1200):
         if process.poll() is not None:
             raise RuntimeError("the server stopped before it answered")
-        try:
-            # Any unknown path answers 200 with the page: only the body tells that the server is up.
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:  # noqa: S310 - our own server
-                if answer.read() == b"ok":
-                    return
-        except (urllib.error.URLError, OSError):
-            pass
+        # Any unknown path answers 200 with the page: only the body tells that the server is up.
+        with (
+            suppress(OSError),  # nobody answers yet
+            urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer,  # noqa: S310 - our own server
+        ):
+            if answer.read() == b"ok":
+                return
         time.sleep(0.25)
     raise RuntimeError("the server did not answer within five minutes")

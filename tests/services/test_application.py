@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from town import CONFIG, TABLE
 
 from synth.config import RunConfig, Settings, TableFormat
 from synth.config_file import parse_config, read_mapping
@@ -28,22 +29,6 @@ from synth.services.rehearsing_grid import Grid
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
 from synth.store import ChargeState, EventKind, RunState, now
-
-CONFIG = """
-account: town
-unit: {protects: person, rows_per_unit: 1}
-row_count: public
-number_of_units: 300
-people_at_most: 1000
-budget: {epsilon: 1.0, delta: 1.0e-5}
-holdout: 0
-generator: {name: independent}
-rows: 200
-columns:
-  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
-  town: {type: category, values: [north, south], fallback: north}
-"""
-TABLE = b"age,town\n" + b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from town import HEADER, ROWS, TABLE
 
 import synth
 from synth.config import Settings
@@ -20,8 +21,6 @@ from synth.privacy import reader_asker, vault
 from synth.services import intake
 from synth.services.application import Application
 
-HEADER, ROWS = b"age,town\n", b"".join(b"%d,north\n" % (number % 90) for number in range(300))
-TABLE = HEADER + ROWS
 ROOT = str(Path(synth.__file__).parent)
 FAULTS: tuple[Callable[[], BaseException], ...] = (
     MemoryError,

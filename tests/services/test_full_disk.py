@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from town import CONFIG, HEADER, ROWS, TABLE
 
 from synth import cli
 from synth.config import RunConfig, Settings
@@ -25,23 +27,6 @@ from synth.services.backup import back_up
 from synth.services.local import run_locally
 from synth.store import Store
 
-CONFIG = """
-account: town
-unit: {protects: person, rows_per_unit: 1}
-row_count: public
-number_of_units: 300
-people_at_most: 1000
-budget: {epsilon: 1.0, delta: 1.0e-5}
-holdout: 0
-generator: {name: independent}
-rows: 200
-columns:
-  age: {type: number, low: 0, high: 100, step: 1, fallback: 40}
-  town: {type: category, values: [north, south], fallback: north}
-"""
-HEADER = b"age,town\n"
-ROWS = b"".join(b"%d,%s\n" % (i % 90, (b"north", b"south")[i % 2]) for i in range(300))
-TABLE = HEADER + ROWS
 SENTENCE = r"The disk that holds {} is full \(.* of .* left\)\. Free some space, then try again\."
 
 
@@ -66,11 +51,9 @@ def fill(disk: Path, *, leave: int = 0) -> Path:
     """Fill a disk up to its last block, or but for some bytes."""
     path = disk / "filling"
     with path.open("wb", buffering=0) as file:
-        try:
+        with suppress(OSError):  # full
             while True:
                 file.write(bytes(4096))
-        except OSError:
-            pass
         if leave:
             file.truncate(file.tell() - leave)
     return path
