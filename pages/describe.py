@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from pages.components.columns import errors_of_rows, notes_of_rows
@@ -67,7 +69,7 @@ if left.button("Continue to 3 Budget", type="primary", key="continue-budget"):
 if config is not None:
     right.download_button(
         "Download this description (YAML)",
-        data=lambda: config_to_yaml(config.published()),
+        data=partial(config_to_yaml, config.published()),
         file_name="hermitage.yaml",
         mime="application/yaml",
         on_click="ignore",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -57,7 +58,7 @@ def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str,
     """
     shown = {name: st.column_config.NumberColumn(format=text) for name, text in (formats or {}).items()}
     frame = frame.map(lambda cell: visible(cell) if isinstance(cell, str) else cell).rename(columns=visible)
-    height = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
+    height: int | Literal["content"] = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
     st.dataframe(frame, hide_index=True, alt=alt, key=key, height=height, column_config=shown)
 
 

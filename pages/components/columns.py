@@ -239,10 +239,8 @@ def _error_of_row(row: Row) -> str | None:
         return f"'{name}' needs its categories. Type them with commas between, or fill them from a preset."
     if role == "date" and not (row["low"] and row["high"]):
         return f"'{name}' needs an earliest and a latest date, for example 2020-01-01 and 2025-12-31."
-    if role in {"number", "date"} and row["low"] and row["high"]:
-        low, high = _comparable(role, row["low"]), _comparable(role, row["high"])
-        if low is not None and high is not None and not low < high:
-            return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
+    if role in {"number", "date"} and row["low"] and row["high"] and not _in_order(role, row["low"], row["high"]):
+        return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
     parse_column(name, mapping_of_row(row))
     if lacks_fallback(row):
         ticks = "'Empty' or 'Other'" if role == "category" else "'Empty'"
@@ -250,13 +248,13 @@ def _error_of_row(row: Row) -> str | None:
     return None
 
 
-def _comparable(role: str, text: str) -> float | str | None:
+def _in_order(role: str, low: str, high: str) -> bool:
     if role == "date":
-        return text.strip()
+        return low.strip() < high.strip()
     try:
-        return float(_number(text) or "")
+        return float(_number(low) or "") < float(_number(high) or "")
     except ValueError:
-        return None
+        return True  # what is no number is told apart from a wrong order, by whoever parses the column
 
 
 def _words(name: str) -> set[str]:

@@ -62,7 +62,7 @@ def side_by_side(run_ids: list[str]) -> None:
     ids = [number.id for number in found.numbers]
     titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
     first = next((ids.index(name) for name in _FIRST_LOOKS if name in ids), 0)
-    shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.get, key="compare-number")
+    shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.__getitem__, key="compare-number")
     # Whole names of more than two runs would not fit beside each other.
     names = found.names if len(found.names) <= _MOST_NAMED else tuple("ABCD"[: len(found.names)])
     for letter, name in zip(names, found.names, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -167,7 +168,7 @@ def _editor_input(rows: list[Row]) -> list[list[Any]]:
     return list(held)
 
 
-def _clean(row: dict[str, Any]) -> Row:
+def _clean(row: Mapping[Hashable, Any]) -> Row:
     texts = {
         key: "" if row[key] is None else str(row[key]).strip() for key in _SHOWN if key not in {"missing", "other"}
     }

@@ -133,7 +133,7 @@ def missing_answers(draft: Draft) -> list[str]:
 def asks_for_number(draft: Draft) -> bool:
     """Whether the public number of units has to be typed: it is public, and whose each row is can be told."""
     told_apart = draft["id_column"] is not None or draft["rows_per_unit"] == 1
-    return draft["row_count"] == "public" and told_apart and draft["protection"] == "record"
+    return bool(draft["row_count"] == "public" and told_apart and draft["protection"] == "record")
 
 
 def _plural(unit: str | None) -> str:

@@ -46,8 +46,8 @@ def cards(entries: Sequence[Evidence], *, key: str) -> None:
     for position, entry in enumerate(entry for entry in entries if entry.figures):
         with st.container(border=True):
             number_card(entry)
-            for place, figure in enumerate(entry.figures):
-                draw(figure, key=f"{key}-{position}-{place}")
+            for number, figure in enumerate(entry.figures):
+                draw(figure, key=f"{key}-{position}-{number}")
 
 
 def number_card(entry: Evidence) -> None:

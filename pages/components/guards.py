@@ -106,7 +106,7 @@ def quiet_logs() -> None:
         return
 
     def record(*args: object, **kwargs: object) -> logging.LogRecord:
-        entry = made(*args, **kwargs)  # type: ignore[arg-type]
+        entry = made(*args, **kwargs)
         if entry.exc_info and entry.exc_info[1] is not None:
             error = entry.exc_info[1]
             entry.msg, entry.args = "%s at %s", (type(error).__name__, code_location(error))

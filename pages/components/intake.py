@@ -267,7 +267,7 @@ def _receive(uploaded: Any, account: str) -> None:
 
 def _format_of(form: dict[str, Any]) -> TableFormat:
     """Read the format the page asked for, with the same checks as a configuration file."""
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in form.items()}
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in form.items()}
     return TableFormat(**values)
 
 

@@ -168,7 +168,7 @@ def _marginals(entries: Sequence[Evidence], *, key: str) -> None:
 
 def _choice(label: str, options: Mapping[str, str], *, key: str) -> str:
     names = list(options)
-    chosen = st.segmented_control(label, names, default=names[0], format_func=options.get, key=key)
+    chosen = st.segmented_control(label, names, default=names[0], format_func=options.__getitem__, key=key)
     return str(chosen) if chosen in options else names[0]
 
 

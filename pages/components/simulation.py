@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -73,7 +74,7 @@ def _start(names: list[str]) -> pd.DataFrame:
     return pd.DataFrame(start)
 
 
-def _mapping(row: dict[str, Any]) -> dict[str, Any]:
+def _mapping(row: Mapping[Hashable, Any]) -> dict[str, Any]:
     body: dict[str, Any] = {"shape": str(row[_SHAPE])}
     if str(row[_SHARES]).strip():
         body["shares"] = split_list(str(row[_SHARES]))
