@@ -1,0 +1,75 @@
+"""What an installation brings: ranges and extras of pyproject.toml, beside the pins of requirements.txt."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = {extra: [Requirement(line) for line in lines] for extra, lines in PROJECT["optional-dependencies"].items()}
+BASE = [Requirement(line) for line in PROJECT["dependencies"]]
+
+CALLED = {"pyyaml": "yaml", "scikit-learn": "sklearn", "xgboost-cpu": "xgboost", "python-multipart": "python_multipart"}
+"""Packages whose modules have another name."""
+
+
+def modules(requirements: list[Requirement]) -> set[str]:
+    names = (canonicalize_name(requirement.name) for requirement in requirements)
+    return {CALLED.get(name, name).replace("-", "_") for name in names}
+
+
+def foreign(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield every file and each package of others that it imports, anywhere in it."""
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found: list[str] = []
+            if isinstance(node, ast.Import):
+                found = [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+                found = [node.module]
+            for module in {name.split(".")[0] for name in found} - sys.stdlib_module_names - {"synth", "pages"}:
+                yield path, module
+
+
+def test_every_pin_lies_in_a_range_and_every_range_has_a_pin() -> None:
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pins = {canonicalize_name(pin.name): pin for pin in (Requirement(line) for line in lines if line.strip())}
+    ranges = [*BASE, *(one for extra, some in EXTRAS.items() if extra != "all" for one in some)]
+    assert {canonicalize_name(one.name) for one in ranges} == pins.keys()
+    for one in ranges:
+        (pin,) = pins[canonicalize_name(one.name)].specifier
+        assert one.specifier.contains(pin.version), f"{one} does not hold what requirements.txt pins, {pin.version}"
+
+
+def test_all_is_every_extra() -> None:
+    (everything,) = EXTRAS["all"]
+    assert canonicalize_name(everything.name) == PROJECT["name"]
+    assert everything.extras == EXTRAS.keys() - {"all"}
+
+
+def test_nothing_is_imported_that_no_extra_brings() -> None:
+    package = modules(BASE).union(*(modules(EXTRAS[extra]) for extra in EXTRAS.keys() - {"all", "app"}))
+    missing = {(path, module) for path, module in foreign(ROOT / "synth") if module not in package}
+    screens = [*foreign(ROOT / "pages"), *foreign(ROOT / "app.py")]
+    missing |= {(path, module) for path, module in screens if module not in package | modules(EXTRAS["app"])}
+    assert missing == set()
+
+
+def test_who_only_verifies_gets_neither_torch_nor_screens() -> None:
+    heavy = {"torch", "streamlit", "starlette", "uvicorn", "plotly", "xgboost", "sklearn", "sdmetrics"}
+    assert not modules(BASE) & heavy
+
+
+def test_the_public_workflow_runs_what_ci_runs() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
+    assert workflow["permissions"] == {"contents": "read"}
