@@ -6,89 +6,9 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
-COLUMNS = """
-  patient: {type: identifier}
-  age: {type: number, low: 0, high: 99, step: 1, missing: true}
-  weight: {type: number, low: 30, high: 150, step: 0.5, special: [-1, 999], fallback: -1, weight: high}
-  ward: {type: category, values: [north, south, "=east"], other: true, missing: true, aliases: {n: north}}
-  visited: {type: date, low: 2024-01-01, high: 2024-12-31, step: day, fallback: 2024-06-30, weight: low}
-  smoker: {type: yes_no, yes: "yes", no: "no", missing: true}
-  note: {type: drop}
-  outcome: {type: category, values: [well, ill], fallback: well}
-"""
-
-DATES = """
-  patient: {type: identifier}
-  born: {type: date, low: 1920-01-01, high: 2019-12-31, step: year, missing: true, pattern: "%d.%m.%Y"}
-  seen: {type: date, low: 2020-01-01, high: 2024-12-31, step: month, fallback: 2020-01-01}
-  dose: {type: number, low: 0, high: 1, step: 0.01, missing: true, special: [-9]}
-  paid: {type: yes_no, yes: "1", no: "0", fallback: "0"}
-  region: {type: category, values: [a, b, c, d, e], fallback: a}
-  outcome: {type: category, values: [none, mild, severe], fallback: none}
-"""
-
-NUMBERS = """
-  a: {type: number, low: 0, high: 1, step: 0.01, missing: true}
-  b: {type: number, low: -5, high: 5, step: 0.1, fallback: 0}
-  c: {type: number, low: 0, high: 255, step: 1, fallback: 0}
-  outcome: {type: category, values: [left, right], fallback: left}
-"""
-
-REPLACE = "unit: {protects: patient, rows_per_unit: 1}\nrow_count: public\nnumber_of_units: 1500\n"
-BY_ID = "unit: {protects: patient, rows_per_unit: 1, id_column: patient}\nrow_count: public\nnumber_of_units: 1500\n"
-ADD_REMOVE = "unit: {protects: patient, rows_per_unit: 1}\nrow_count: private\n"
-SEVERAL = "unit: {protects: patient, rows_per_unit: 3, id_column: patient}\nrow_count: private\n"
-SEVERAL_PUBLIC = (
-    "unit: {protects: patient, rows_per_unit: 2, id_column: patient}\nrow_count: public\nnumber_of_units: 540\n"
-)
-CELL = (
-    "unit: {protects: patient, rows_per_unit: 1}\nrow_count: public\nprotection: cell\ncell_change: 0.5\n"
-    "evaluation_share: 0\n"
-)
-
-LABEL = "label: outcome\n"
-PREDICTIONS = "holdout: 0.3\nprediction_share: 0.2\n" + LABEL
-RULES = 'rules: ["weight >= age"]\ngroups: [ward]\n'
-
-HERMITE = "{order: 5, order_product: 3, epochs: 1, steps_per_epoch: 5}"
-
-BUNDLES = {
-    "dp-hp-adaptive": (COLUMNS, BY_ID, LABEL + RULES, "dp-hp-adaptive", "{cells: 4000}", 1500),
-    "dp-hp-adaptive-no-label": (DATES, REPLACE, "", "dp-hp-adaptive", "{cells: 4000, model: field}", 1500),
-    "dp-hp-adaptive-private-count": (DATES, ADD_REMOVE, LABEL, "dp-hp-adaptive", "{cells: 4000}", 1500),
-    "dp-hp-adaptive-several-rows": (COLUMNS, SEVERAL, "", "dp-hp-adaptive", "{cells: 4000, model: mixture}", 1500),
-    "dp-hp-adaptive-predictions": (DATES, REPLACE, PREDICTIONS, "dp-hp-adaptive", "{cells: 4000}", 1500),
-    "independent": (COLUMNS, SEVERAL_PUBLIC, PREDICTIONS, "independent", "{}", 800),
-    "independent-no-label": (DATES, ADD_REMOVE, "", "independent", "{bins: 16}", 400),
-    "independent-by-class": (COLUMNS, SEVERAL, LABEL, "independent-by-class", "{bins: 8}", 400),
-    "dp-merf": (COLUMNS, REPLACE, LABEL, "dp-merf", "{features: 40, steps: 20}", 400),
-    "dp-merf-no-label": (NUMBERS, ADD_REMOVE, "", "dp-merf", "{features: 40, steps: 20}", 400),
-    "dp-hp": (DATES, ADD_REMOVE, LABEL, "dp-hp", HERMITE, 400),
-    "dp-hp-no-label": (NUMBERS, REPLACE, "", "dp-hp", HERMITE, 400),
-    "kahm": (COLUMNS, REPLACE, LABEL, "kahm", "{n: 4, block: 50}", 400),
-    "kahm-no-label": (NUMBERS, ADD_REMOVE, "", "kahm", "{n: 2, block: 50, steps: 0}", 400),
-    "kahm-rows": (DATES, REPLACE, LABEL, "kahm", "{mode: rows, n: 4, block: 50}", 400),
-    "kahm-rows-laplace": (NUMBERS, REPLACE, LABEL, "kahm", "{mode: rows, n: 2, block: 50, noise: laplace}", 300),
-    "kahm-cell": (COLUMNS, CELL, LABEL, "kahm", "{mode: cell, n: 4, block: 50}", 400),
-    "kahm-cell-no-label": (NUMBERS, CELL, "", "kahm", "{mode: cell, n: 2, block: 50}", 300),
-}
-"""Name of a bundle: columns, unit and relation, further settings, generator, its options, private rows."""
-
-
-SHAPES = {
-    "age": dict(shape="bell"),
-    "weight": dict(shape="bell", follows="age", strength=0.6),
-    "ward": dict(shares=(5, 3, 2)),
-    "born": dict(shape="rising"),
-    "dose": dict(shape="falling", follows="born", strength=-0.5),
-    "region": dict(follows="paid", strength=0.8),
-    "a": dict(shape="bell"),
-    "b": dict(shape="bell", follows="a", strength=0.9),
-}
-"""How the columns are drawn; the label follows the first number of its table."""
+sys.path.insert(0, str(Path(__file__).parents[2] / "golden_checks"))
 
 
 def main(target: Path) -> None:
@@ -96,28 +16,15 @@ def main(target: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         os.environ |= {"HERMITAGE_HOME": f"{scratch}/home", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         os.environ.pop("DATABASE_URL", None)
-        from synth.config_file import parse_config, read_mapping
-        from synth.services.local import run_locally
-        from synth.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
+        from golden_cases import BUNDLES, configuration, stand_in
 
-        for seed, (name, (columns, unit, further, generator, options, rows)) in enumerate(BUNDLES.items()):
-            text = (
-                f"account: {name}\n{unit}people_at_most: 5000\nbudget: {{epsilon: 4.0, delta: 1e-6}}\nrows: 100\n"
-                f"{further}generator: {{name: {generator}, options: {options}}}\nseed: 3\ndevice: cpu\n"
-                f"domain_source: {{outcome: the form that is filled in}}\ncolumns:{columns}"
-            )
-            config = replace(parse_config(read_mapping(text)), format=SIMULATED_FORMAT)
-            names = config.schema.names
-            own = {key: SimulatedColumn(**shape) for key, shape in SHAPES.items() if key in names}
-            if "outcome" in names:
-                first = next(key for key in ("age", "dose", "b") if key in names)
-                own["outcome"] = SimulatedColumn(follows=first, strength=0.7)
+        from synth.services.local import run_locally
+
+        for name in BUNDLES:
             table = Path(scratch) / f"{name}.csv"
-            table.write_bytes(simulated_table(Simulation(rows, own, seed=seed), config.schema))
-            out = Path(scratch) / name
-            result = run_locally(config, out, table=table, owner_report=False)
+            table.write_bytes(stand_in(name))
+            result = run_locally(configuration(name), Path(scratch) / name, table=table, owner_report=False)
             shutil.copyfile(result.bundle, target / f"{name}.zip")
-            print(name, result.bundle.stat().st_size)  # noqa: T201
         shutil.copyfile(next(Path(scratch, "home").rglob("*public*.pem")), target / "public-key.pem")
 
 

@@ -1,0 +1,115 @@
+"""What a run asks with known noise, and what is forecast of it, as JSON values."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+import zipfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow.csv
+from golden_cases import configuration, stand_in
+
+from synth.bundle.canonical import canonical_json
+from synth.bundle.measurements import Measurements, measurements_to_bytes
+from synth.forecast import forecast
+from synth.privacy.recorded_noise import NoiseCall, RecordedNoise
+from synth.privacy.session import PrivateSession
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress
+from synth.services import release
+from synth.services.planning import forecast_lines
+from synth.writing import read_table
+
+__all__ = ["as_text", "digest", "forecast_of", "transcript_of"]
+
+KEY = bytes(range(32))
+
+TRAINED = ("dp-merf", "dp-hp")
+"""Generators whose rows follow from trained weights, which may differ between processors; their answers do not."""
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Hash arrays with their shapes and values, whatever types hold them."""
+    found = hashlib.sha256()
+    for array in arrays:
+        kind = "<i8" if np.issubdtype(array.dtype, np.integer) else "<f8"
+        found.update(f"{array.shape} {kind};".encode() + np.ascontiguousarray(array, dtype=kind).tobytes())
+    return found.hexdigest()
+
+
+def table_of(name: str, *, part: str = "train") -> PrivateTable:
+    """Open the simulated table of a case from codes, under a known key."""
+    config, data = configuration(name), stand_in(name)
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        Path(file.name).write_bytes(data)
+        codes = read_table(Path(file.name), config.schema)
+    column = config.schema.unit.id_column
+    ids = None if column is None else pyarrow.csv.read_csv(io.BytesIO(data))[column].to_pylist()
+    by_name = {key: codes[:, place] for place, key in enumerate(config.schema.names)}
+    return PrivateTable.from_codes(
+        config.schema, by_name, unit_ids=ids, account_key=KEY, holdout=config.holdout, part=part
+    )
+
+
+def transcript_of(name: str) -> dict[str, Any]:
+    """Fit and sample with known noise; return every question, receipt and draw, and hashes of what came of them."""
+    noise, config = RecordedNoise(7), configuration(name)
+    with mock.patch.object(release, "PrivateSession", partial(PrivateSession, noise=noise)):
+        holdout = table_of(name, part="holdout") if config.prediction_share else None
+        made = release.fit_and_sample(config, table_of(name), NullProgress(), holdout=holdout)
+    kept = Measurements(made.releases, made.selections, made.rows, made.row_releases)
+    return {
+        "receipts": [receipt.to_dict() for receipt in made.receipts],
+        "noise": [_call(call) for call in noise.calls],
+        "answers": [[one.receipt.query, digest(np.asarray(one.value))] for one in made.releases],
+        "choices": [[one.receipt.query, one.index, list(one.candidate.columns)] for one in made.selections],
+        "rows": [made.rows.value, made.rows.noise_std, made.rows.public],
+        "measurements": _members(measurements_to_bytes(kept)),
+        "codes": None if config.generator in TRAINED else digest(made.codes),
+    }
+
+
+def _call(call: NoiseCall) -> str:
+    scores = f", scores {digest(np.array(call.scores, dtype=np.int64))}" if call.scores else ""
+    return f"{call.kind} {call.parameter}, {call.size} numbers{scores}"
+
+
+def _members(data: bytes) -> dict[str, str]:
+    """Hash every member: the file itself follows from the version of zlib, too."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+
+
+def forecast_of(name: str) -> dict[str, Any]:
+    """Return what is forecast before a run, in words and in numbers of ten digits."""
+    config = configuration(name)
+    made = forecast(config)
+    pairs = list(made.pairs)
+    return {
+        "lines": forecast_lines(config),
+        "rows": [_short(made.rows), made.rows_sentence, _short(made.row_count_std)],
+        "parts": [[part.name, part.question, _short(part.share)] for part in made.parts],
+        "columns": [_cells(one) for one in made.columns],
+        "pairs": [_cells(one) for one in pairs],
+        "row noise": [made.row_epsilon and _short(made.row_epsilon), len(made.row_noise)],
+    }
+
+
+def _cells(cells: Any) -> str:
+    numbers = f"{cells.cells} cells, noise {_short(cells.noise_std)}, moved {_short(cells.moved)}"
+    return f"{' by '.join(cells.columns)}: {numbers} ({cells.basis})"
+
+
+def _short(number: float) -> str:
+    return f"{number:.10g}"
+
+
+def as_text(value: object) -> str:
+    """Write JSON values as the golden files hold them."""
+    return canonical_json(value).decode()
