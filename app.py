@@ -9,15 +9,15 @@ from __future__ import annotations
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.components.frame import footer, header
-from pages.components.guards import guard, quiet_logs
-from pages.components.session import keep_address
-from pages.components.warming import warm_up
 from pages.server.keeping import lifespan
 from pages.server.surface import Surface
 from pages.server.uploads import EncryptedUploads
-from synth.config import Settings
+from pages.ui.frame import footer, header
+from pages.ui.guards import guard, quiet_logs
+from pages.ui.session import keep_address
+from pages.ui.warming import warm_up
 from synth.errors import ConfigError
+from synth.schema.config import Settings
 
 
 def screens() -> None:

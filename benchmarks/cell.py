@@ -19,7 +19,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.schema import PrivacyUnit, Schema
-from synth.schema_file import column_to_mapping, parse_column
+from synth.schema.schema_file import column_to_mapping, parse_column
 
 ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures a private number of rows: what a run of the product spends on it."""

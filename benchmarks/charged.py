@@ -31,13 +31,13 @@ import numpy as np
 from tables import Table, load
 
 from synth.bundle.versions import current_versions
-from synth.config import RunConfig
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.downstream import compare_predictions
 from synth.reports.prediction_problem import DownstreamOptions, Predictions, Problem
 from synth.reports.prediction_question import held_out_tables
 from synth.reports.prediction_table import MEASURES, table_measures
+from synth.schema.config import RunConfig
 from synth.services.release import fit_and_sample
 
 HELD_OUT = 0.2

@@ -39,13 +39,13 @@ from downstream_printed import PRINTED, REAL
 from marginals import Cell, Results, released, spread, write_inputs
 from tables import Table, load_split
 
-from synth.columns import CategoryColumn
 from synth.generators import GENERATORS
 from synth.reports.classifiers import CLASSIFIERS, classify
 from synth.reports.prediction_features import Features, Target
 from synth.reports.prediction_scores import class_measures, resampled
 from synth.reports.prediction_tasks import quiet_and_single
 from synth.schema import Schema
+from synth.schema.columns import CategoryColumn
 
 LEARNT_FROM = 20_000
 TESTED_ON = 20_000

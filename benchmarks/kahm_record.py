@@ -41,16 +41,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 import synth
-from synth.config import TableFormat
 from synth.generators import GeneratorTask, make
 from synth.generators.vectors import Vectors
 from synth.models.kahm_classifier import KahmClassifier
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.reader import read_codes
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, Column, Neighbours, NumberColumn, Schema, YesNoColumn
+from synth.schema.config import TableFormat
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA = 1e-5

@@ -39,8 +39,8 @@ from shapes import shape_distances, values_of
 from tables import Table, load_split
 from whole_runs import accuracies
 
-from synth.columns import NumberColumn
 from synth.generators import GENERATORS
+from synth.schema.columns import NumberColumn
 
 REAL = "real rows"
 TABLES = ("cervical", "creditcard", "adult", "diabetes130", "census")

@@ -16,12 +16,12 @@ from declared_network import ORDER, network
 from numpy.typing import NDArray
 
 import synth
-from synth.columns import CategoryColumn, Column, ModelledColumn, NumberColumn
-from synth.config import TableFormat
 from synth.generators.places import Places, places_of
-from synth.privacy.reader import read_codes
 from synth.privacy.split import kept_rows
+from synth.reading.reader import read_codes
 from synth.schema import PrivacyUnit, Schema
+from synth.schema.columns import CategoryColumn, Column, ModelledColumn, NumberColumn
+from synth.schema.config import TableFormat
 
 ROOT = Path(__file__).resolve().parents[1]
 AIM_BINS = 32

@@ -38,9 +38,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import synth
-from synth.config import RunConfig
 from synth.generators import GENERATORS
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.config import RunConfig
 from synth.services.local import run_locally
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.admin import (
+from pages.ui.admin import (
     earlier_releases,
     heads,
     one_owner,
@@ -13,8 +13,8 @@ from pages.components.admin import (
     signing_key,
     stopped_releases,
 )
-from pages.components.entrance import through_the_application
-from pages.components.guards import guard
+from pages.ui.entrance import through_the_application
+from pages.ui.guards import guard
 
 through_the_application()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.badges import badge
-from pages.components.draft import config_of
-from pages.components.entrance import through_the_application
-from pages.components.forecast import error_sentence, forecast_panel, smallest_epsilon_form
-from pages.components.guards import require
-from pages.components.promise import promise_panel
-from pages.components.session import application, draft, go
-from pages.components.spending import budget_controls, ledger_box, parts_table
-from pages.components.words import plain
+from pages.ui.badges import badge
+from pages.ui.draft import config_of
+from pages.ui.entrance import through_the_application
+from pages.ui.forecast import error_sentence, forecast_panel, smallest_epsilon_form
+from pages.ui.guards import require
+from pages.ui.promise import promise_panel
+from pages.ui.session import application, draft, go
+from pages.ui.spending import budget_controls, ledger_box, parts_table
+from pages.ui.words import plain
 
 through_the_application()
 

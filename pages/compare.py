@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.compare import choose_runs, side_by_side
-from pages.components.entrance import through_the_application
-from pages.components.guards import guard
+from pages.ui.compare import choose_runs, side_by_side
+from pages.ui.entrance import through_the_application
+from pages.ui.guards import guard
 
 through_the_application()
 

@@ -6,17 +6,17 @@ from functools import partial
 
 import streamlit as st
 
-from pages.components.columns import errors_of_rows, notes_of_rows
-from pages.components.description import column_editor, domain_meter, kinds_by_looking, preset_form
-from pages.components.draft import config_of, missing_answers
-from pages.components.entrance import through_the_application
-from pages.components.guards import require
-from pages.components.notes import note
-from pages.components.people import task_questions, unit_questions
-from pages.components.session import draft, go
-from pages.components.words import plain
-from synth.config_file import config_to_yaml
+from pages.ui.columns import errors_of_rows, notes_of_rows
+from pages.ui.description import column_editor, domain_meter, kinds_by_looking, preset_form
+from pages.ui.draft import config_of, missing_answers
+from pages.ui.entrance import through_the_application
+from pages.ui.guards import require
+from pages.ui.notes import note
+from pages.ui.people import task_questions, unit_questions
+from pages.ui.session import draft, go
+from pages.ui.words import plain
 from synth.errors import SynthError
+from synth.schema.config_file import config_to_yaml
 
 through_the_application()
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.entrance import through_the_application
-from pages.components.generators import generator_cards, options_form, output_form
-from pages.components.guards import guard, require
-from pages.components.kahm import kahm_panel
-from pages.components.runs import confirm_and_start, follow_run, list_runs
-from pages.components.session import application, draft
+from pages.ui.entrance import through_the_application
+from pages.ui.generators import generator_cards, options_form, output_form
+from pages.ui.guards import guard, require
+from pages.ui.kahm import kahm_panel
+from pages.ui.runs import confirm_and_start, follow_run, list_runs
+from pages.ui.session import application, draft
 
 through_the_application()
 

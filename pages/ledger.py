@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.accounts import account_cards, charges_table, checked_rows, limit_form
-from pages.components.entrance import through_the_application
-from pages.components.session import application
-from synth.privacy.ledger import SPENT_OR_FREED
+from pages.ui.accounts import account_cards, charges_table, checked_rows, limit_form
+from pages.ui.entrance import through_the_application
+from pages.ui.session import application
+from synth.ledger.ledger import SPENT_OR_FREED
 
 through_the_application()
 

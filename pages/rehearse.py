@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.draft import config_of
-from pages.components.entrance import through_the_application
-from pages.components.guards import require
-from pages.components.rehearsal import rehearsal
-from pages.components.session import draft, go
+from pages.ui.draft import config_of
+from pages.ui.entrance import through_the_application
+from pages.ui.guards import require
+from pages.ui.rehearsal import rehearsal
+from pages.ui.session import draft, go
 from synth.reports.stand_in import REHEARSAL_SENTENCE
 
 through_the_application()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.entrance import through_the_application
-from pages.components.guards import require
-from pages.components.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
-from pages.components.session import application, draft
-from pages.components.words import plain
+from pages.ui.entrance import through_the_application
+from pages.ui.guards import require
+from pages.ui.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
+from pages.ui.session import application, draft
+from pages.ui.words import plain
 
 through_the_application()
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import streamlit as st
 
-from pages.components.attacks import attacks
-from pages.components.entrance import through_the_application
-from pages.components.groups import groups
-from pages.components.guards import guard, require
-from pages.components.prediction import prediction
-from pages.components.report import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
-from pages.components.session import application, draft, go
+from pages.ui.attacks import attacks
+from pages.ui.entrance import through_the_application
+from pages.ui.groups import groups
+from pages.ui.guards import guard, require
+from pages.ui.prediction import prediction
+from pages.ui.report import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
+from pages.ui.session import application, draft, go
 
 through_the_application()
 

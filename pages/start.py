@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.demonstration import open_demonstration
-from pages.components.entrance import through_the_application
-from pages.components.frame import ONE_OWNER
-from pages.components.session import forget_uploads, go, start_again, uploader_key
-from pages.components.verification import MOST_BUNDLE_MEGABYTES, show_verdict, verify_upload
+from pages.ui.demonstration import open_demonstration
+from pages.ui.entrance import through_the_application
+from pages.ui.frame import ONE_OWNER
+from pages.ui.session import forget_uploads, go, start_again, uploader_key
+from pages.ui.verification import MOST_BUNDLE_MEGABYTES, show_verdict, verify_upload
 
 through_the_application()
 

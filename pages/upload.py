@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.components.entrance import through_the_application
-from pages.components.intake import account_question, codebook_uploader, format_form, show_stored, table_uploader
-from pages.components.session import own_table
+from pages.ui.entrance import through_the_application
+from pages.ui.intake import account_question, codebook_uploader, format_form, show_stored, table_uploader
+from pages.ui.session import own_table
 
 through_the_application()
 

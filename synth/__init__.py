@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
-    from synth.config import RunConfig
+    from synth.schema.config import RunConfig
     from synth.services.local import RunResult
 
 __all__ = ["__version__", "load_config", "run", "verify"]
@@ -25,8 +25,8 @@ __version__ = "0.3.0"
 
 
 def load_config(path: str | Path) -> RunConfig:
-    """Read a configuration file; see :func:`synth.config_file.load_config`."""
-    from synth.config_file import load_config as load
+    """Read a configuration file; see :func:`synth.schema.config_file.load_config`."""
+    from synth.schema.config_file import load_config as load
     from synth.services.incidents import in_own_words
 
     return in_own_words(load, path)
@@ -43,7 +43,7 @@ def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) 
 def verify(path: str | Path) -> Verdict:
     """Check a bundle, a zip or a folder; see :func:`synth.bundle.verify.verify`."""
     from synth.bundle.verify import verify as check
-    from synth.paths import path_of
     from synth.services.incidents import in_own_words
+    from synth.system.paths import path_of
 
     return in_own_words(lambda: check(path_of(path, "the bundle")))

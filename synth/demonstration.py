@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
-from synth.config import RunConfig
-from synth.config_file import parse_config, read_mapping
 from synth.errors import InputError
-from synth.paths import path_of
+from synth.schema.config import RunConfig
+from synth.schema.config_file import parse_config, read_mapping
+from synth.system.paths import path_of
 
 __all__ = [
     "DEMONSTRATION_NAME",

@@ -1,8 +1,8 @@
 """How large one input may be, in one place: what a user gives is refused above these limits before memory is used.
 
 ``docs/known-limits.md`` prints them, and a test compares the two. The size of a table's file is a setting of the
-installation (:class:`synth.config.Settings`); what one process may use while it reads a table stands in
-:class:`synth.privacy.reader_pipes.ReaderLimits`.
+installation (:class:`synth.schema.config.Settings`); what one process may use while it reads a table stands in
+:class:`synth.reading.pipes.ReaderLimits`.
 """
 
 from __future__ import annotations

@@ -19,20 +19,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from synth.config import Settings
-from synth.devices import is_lack_of_means
 from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import LocalEngine
 from synth.jobs.local import WORKER_COMMAND, put_back
-from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
-from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
+from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
+from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
 from synth.services.predicting import work_on_predictions
 from synth.services.shadowing import work_on_shadows
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
+from synth.system.devices import is_lack_of_means
+from synth.system.machine import this_host
 
 __all__ = ["Execute", "main"]
 

@@ -13,10 +13,10 @@ import hypothesis
 import psutil
 import pytest
 
-from synth.config import Settings
-from synth.keys import Keys, load_keys
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Account, Store
+from synth.vault.keys import Keys, load_keys
 
 # A busy machine is no reason for a test to fail.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

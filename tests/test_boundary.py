@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 
 import synth
 from synth.cli import main
-from synth.cli_common import overridden
-from synth.config import RunConfig
+from synth.cli.common import overridden
 from synth.errors import InputError, SynthError
-from synth.paths import path_of
+from synth.schema.config import RunConfig
 from synth.services.application import Application
 from synth.services.files import open_table
+from synth.system.paths import path_of
 
 CANARY = "CANARY-7f3a"
 CONFIG = """

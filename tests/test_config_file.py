@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
-from synth.config import Settings, TableFormat, default_delta
-from synth.config_file import config_to_mapping, config_to_yaml, load_config, parse_config, read_mapping
 from synth.errors import ConfigError, InputError
 from synth.schema import CategoryColumn, NumberColumn
+from synth.schema.config import Settings, TableFormat, default_delta
+from synth.schema.config_file import config_to_mapping, config_to_yaml, load_config, parse_config, read_mapping
 from synth.services.planning import check_config
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from synth.cli import main
-from synth.config_file import load_config
 from synth.errors import SchemaError
 from synth.schema import (
     CategoryColumn,
@@ -23,6 +22,7 @@ from synth.schema import (
     YesNoColumn,
     domain_problem,
 )
+from synth.schema.config_file import load_config
 
 
 def category(name: str, values: int) -> CategoryColumn:

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.encoding import (
+from synth.errors import SchemaError
+from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
+from synth.schema.encoding import (
     CellCounts,
     code_dtype,
     code_values,
@@ -25,8 +27,6 @@ from synth.encoding import (
     smallest_codes,
     typed_as,
 )
-from synth.errors import SchemaError
-from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
 
 DAY = datetime.date
 

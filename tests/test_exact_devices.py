@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from synth import devices
 from synth.errors import ConfigError
+from synth.system import devices
 
 
 @pytest.fixture(autouse=True)

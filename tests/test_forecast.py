@@ -10,9 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synth.config import RunConfig
 from synth.errors import ConfigError
-from synth.forecast import budget_parts, forecast, one_way_noise, smallest_epsilon
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.privacy.answers import AnswerSource
 from synth.privacy.budget import PrivacyBudget
@@ -22,10 +20,12 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.control import coarse_bins, coarse_size
+from synth.reports.forecast import budget_parts, forecast, one_way_noise, smallest_epsilon
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight
+from synth.schema.config import RunConfig
 from synth.services.planning import forecast_lines
 
 COLUMNS = (

@@ -13,15 +13,13 @@ import pytest
 from timing import require_within
 
 from synth import limits
-from synth.config import RunConfig
-from synth.config_file import config_of_text, config_to_yaml, load_config, parse_config, read_mapping
 from synth.errors import ConfigError, InputError, SchemaError, SynthError
-from synth.forecast import forecast
 from synth.generators import GENERATORS
-from synth.privacy.reader import ReaderLimits, inspect_header
-from synth.privacy.reader_columns import check_names, is_plain
-from synth.privacy.reader_guess import kind_by_name
-from synth.rules import parse_rules
+from synth.reading.guess import kind_by_name
+from synth.reading.header import check_names, is_plain
+from synth.reading.reader import ReaderLimits, inspect_header
+from synth.rehearsal.simulation_file import load_simulation
+from synth.reports.forecast import forecast
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -32,9 +30,11 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.schema_file import parse_column, parse_number
+from synth.schema.config import RunConfig
+from synth.schema.config_file import config_of_text, config_to_yaml, load_config, parse_config, read_mapping
+from synth.schema.constraints import parse_rules
+from synth.schema.schema_file import parse_column, parse_number
 from synth.services.planning import check_config, forecast_lines
-from synth.simulation_file import load_simulation
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -69,8 +69,8 @@ NASTY = {
 @pytest.mark.parametrize("name", NASTY)
 def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     """60,000 digits took 42 seconds; these take milliseconds, and half a second is allowed."""
-    from pages.components.columns import guess_role, join_list
-    from pages.components.words import plain
+    from pages.ui.columns import guess_role, join_list
+    from pages.ui.words import plain
     from synth.names import odd_names, shown, visible
 
     text = NASTY[name]
@@ -126,7 +126,7 @@ def test_a_format_of_any_size_is_answered_soon() -> None:
     """Passing over 10^18 lines of a file of eight bytes kept the reading child busy for half an hour."""
     import io
 
-    from synth.config import TableFormat
+    from synth.schema.config import TableFormat
 
     plain = {"header": False, "separator": ","}
     refused = {
@@ -157,7 +157,7 @@ def test_cells_of_many_digits_are_no_numbers_and_take_no_time() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from synth.cells import NO_DAY, days_of_texts, numbers_of_texts
+    from synth.schema.cells import NO_DAY, days_of_texts, numbers_of_texts
 
     cells = pa.array(["1" * 1000, "1" * 1001, "1" * 10**6, "7", None, "1e" + "0" * 10**6, "2020-01-01" + " " * 10**6])
     require_within(2, lambda: (numbers_of_texts(cells), days_of_texts(cells, pattern="%d %m", shortest=10)))
@@ -229,7 +229,7 @@ def test_a_costly_document_is_refused_before_memory_is_used(name: str, tmp_path:
     path.write_text(COSTLY[name]())
     program = (
         "import resource, sys, time\n"
-        "from synth.config_file import load_config\n"
+        "from synth.schema.config_file import load_config\n"
         "from synth.errors import ConfigError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "start = time.process_time()\n"
@@ -297,7 +297,7 @@ def test_the_reader_in_c_and_the_one_in_python_read_the_same(monkeypatch: pytest
         text = path.read_text(encoding="utf-8")
         quick = read_mapping(text)
         with monkeypatch.context() as patched:
-            patched.setattr("synth.config_file._PARSER", yaml.SafeLoader)
+            patched.setattr("synth.schema.config_file._PARSER", yaml.SafeLoader)
             assert read_mapping(text) == quick
 
 
@@ -482,8 +482,8 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     of the server, whose patterns see paths and names of hosts.
     """
     allowed = {
-        "synth/services/rehearsing.py", "synth/bundle/domain.py", "synth/bundle/linter.py", "synth/bundle/checks.py",
-        "synth/bundle/table_bytes.py", "synth/config.py", "pages/server/surface.py", "pages/server/uploads.py",
+        "synth/rehearsal/rehearsing.py", "synth/bundle/domain.py", "synth/bundle/linter.py", "synth/bundle/checks.py",
+        "synth/bundle/table_bytes.py", "synth/schema/config.py", "pages/server/surface.py", "pages/server/uploads.py",
     }  # fmt: skip
     sources = [ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "synth").rglob("*.py")]
     users = {
@@ -498,7 +498,7 @@ def test_paths_and_hosts_of_any_length_take_no_time() -> None:
     """A request line and its headers may have 64 KiB."""
     from pages.server.surface import _name_of
     from pages.server.uploads import UPLOAD_PATH
-    from synth.config import Settings
+    from synth.schema.config import Settings
 
     for host in ("a." * 30_000 + "!", "a" * 60_000 + ":x", "-" * 60_000, "[" + ":" * 60_000, "a-." * 20_000):
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from synth.errors import ConfigError
-from synth.keys import load_keys
+from synth.vault.keys import load_keys
 
 
 def test_keys_are_made_once_and_stay(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_keys_are_not_printed_or_pickled(tmp_path: Path) -> None:
 def test_processes_that_start_together_get_the_same_keys(tmp_path: Path) -> None:
     script = (
         "import sys, pathlib\n"
-        "from synth.keys import load_keys\n"
+        "from synth.vault.keys import load_keys\n"
         "print(load_keys(pathlib.Path(sys.argv[1])).master.hex())\n"
     )
     home = str(tmp_path / "home")

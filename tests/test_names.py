@@ -72,7 +72,7 @@ def test_names_have_a_length_and_words() -> None:
 
 
 def test_markdown_shows_letters_and_what_is_unseen() -> None:
-    from pages.components.words import plain
+    from pages.ui.words import plain
 
     assert plain("a\u202e*b*") == "a⟨U+202E⟩\\*b\\*"
     assert plain("_a_b_ `c`") == "\\_a_b\\_ \\`c\\`"
@@ -91,7 +91,7 @@ def test_published_texts_show_names_as_they_are() -> None:
 
 
 def test_the_command_line_shows_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    from synth.cli_common import say, tell
+    from synth.cli.common import say, tell
 
     say("a\u202eb")
     tell("a\u200bb")
@@ -101,7 +101,7 @@ def test_the_command_line_shows_names_as_they_are(capsys: pytest.CaptureFixture[
 def test_a_table_of_the_pages_shows_names_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     import pandas as pd
 
-    from pages.components import charts
+    from pages.ui import charts
 
     drawn: list[pd.DataFrame] = []
     monkeypatch.setattr(charts.st, "dataframe", lambda frame, **_: drawn.append(frame))

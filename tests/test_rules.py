@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import ConfigError
-from synth.rules import parse_rules, repair
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema
+from synth.schema.constraints import parse_rules, repair
 
 SCHEMA = Schema(
     (

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.config_file import parse_config, read_mapping
 from synth.errors import ConfigError
 from synth.privacy.table import PrivateTable
-from synth.schema import Schema
-from synth.simulation import (
+from synth.rehearsal.simulation import (
     MISSING_SHARE,
     OTHER_SHARE,
     SHAPES,
@@ -24,7 +22,9 @@ from synth.simulation import (
     Simulation,
     simulated_table,
 )
-from synth.simulation_file import load_simulation, parse_simulation
+from synth.rehearsal.simulation_file import load_simulation, parse_simulation
+from synth.schema import Schema
+from synth.schema.config_file import parse_config, read_mapping
 
 SCHEMA = parse_config(
     read_mapping(

@@ -18,6 +18,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from synth.bundle.table_files import IDENTIFIER_PATTERN, fresh_ids, read_table, write_csv, write_parquet, write_table
 from synth.errors import SchemaError, TableError
 from synth.schema import (
     CategoryColumn,
@@ -30,7 +31,6 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.writing import IDENTIFIER_PATTERN, fresh_ids, read_table, write_csv, write_parquet, write_table
 
 DAY = datetime.date
 

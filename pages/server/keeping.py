@@ -11,8 +11,8 @@ from typing import Any
 import uvicorn
 from streamlit.runtime import Runtime
 
-from pages.components.session import application
 from pages.server.uploads import incoming
+from pages.ui.session import application
 from synth.errors import SynthError
 from synth.services.incidents import code_location, record_incident
 

@@ -2,7 +2,7 @@
 
 Streamlit writes an upload of more than 1 MiB to a temporary file in clear, and keeps all of it in memory for as long as
 the session lasts. So it never sees one: :class:`EncryptedUploads` stands before it, encrypts the bytes while they
-arrive (:mod:`synth.privacy.incoming`), and hands a ticket on in their place. Streamlit decides as before whether the
+arrive (:mod:`synth.vault.incoming`), and hands a ticket on in their place. Streamlit decides as before whether the
 upload is this page's and belongs to a living session; a screen exchanges the ticket for a stream.
 """
 
@@ -25,9 +25,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from synth.config import Settings
 from synth.errors import InputError
-from synth.privacy.incoming import Arrival, Incoming, NoPlaceError
+from synth.schema.config import Settings
+from synth.vault.incoming import Arrival, Incoming, NoPlaceError
 
 __all__ = ["UPLOAD_PATH", "EncryptedUploads", "incoming", "stream_of", "too_large", "whole_stream"]
 

@@ -19,10 +19,10 @@ from synth.errors import SynthError
 from synth.privacy.answers import ROW_COUNT_QUERY
 from synth.privacy.calibration import FINE
 from synth.privacy.features import Constant, FeatureMap
+from synth.privacy.more.row_bounds import CellBound
+from synth.privacy.more.row_plans import GRIDS, RowsQuestion, bounds_of, check_rows_question
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Receipt, Release
-from synth.privacy.row_bounds import CellBound
-from synth.privacy.row_plans import GRIDS, RowsQuestion, bounds_of, check_rows_question
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import SCORE_STEP, Selection
 from synth.privacy.sensitivities import sensitivity_of_choice, sensitivity_of_sum
 from synth.privacy.validation import check_fits, require_whole_rows

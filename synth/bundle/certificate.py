@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synth.bundle.canonical import canonical_json
-from synth.config import OptionValue
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
 from synth.reports.drawing import rounded_up
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import OptionValue
 
 __all__ = [
     "CERTIFICATE_KEYS",

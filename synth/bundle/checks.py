@@ -30,14 +30,11 @@ from synth.bundle.table_bytes import digests_of_tables, parquet_problems
 from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
 from synth.bundle.versions import SOURCE, STATED, current_versions
-from synth.config import RunConfig
-from synth.config_file import parse_config, read_mapping
-from synth.confined import confine
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import GAUSSIAN, Receipt
 from synth.privacy.session_record import assumptions_of, rows_assumptions
 from synth.reports.document import owner_document
@@ -51,6 +48,9 @@ from synth.reports.evidence import (
 from synth.reports.measured import EVALUATION_QUERY
 from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.schema import Neighbours, Schema
+from synth.schema.config import RunConfig
+from synth.schema.config_file import parse_config, read_mapping
+from synth.system.confined import confine
 
 __all__ = ["check", "main"]
 

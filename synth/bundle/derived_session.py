@@ -19,9 +19,9 @@ from synth.errors import PrivacyError
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import FeatureMap, OneHot, Stack
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Release
 from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.row_release import RowsRelease
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.schema import Schema
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from synth.codes import code_values, guarded, printed_name, typed_as
+from synth.bundle.table_files import IDENTIFIER_PATTERN
 from synth.errors import VerificationError
 from synth.schema import (
     Column,
@@ -32,7 +32,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.writing import IDENTIFIER_PATTERN
+from synth.schema.codes import code_values, guarded, printed_name, typed_as
 
 __all__ = ["TableCheck", "check_csv", "check_parquet", "code_of_text"]
 

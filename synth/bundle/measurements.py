@@ -22,9 +22,9 @@ from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description
 from synth.privacy.features import FeatureMap, Lookup
+from synth.privacy.more.row_plans import ROW_NOISES, RowsQuestion
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Receipt, Release
-from synth.privacy.row_plans import ROW_NOISES, RowsQuestion
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 
 __all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]

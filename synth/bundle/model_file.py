@@ -16,9 +16,9 @@ from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
-from synth.config import OptionValue, RunConfig
 from synth.errors import VerificationError
 from synth.schema import Schema
+from synth.schema.config import OptionValue, RunConfig
 
 __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 

@@ -17,8 +17,7 @@ from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.derived_session import DerivedSession
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
-from synth.config import RunConfig
-from synth.config_file import parse_config, read_mapping
+from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
 from synth.generators import Generator, GeneratorTask, make, restore
 from synth.generators.facts import Fact, TellsFacts
@@ -29,8 +28,9 @@ from synth.progress import NullProgress, Progress
 from synth.reports.document import report_document
 from synth.reports.marginals import compare_marginals
 from synth.reports.published import published_evidence, published_rows
-from synth.rules import parse_rules, repair
-from synth.writing import read_table, write_table
+from synth.schema.config import RunConfig
+from synth.schema.config_file import parse_config, read_mapping
+from synth.schema.constraints import parse_rules, repair
 
 __all__ = ["Replay", "replay"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from synth.errors import InputError, VerificationError
 from synth.schema import PrivacyUnit, Schema
-from synth.schema_file import column_to_mapping, parse_column
+from synth.schema.schema_file import column_to_mapping, parse_column
 
 __all__ = ["schema_from_document", "schema_to_document"]
 

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from synth.bundle.table_files import write_csv, write_parquet
 from synth.schema import Schema
-from synth.writing import write_csv, write_parquet
 
 __all__ = ["digests_of_tables", "parquet_problems"]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from synth.bundle.texts import CANNOT_SHOW, LEFT_TO_REPLAY
-from synth.confined import start_confined
 from synth.errors import InputError
+from synth.system.confined import start_confined
 
 __all__ = ["MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "verdict_of", "verify"]
 

@@ -16,16 +16,16 @@ from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_to_bytes
 from synth.bundle.schema_json import schema_to_document
 from synth.bundle.texts import written_texts
-from synth.config import RunConfig
-from synth.config_file import config_to_yaml
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.privacy.answers import RowCount
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Release
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
+from synth.schema.config import RunConfig
+from synth.schema.config_file import config_to_yaml
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle"]
 

@@ -58,12 +58,12 @@ class _Registry(MutableMapping[str, type[Generator]]):
 
 GENERATORS: MutableMapping[str, type[Generator]] = _Registry(
     {
-        "dp-hp-adaptive": ("dp_hp_adaptive", "DpHpAdaptive"),
-        "independent": ("independent", "Independent"),
-        "independent-by-class": ("independent", "IndependentByClass"),
-        "dp-merf": ("dp_merf", "DpMerf"),
-        "dp-hp": ("dp_hp", "DpHp"),
-        "kahm": ("kahm", "Kahm"),
+        "dp-hp-adaptive": ("adaptive.dp_hp_adaptive", "DpHpAdaptive"),
+        "independent": ("independent.independent", "Independent"),
+        "independent-by-class": ("independent.independent", "IndependentByClass"),
+        "dp-merf": ("fourier.dp_merf", "DpMerf"),
+        "dp-hp": ("hermite.dp_hp", "DpHp"),
+        "kahm": ("kahm.kahm", "Kahm"),
     }
 )
 """Every generator by name, in the order the app shows them: the default, the controls, the published methods."""

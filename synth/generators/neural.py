@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.sampling import random_source, rounded_counts
-from synth.models.threads import single_thread
 from synth.progress import Progress
+from synth.system.threads import single_thread
 
 __all__ = ["ClassBatch", "RowNetwork", "TrainingPlan", "sample_rows", "train"]
 

@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.devices import resolved_device
 from synth.errors import ConfigError, InputError
 from synth.generators.heads import Draw, HeadLayout
 from synth.generators.neural import ClassBatch, RowNetwork, TrainingPlan, sample_rows, train
 from synth.generators.places import LABEL_BINS, Places, places_of
 from synth.generators.protocol import GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
-from synth.models.threads import single_thread
 from synth.privacy.features import FeatureMap, OneHot, Product
 from synth.progress import Progress
+from synth.system.devices import resolved_device
+from synth.system.threads import single_thread
 
 __all__ = ["NeuralGenerator"]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from synth.jobs import processes
 from synth.jobs.engine import Capacity
-from synth.jobs.machine import MACHINE_GPUS, available_gpus, cores, this_host
+from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.privacy.kept_answers import answers_path, forget_answers, sweep_answers
-from synth.privacy.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.store import ChargeState, Run, RunState, Store
+from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
 
 __all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
 

@@ -16,7 +16,7 @@ from synth.errors import InputError
 from synth.kernels.affine_hull_layers import Partition
 from synth.kernels.matching import matching_scores
 from synth.models.kahm_model import KahmModel
-from synth.models.threads import quota_threads
+from synth.system.threads import quota_threads
 
 __all__ = ["KahmClassifier"]
 

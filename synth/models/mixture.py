@@ -13,7 +13,7 @@ from torch import Tensor
 
 from synth.models.answers import Measured, pooled
 from synth.models.mixture_loss import Layout, TableLoss
-from synth.models.threads import single_thread
+from synth.system.threads import single_thread
 
 __all__ = ["Mixture", "fit_mixture"]
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import FeatureMap, Lookup
+from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Release
-from synth.privacy.row_plans import LABEL_SHARE, RowNoise
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 from synth.schema import Neighbours, Schema
 

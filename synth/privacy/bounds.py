@@ -17,9 +17,9 @@ import numpy as np
 
 from synth.errors import PrivacyError
 from synth.privacy.features import Leaf
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import LEAF_BITS, Fourier, Lookup, OneHot
-from synth.privacy.row_moments import RowMoments
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.terms import Term
 
 __all__ = ["Bound", "bound_of"]
@@ -114,7 +114,9 @@ def _bound_of_leaf(leaf: Leaf) -> Bound:
     if isinstance(leaf, OneHot | Forest):
         return Bound(1.0, math.sqrt(2) if leaf.dimension > 1 else 0.0)
     if isinstance(leaf, Fourier):
-        from synth.privacy.fourier_sums import longest_pair  # brings torch, which other questions are checked without
+        from synth.privacy.more.fourier_sums import (
+            longest_pair,  # brings torch, which other questions are checked without
+        )
 
         norm = leaf.scale * math.sqrt(len(leaf.frequencies)) * longest_pair()
         return Bound(norm, 2 * norm)

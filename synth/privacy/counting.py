@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.count_memory import CountMemory
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import Lookup, OneHot
+from synth.privacy.more.forests import Forest
 
 __all__ = [
     "MAXIMUM_ROWS",

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from synth.codes import Codes
 from synth.privacy.split import with_id
+from synth.schema.codes import Codes
 
 if TYPE_CHECKING:
-    from synth.encoding import CellCounts
+    from synth.schema.encoding import CellCounts
 
 __all__ = ["EncodedTable", "ReadingCounts"]
 

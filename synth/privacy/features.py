@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import (
     STEPS_PER_TURN,
     WEIGHT_BITS,
@@ -30,7 +29,8 @@ from synth.privacy.leaves import (
     angle_steps,
     check_dimension,
 )
-from synth.privacy.row_moments import RowMoments
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.row_moments import RowMoments
 
 __all__ = [
     "STEPS_PER_TURN",

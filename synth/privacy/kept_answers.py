@@ -29,14 +29,14 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.disks import naming_full_disk
 from synth.errors import JobError, TableError
 from synth.privacy.descriptions import describe
 from synth.privacy.features import FeatureMap
+from synth.privacy.more.row_plans import RowsQuestion
 from synth.privacy.receipt import Receipt
-from synth.privacy.row_plans import RowsQuestion
-from synth.privacy.sealing import SEAL_BYTES, seal, unseal
 from synth.privacy.selection import Candidate
+from synth.system.disks import naming_full_disk
+from synth.vault.sealing import SEAL_BYTES, seal, unseal
 
 __all__ = [
     "ANSWERS_FILE",

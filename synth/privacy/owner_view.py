@@ -13,14 +13,14 @@ from typing import Any, BinaryIO, Literal, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from synth.codes import Codes, smallest_codes
-from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.encoded_table import EncodedTable, ReadingCounts
-from synth.privacy.reader_pipes import ReaderLimits
 from synth.privacy.split import with_id
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
+from synth.reading.pipes import ReaderLimits
 from synth.schema import Schema
+from synth.schema.codes import Codes, smallest_codes
+from synth.schema.config import TableFormat
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from synth.devices import resolved_device
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE
 from synth.privacy.answers import ROW_COUNT_QUERY, AnswerSource, RowCount
@@ -26,11 +25,11 @@ from synth.privacy.count_memory import CountMemory
 from synth.privacy.counting import Rows
 from synth.privacy.features import Constant, FeatureMap
 from synth.privacy.kept_answers import Asked, KeptAnswers, Numbers, digest_of_choice, digest_of_map
+from synth.privacy.more.row_questions import RowQuestions
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.row_questions import RowQuestions
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
 from synth.privacy.sensitivities import ONE_SCORE, between_neighbours
 from synth.privacy.session_record import Record, assumptions_of
@@ -38,6 +37,7 @@ from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
 from synth.privacy.validation import check_fits, check_held_out, require_whole_rows
 from synth.schema import Neighbours, Schema
+from synth.system.devices import resolved_device
 
 if TYPE_CHECKING:
     from synth.privacy.table import PrivateTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Receipt, Release
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.schema import Neighbours, PrivacyUnit, Schema
 

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.counting import Axis, Rows, axes_of, joint_counts, joint_index, rows_by_cell, with_forests
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import Fourier
+from synth.privacy.more.forests import Forest
 from synth.privacy.terms import Term
 
 __all__ = ["exact_sum"]
@@ -67,16 +67,18 @@ def _sum_of_term(term: Term, rows: Rows, half_bits: int, device: str) -> NDArray
     """Return one block's sums, shape (n_cells, other features)."""
     cells = tuple(axis for leaf in term.cells for axis in axes_of(leaf))
     if term.moments is not None:
-        from synth.privacy.row_sums import moment_sums  # here and below: these bring torch, which counts do without
+        from synth.privacy.more.row_sums import (
+            moment_sums,  # here and below: these bring torch, which counts do without
+        )
 
         return moment_sums(term.moments, term.weight, rows, cells, half_bits=half_bits, device=device)
     if term.fourier is not None:
-        from synth.privacy.fourier_sums import VALUE_BITS
+        from synth.privacy.more.fourier_sums import VALUE_BITS
 
         steps = math.floor(term.weight * term.fourier.scale * 2.0 ** (2 * half_bits - VALUE_BITS))
         return _fourier_sums(term.fourier, rows, cells, device) * steps
     if len(term.tables) > 1:
-        from synth.privacy.products import product_sums
+        from synth.privacy.more.products import product_sums
 
         return product_sums(term, rows, cells, half_bits=half_bits, device=device)
     if term.tables:
@@ -99,7 +101,7 @@ def _table_sums(table: NDArray[np.int64], rows: Rows, cells: tuple[Axis, ...], l
 def _fourier_sums(fourier: Fourier, rows: Rows, cells: tuple[Axis, ...], device: str) -> NDArray[np.int64]:
     import torch
 
-    from synth.privacy.fourier_sums import add_rows
+    from synth.privacy.more.fourier_sums import add_rows
 
     sums = np.zeros((math.prod(axis.size for axis in cells), fourier.dimension), dtype=np.int64)
     tables = [positions.astype(np.float64) for positions in fourier.positions]

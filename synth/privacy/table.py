@@ -13,20 +13,20 @@ from typing import Any, BinaryIO, Literal, NoReturn, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
-from synth.codes import Codes, smallest_codes
-from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.encoded_table import EncodedTable
-from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits
 from synth.privacy.receipt import Part
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
+from synth.reading.pipes import HASH_BYTES, ReaderLimits
 from synth.schema import Neighbours, Schema
+from synth.schema.codes import Codes, smallest_codes
+from synth.schema.config import TableFormat
 
 __all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of", "units_to_split"]
 
 
 class TableSource(Protocol):
-    """Where tables are kept: :class:`synth.privacy.vault.Vault`."""
+    """Where tables are kept: :class:`synth.vault.vault.Vault`."""
 
     def open(self, table_id: str) -> BinaryIO:
         """Return the decrypted bytes of a table."""
@@ -269,7 +269,7 @@ def read_table(
     limits: ReaderLimits | None = None,
 ) -> EncodedTable:
     """Read all rows of a table as codes; for this package alone."""
-    from synth.privacy.reader import read_codes  # it brings pyarrow, which rows that are codes already do without
+    from synth.reading.reader import read_codes  # it brings pyarrow, which rows that are codes already do without
 
     def open_stream() -> BinaryIO:
         return source() if callable(source) else source.open(table_id)

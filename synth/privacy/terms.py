@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.features import FeatureMap, Leaf, Product, Stack
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import Constant, Fourier, Lookup, OneHot
-from synth.privacy.row_moments import RowMoments
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.row_moments import RowMoments
 
 __all__ = ["Term", "terms_of"]
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from synth.errors import PrivacyError
 from synth.privacy.features import FeatureMap, Leaf, Product, Stack
-from synth.privacy.forests import Forest
 from synth.privacy.leaves import Constant, Lookup, OneHot
-from synth.privacy.row_moments import RowMoments
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.row_moments import RowMoments
 from synth.schema import Neighbours, Schema
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def anchored(
         The declared columns.
     control_noise : float
         Standard deviation, in rows, of the noise on every cell of the control's one-way tables: what the whole budget
-        of the run would buy (``synth.forecast.one_way_noise``).
+        of the run would buy (``synth.reports.forecast.one_way_noise``).
     seed : int
         Public; draws samples, control and bootstrap.
     maximum_rows : int

@@ -9,8 +9,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.codes import code_values
-from synth.config import RunConfig
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.receipt import Release
 from synth.reports.charts import Cell, Table
@@ -19,6 +17,8 @@ from synth.reports.evidence import ChargedEvidence
 from synth.reports.prediction_problem import Measure
 from synth.reports.prediction_question import HeldOutTables, charged_groups, held_out_tables
 from synth.reports.prediction_table import MEASURES, TableMeasures, table_measures
+from synth.schema.codes import code_values
+from synth.schema.config import RunConfig
 
 __all__ = ["charged_predictions"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.codes import code_values
 from synth.reports.drawing import number_text
 from synth.schema import DateColumn, ModelledColumn, NumberColumn
+from synth.schema.codes import code_values
 
 __all__ = [
     "PERCENTS",

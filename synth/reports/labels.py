@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.codes import code_values
 from synth.schema import ModelledColumn
+from synth.schema.codes import code_values
 
 __all__ = ["bin_labels"]
 

@@ -22,8 +22,8 @@ from scipy.stats import rankdata
 from synth.errors import InputError
 from synth.kernels.density_difference import DifferenceEstimator
 from synth.models.kahm_classifier import KahmClassifier
-from synth.models.threads import quota_threads
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.system.threads import quota_threads
 
 __all__ = [
     "DistanceModel",

@@ -18,9 +18,9 @@ from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import plan_gaussian
 from synth.privacy.features import FeatureMap, Lookup
+from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise, RowsPlan, RowsQuestion, plan_rows
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Receipt, Release
-from synth.privacy.row_plans import LABEL_SHARE, RowNoise, RowsPlan, RowsQuestion, plan_rows
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import between_neighbours
 from synth.privacy.terms import terms_of

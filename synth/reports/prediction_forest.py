@@ -1,8 +1,8 @@
 """A predictor of the label as public data: boosted trees trained on synthetic rows, their numbers made whole.
 
-It becomes a :class:`synth.privacy.forests.Forest`, which a private session can put rows into without running anybody's
-code. Everything here is read off synthetic rows: the order of categories, thresholds, leaves, and the edges that cut
-confidence into bins of about equally many synthetic rows.
+It becomes a :class:`synth.privacy.more.forests.Forest`, which a private session can put rows into without running
+anybody's code. Everything here is read off synthetic rows: the order of categories, thresholds, leaves, and the edges
+that cut confidence into bins of about equally many synthetic rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.privacy.forests import LARGEST_VALUE, Forest
+from synth.privacy.more.forests import LARGEST_VALUE, Forest
 from synth.reports.counting import CodeTable
 from synth.reports.prediction_features import Target
 from synth.reports.prediction_tasks import quiet_and_single

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.config import RunConfig
 from synth.errors import ConfigError
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
 from synth.privacy.receipt import Receipt, Release
 from synth.reports.prediction_features import Target
 from synth.schema import ModelledColumn
+from synth.schema.config import RunConfig
 
 __all__ = [
     "MOST_GROUPS",

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.config import RunConfig
 from synth.generators.facts import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt, Release
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
@@ -25,6 +24,7 @@ from synth.reports.published_fidelity import published_fidelity
 from synth.reports.published_groups import smallest_groups
 from synth.reports.published_marginals import published_marginals
 from synth.reports.published_subsample import published_subsample
+from synth.schema.config import RunConfig
 
 __all__ = ["published_evidence", "published_rows"]
 

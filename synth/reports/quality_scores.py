@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synth.codes import decode_column
 from synth.reports.anchors import Anchored
 from synth.reports.charts import Cell, Table
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.schema import DateColumn, ModelledColumn, NumberColumn, Schema
+from synth.schema.codes import decode_column
 
 __all__ = ["no_scores", "owner_scores"]
 

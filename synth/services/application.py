@@ -9,31 +9,31 @@ from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 from synth.bundle.verify import Verdict, verify
-from synth.config import RunConfig, Settings, TableFormat
-from synth.config_file import config_to_mapping, parse_config
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
-from synth.devices import require_device
-from synth.disks import fullest, has_no_room
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
-from synth.keys import load_keys
+from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
-from synth.privacy.vault import Vault
+from synth.rehearsal.rehearsing import Rehearsals
+from synth.rehearsal.stops import Stops
 from synth.reports.prediction_problem import Choice
 from synth.reports.shadow_models import USUAL_RUNS
+from synth.schema.config import RunConfig, Settings, TableFormat
+from synth.schema.config_file import config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.background import WorkView
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
-from synth.services.rehearsing import Rehearsals
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
-from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
 from synth.store import ChargeState, Event, EventKind, Run, RunState, Store, TableState
+from synth.system.devices import require_device
+from synth.system.disks import fullest, has_no_room
+from synth.vault.keys import load_keys
+from synth.vault.vault import Vault
 
 __all__ = ["Application"]
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from synth.bundle.certificate import certificate_from_dict
-from synth.config import RunConfig
 from synth.errors import InputError, RunCancelledError
 from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.table import PrivateTable
@@ -24,6 +23,7 @@ from synth.reports.membership import UnitRows
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.shadow_evidence import no_shadows, shadow_evidence
 from synth.reports.shadow_models import Remade, ShadowGame
+from synth.schema.config import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.release import fit_and_sample
 from synth.services.run_folder import read_json

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from synth.config import Settings
 from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import processes
 from synth.progress import Progress
+from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from synth.config import Settings
-from synth.disks import naming_full_disk
 from synth.errors import ConfigError, InputError, LedgerError
-from synth.keys import load_keys
-from synth.privacy.chain import SUCCESSORS
+from synth.ledger.chain import SUCCESSORS
+from synth.ledger.ledger import Ledger
 from synth.privacy.kept_answers import ANSWERS_FILE
-from synth.privacy.ledger import Ledger
+from synth.schema.config import Settings
 from synth.store import EventKind, RunState, Store, TableState, now
 from synth.store.copies import copy_database, database_file, is_empty, restore_database
+from synth.system.disks import naming_full_disk
+from synth.vault.keys import load_keys
 
 __all__ = ["BackupMade", "Restored", "back_up", "restore"]
 

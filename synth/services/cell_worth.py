@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable
 from functools import lru_cache
 
-from synth.config_file import parse_config
 from synth.errors import SynthError
-from synth.forecast import forecast
+from synth.reports.forecast import forecast
 from synth.schema import Neighbours
+from synth.schema.config_file import parse_config
 from synth.store import Charge, ChargeState, Store
 
 __all__ = ["RowWorth", "added_worth", "row_epsilon_of_config", "row_worth_words", "worth_of_charge", "worth_of_charges"]

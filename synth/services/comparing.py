@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from synth.errors import InputError, JobError
-from synth.privacy.ledger import Ledger
-from synth.privacy.spending import Cost
+from synth.ledger.ledger import Ledger
+from synth.ledger.spending import Cost
 from synth.reports import Evidence, evidence_from_dict
 from synth.reports.comparison import ComparedNumber, numbers_side_by_side
 from synth.reports.drawing import number_text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synth.config import TableFormat
+from synth.schema.config import TableFormat
 from synth.services.files import open_table
 from synth.services.views import DraftColumn
 
@@ -57,7 +57,7 @@ def draft_configuration(path: str, *, look_for: str | None = None) -> str:
     TableError
         If the table cannot be read, or its first line looks like a row.
     """
-    from synth.privacy.reader import inspect_header
+    from synth.reading.reader import inspect_header
 
     with open_table(path, TableFormat()) as (name, stream):
         header = inspect_header(stream, TableFormat(), look=look_for is not None)

@@ -15,13 +15,13 @@ from synth.bundle.archive import Archive, open_archive
 from synth.bundle.canonical import parse_canonical
 from synth.bundle.certificate import Certificate, certificate_from_dict
 from synth.bundle.signature import signature_problem
-from synth.config import RunConfig
-from synth.config_file import config_to_mapping, parse_config, read_mapping
 from synth.errors import AlreadyEnteredError, InputError
-from synth.paths import path_of
 from synth.privacy.budget import PrivacyBudget
+from synth.schema.config import RunConfig
+from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
 from synth.services import run_folder
 from synth.services.application import Application
+from synth.system.paths import path_of
 
 __all__ = ["Entered", "enter_bundles", "enter_upload"]
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from synth.config import TableFormat
 from synth.errors import TableError
-from synth.paths import path_of
+from synth.schema.config import TableFormat
+from synth.system.paths import path_of
 
 __all__ = ["open_table"]
 

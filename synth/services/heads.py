@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from synth.errors import InputError, LedgerError
-from synth.privacy.ledger import Ledger, LedgerHead
+from synth.ledger.ledger import Ledger, LedgerHead
 from synth.store import Store
 
 __all__ = ["HeadsChecked", "check_heads", "heads_text"]

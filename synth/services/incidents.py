@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from synth.config import Settings
-from synth.disks import disk_full, is_full
 from synth.errors import DiskFullError, SynthError
+from synth.schema.config import Settings
+from synth.system.disks import disk_full, is_full
 
 __all__ = ["code_location", "in_own_words", "own_error", "record_incident"]
 

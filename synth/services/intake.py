@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
-from synth.config import RunConfig, TableFormat
-from synth.config_file import format_to_mapping, parse_format
 from synth.errors import TableError
-from synth.privacy.ledger import Ledger
-from synth.privacy.reader import Header, check_readable, inspect_header
-from synth.privacy.reader_pipes import ReaderLimits
-from synth.privacy.vault import Vault
+from synth.ledger.ledger import Ledger
+from synth.reading.pipes import ReaderLimits
+from synth.reading.reader import Header, check_readable, inspect_header
+from synth.schema.config import RunConfig, TableFormat
+from synth.schema.config_file import format_to_mapping, parse_format
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, display_name
+from synth.vault.vault import Vault
 
 __all__ = ["SINGLE_USER", "Intake"]
 

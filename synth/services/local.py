@@ -12,29 +12,29 @@ from pathlib import Path
 from typing import Literal
 
 from synth.bundle.certificate import ROW_EPSILON
-from synth.config import RunConfig
-from synth.devices import is_lack_of_means, require_device
-from synth.disks import naming_full_disk
 from synth.errors import DiskFullError, InputError, JobError, RunCancelledError, SynthError
-from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
-from synth.paths import path_of
-from synth.privacy.ledger import STAYED_SPENT, WAS_FREED
+from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.progress import Progress, StoredProgress
+from synth.rehearsal.rehearsing import Rehearsal
+from synth.rehearsal.rehearsing_grid import Grid, GridRehearsal
+from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.shadow_models import FEWEST_RUNS
+from synth.schema.config import RunConfig
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.cell_worth import row_worth_words
 from synth.services.files import open_table
 from synth.services.incidents import own_error, record_incident
 from synth.services.planning import check_config
-from synth.services.rehearsing import Rehearsal
-from synth.services.rehearsing_grid import Grid, GridRehearsal
 from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
-from synth.simulation import Simulation, simulated_table
 from synth.store import ChargeState, RunState, TableState
+from synth.system.devices import is_lack_of_means, require_device
+from synth.system.disks import naming_full_disk
+from synth.system.machine import this_host
+from synth.system.paths import path_of
 
 __all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]
 

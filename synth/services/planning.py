@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 
-from synth.config import RunConfig
-from synth.config_file import config_to_mapping, parse_config
 from synth.errors import ConfigError, PrivacyError, SchemaError
-from synth.forecast import Forecast, forecast
 from synth.generators import GeneratorTask, make
+from synth.ledger.ledger import Ledger
+from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
-from synth.privacy.spending import Cost, over_cap_error, stays_within_cap
+from synth.rehearsal.stops import Stops
 from synth.reports.drawing import number_text, rounded_up
-from synth.rules import parse_rules
+from synth.reports.forecast import Forecast, forecast
 from synth.schema import Neighbours, size_problem, undeclared_facts
-from synth.services.stops import Stops
+from synth.schema.config import RunConfig
+from synth.schema.config_file import config_to_mapping, parse_config
+from synth.schema.constraints import parse_rules
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 

@@ -5,9 +5,9 @@ Nothing is charged: exact answers for the owner cost no epsilon.
 
 from __future__ import annotations
 
-from synth.config import Settings
 from synth.progress import Progress
 from synth.reports.prediction_problem import Choice
+from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
 from synth.store import PATIENCE_SECONDS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from synth.config import RunConfig
-from synth.privacy.ledger import Ledger
+from synth.ledger.ledger import Ledger
+from synth.schema.config import RunConfig
 from synth.services.cell_worth import row_epsilon_of_config, worth_of_charge, worth_of_charges
 from synth.services.views import AccountView, LedgerRow, RunState, RunView
 from synth.store import Account, Charge, ChargeState, Run, Store, now

@@ -14,32 +14,32 @@ import numpy as np
 
 from synth.bundle.certificate import certify
 from synth.bundle.linter import LeakWords
+from synth.bundle.table_files import write_table
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
-from synth.config import RunConfig
-from synth.devices import is_lack_of_means
 from synth.errors import PrivacyError
-from synth.forecast import PREDICTIONS, budget_parts
 from synth.generators import GeneratorTask, State, make
 from synth.generators.facts import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Forest
 from synth.privacy.kept_answers import KeptAnswers
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import Receipt, Release
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress, TellsOwner
+from synth.reports.forecast import PREDICTIONS, budget_parts
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.prediction_features import Target
 from synth.reports.prediction_forest import constant_forest, synthetic_forest
 from synth.reports.prediction_question import PREDICTION_QUERY, bins_of_confidence, prediction_question
 from synth.reports.published import published_evidence
-from synth.rules import parse_rules, repair
+from synth.schema.config import RunConfig
+from synth.schema.constraints import parse_rules, repair
 from synth.services.incidents import record_incident
-from synth.writing import write_table
+from synth.system.devices import is_lack_of_means
 
 __all__ = ["Measured", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
 

@@ -10,18 +10,16 @@ from typing import BinaryIO
 
 import numpy as np
 
-from synth.config import RunConfig
+from synth.bundle.table_files import read_table
 from synth.errors import JobError, RunCancelledError, TableError
-from synth.forecast import one_way_noise
-from synth.jobs.machine import cores
 from synth.privacy.owner_view import OwnerPart, OwnerView
-from synth.privacy.vault import Vault
 from synth.progress import Progress
 from synth.reports.anchors import Anchored, anchored
 from synth.reports.control import owner_control
 from synth.reports.counting import CodeTable
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
+from synth.reports.forecast import one_way_noise
 from synth.reports.group_marginals import owner_group_marginals
 from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
@@ -29,11 +27,13 @@ from synth.reports.owner_reading import owner_reading
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.reports.shadow_evidence import SHADOW_PREFIX
+from synth.schema.config import RunConfig
 from synth.services.attacks import attack_run, attack_with_shadows
 from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run
-from synth.writing import read_table
+from synth.system.machine import cores
+from synth.vault.vault import Vault
 
 __all__ = [
     "build_owner_report",

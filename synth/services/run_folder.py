@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
-from synth.config import Settings
 from synth.errors import JobError
 from synth.privacy.kept_answers import forget_answers
+from synth.schema.config import Settings
 
 __all__ = [
     "PUBLISHABLE",

@@ -5,10 +5,10 @@ Nothing is charged: the shadow runs stay in the process, and what the attack cam
 
 from __future__ import annotations
 
-from synth.config import Settings
 from synth.errors import JobError
 from synth.progress import Progress
 from synth.reports.shadow_models import USUAL_RUNS
+from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
 from synth.store import PATIENCE_SECONDS

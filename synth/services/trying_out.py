@@ -28,18 +28,18 @@ import pyarrow.parquet
 
 from synth.bundle.checks import check
 from synth.bundle.signature import signature_problem
-from synth.codes import code_values
-from synth.config import RunConfig, Settings, TableFormat
 from synth.errors import JobError, RunCancelledError, SynthError, VerificationError
 from synth.generators import GENERATORS
 from synth.generators.options import option_fields
-from synth.keys import ThrowawayKey
-from synth.privacy.private_files import locked
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import Column, IdentifierColumn, ModelledColumn, Schema
+from synth.schema.codes import code_values
+from synth.schema.config import RunConfig, Settings, TableFormat
 from synth.services.incidents import record_incident
 from synth.services.release import Sealing, fit_and_sample, seal_release
+from synth.system.private_files import locked
+from synth.vault.keys import ThrowawayKey
 
 __all__ = ["PHASE", "made_up_file", "sweep_trials", "try_out"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from synth.forecast import Forecast
+from synth.reports.forecast import Forecast
 from synth.schema import Neighbours
 from synth.services.cell_worth import RowWorth
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from sqlalchemy import URL, inspect, make_url
 from sqlalchemy.exc import OperationalError
 
-from synth.disks import disk_full, has_no_room
 from synth.errors import ConfigError
 from synth.store.engine import make_engine
+from synth.system.disks import disk_full, has_no_room
 
 __all__ = ["copy_database", "database_file", "is_empty", "restore_database"]
 

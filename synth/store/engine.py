@@ -21,8 +21,8 @@ from uuid import uuid4
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
-from synth.disks import disk_full, has_no_room, is_full
 from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, DiskFullError
+from synth.system.disks import disk_full, has_no_room, is_full
 
 __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from synth.config import Settings
+from synth.schema.config import Settings
 from synth.store.accounts import Accounts
 from synth.store.charges import Charges
 from synth.store.decisions import Decisions

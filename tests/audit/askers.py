@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from worlds import LABEL
 
-from synth.generators import GENERATORS, GeneratorTask, dp_hp_adaptive, make, wide_trees
-from synth.generators.adaptive_rounds import Rounds
+from synth.generators import GENERATORS, GeneratorTask, make
+from synth.generators.adaptive import dp_hp_adaptive, wide_trees
+from synth.generators.adaptive.adaptive_rounds import Rounds
 from synth.generators.joint_models import FieldFitter, MixtureFitter
 from synth.privacy.features import Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.session import AnswerSource, Candidate, RowCount

@@ -32,9 +32,9 @@ from sqlalchemy import inspect, text
 
 import synth.store.moments
 from synth import worker
-from synth.config import RunConfig, Settings
 from synth.errors import SynthError
-from synth.privacy import row_questions, session
+from synth.privacy import session
+from synth.privacy.more import row_questions
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.progress import Progress, StoredProgress
 from synth.schema import (
@@ -49,6 +49,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.schema.config import RunConfig, Settings
 from synth.services import run_folder, runs
 from synth.services.application import Application
 

@@ -10,22 +10,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.generators import adaptive_rounds, dp_hp_adaptive
+from synth.generators.adaptive import adaptive_rounds, dp_hp_adaptive
 from synth.generators.column_bins import ColumnBins
-from synth.privacy import (
-    accounting,
-    bounds,
-    calibration,
-    counting,
-    leaves,
-    noise,
-    products,
-    selection,
-    session,
-    split,
-    table,
-)
+from synth.privacy import accounting, bounds, calibration, counting, leaves, noise, selection, session, split, table
 from synth.privacy.bounds import Bound
+from synth.privacy.more import products
 from synth.privacy.receipt import Release
 from synth.privacy.session import PrivateSession, RowCount, Selection
 from synth.privacy.table import PrivateTable

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from synth.config import TableFormat
-from synth.config_file import config_of_text, config_to_yaml, read_mapping
 from synth.errors import InputError, SynthError
 from synth.names import odd_names, shown, visible
-from synth.privacy.reader import ReaderLimits, inspect_header, read_codes
-from synth.rules import parse_rules
+from synth.reading.reader import ReaderLimits, inspect_header, read_codes
 from synth.schema import CategoryColumn, NumberColumn, Schema
+from synth.schema.config import TableFormat
+from synth.schema.config_file import config_of_text, config_to_yaml, read_mapping
+from synth.schema.constraints import parse_rules
 
 __all__ = ["CANARY", "LIMITS", "Outcome", "documents", "judged", "names_in_files", "read", "tables", "told"]
 
@@ -85,8 +85,8 @@ def read(data: bytes, form: TableFormat) -> None:
 
 def told(names: list[str]) -> None:
     """Do with names what pages and commands do with them."""
-    from pages.components.columns import errors_of_rows, mapping_of_row, new_row
-    from pages.components.words import plain
+    from pages.ui.columns import errors_of_rows, mapping_of_row, new_row
+    from pages.ui.words import plain
 
     for sentence in odd_names(names):
         plain(sentence)

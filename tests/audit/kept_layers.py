@@ -14,19 +14,19 @@ from askers import asker
 from transcripts import TappedNoise
 from worlds import World, ordinary_rows
 
-from synth.config import Settings
 from synth.errors import JobError
 from synth.jobs import local
-from synth.jobs.machine import this_host
+from synth.ledger.ledger import Ledger
 from synth.privacy import kept_answers
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.privacy.ledger import Ledger
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Store
+from synth.system.machine import this_host
 
 KEY = bytes(32)
 RUN = "0a4b3d55-7a0e-4d34-a1f5-2a4d6f4c8e01"

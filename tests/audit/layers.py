@@ -339,7 +339,7 @@ class Twin(Recording):
 
 def t3_metadata(name: str, world: World, tmp_path: Any) -> None:
     """With the answers forced to be equal, an outlier changes not one byte of what leaves a run."""
-    from synth.writing import write_table
+    from synth.bundle.table_files import write_table
 
     ask = asker(name, world.schema)
     rows = ordinary_rows(UNITS, world.rows_per_unit)

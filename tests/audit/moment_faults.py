@@ -12,9 +12,10 @@ import pytest
 import torch
 from faults import fault, tables_opened
 
-from synth.generators.kahm_questions import RecordQuestions
-from synth.privacy import bounds, row_moments, row_sums
+from synth.generators.kahm.kahm_questions import RecordQuestions
+from synth.privacy import bounds
 from synth.privacy.bounds import Bound
+from synth.privacy.more import row_moments, row_sums
 
 __all__ = ["ASKED_FAULTS", "MOMENT_FAULTS"]
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from worlds import LABEL
 
-from synth.privacy import bounds, counting, forests
+from synth.privacy import bounds, counting
 from synth.privacy.bounds import Bound
 from synth.privacy.count_memory import CountMemory
 from synth.privacy.features import Forest, OneHot, Product
+from synth.privacy.more import forests
 from synth.privacy.session import PrivateSession, between_neighbours
 from synth.privacy.table import PrivateTable
 from synth.services import release

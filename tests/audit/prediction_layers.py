@@ -15,7 +15,6 @@ from transcripts import Answered, Recording, Replaying, TappedNoise, Transcript,
 from worlds import DELTA, EPSILON, LABEL, Row, World, neighbours_of, ordinary_rows
 
 from synth.bundle.canonical import canonical_json
-from synth.config import RunConfig
 from synth.privacy import accounting
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
 from synth.privacy.noise import SystemNoise
@@ -27,6 +26,7 @@ from synth.progress import NullProgress
 from synth.reports.document import report_document
 from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.reports.published import published_evidence
+from synth.schema.config import RunConfig
 from synth.services import release
 from synth.services.release import Measured, fit_and_sample
 

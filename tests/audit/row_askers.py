@@ -10,7 +10,7 @@ import numpy as np
 from worlds import LABEL, World
 
 from synth.generators import GeneratorTask
-from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
+from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
 from synth.privacy.features import Lookup
 from synth.privacy.session import AnswerSource
 from synth.progress import NullProgress

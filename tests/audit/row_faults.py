@@ -9,22 +9,14 @@ import numpy as np
 import pytest
 from faults import tables_opened
 
-from synth.generators import kahm_rows
-from synth.privacy import (
-    accounting,
-    cell_conversion,
-    charging,
-    costs,
-    ledger,
-    row_bounds,
-    row_plans,
-    row_questions,
-    spending,
-)
+from synth.generators.kahm import kahm_rows
+from synth.ledger import charging, ledger, spending
+from synth.privacy import accounting, costs
+from synth.privacy.more import cell_conversion, row_bounds, row_plans, row_questions
+from synth.privacy.more.row_bounds import CellBound
+from synth.privacy.more.row_plans import RowsPlan
 from synth.privacy.noise import SystemNoise
 from synth.privacy.recorded_noise import RecordedNoise
-from synth.privacy.row_bounds import CellBound
-from synth.privacy.row_plans import RowsPlan
 from synth.privacy.session import PrivateSession
 from synth.store import accounts
 

@@ -25,8 +25,8 @@ from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.features import Lookup
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
@@ -438,7 +438,7 @@ def _order_law(name: str, world: World, row: Row) -> None:
 
 def t3_metadata(name: str, folder: Path) -> None:
     """An outlier's cells change not one byte but those of the noisy rows: receipts, and the table of equal answers."""
-    from synth.writing import write_table
+    from synth.bundle.table_files import write_table
 
     world = ASKERS[name]
     rows = ordinary_rows(UNITS, 1)
@@ -548,10 +548,10 @@ def _log_ratio(release: RowsRelease, exact: list[RowsRelease]) -> np.ndarray:
 
 def accounts_stay_apart(folder: Path) -> None:
     """A run that hides one cell is charged in pure epsilon, stops at a cap, and never enters another account."""
-    from synth.config import Settings
+    from synth.ledger.ledger import Ledger
     from synth.privacy.budget import PrivacyBudget
-    from synth.privacy.ledger import Ledger
     from synth.schema import Neighbours, PrivacyUnit
+    from synth.schema.config import Settings
     from synth.store import Store
 
     settings = Settings(home=folder, database_url=f"sqlite:///{folder / 'audit.sqlite'}")

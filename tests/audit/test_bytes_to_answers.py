@@ -21,9 +21,9 @@ from askers import HAND_MADE, asker
 from transcripts import Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
-from synth.config import TableFormat
 from synth.privacy.receipt import Release
 from synth.privacy.table import PrivateTable
+from synth.schema.config import TableFormat
 
 ROWS = World("private")
 PEOPLE = World("private", rows_per_unit=3, ids=True)

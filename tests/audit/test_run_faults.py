@@ -20,14 +20,16 @@ from audited_runs import WORLDS, Public, neighbours, start_home, t5_whole_runs
 from faults import tables_opened
 from reading_here import read_here
 
-from synth import worker, writing
-from synth.config import RunConfig
+from synth import worker
+from synth.bundle import table_files as writing
 from synth.errors import SynthError, TableError
-from synth.privacy import chain, reader, spending
-from synth.privacy.ledger import Ledger
-from synth.privacy.notes import WENT_ON
+from synth.ledger import chain, spending
+from synth.ledger.ledger import Ledger
+from synth.ledger.notes import WENT_ON
 from synth.privacy.session import PrivateSession
+from synth.reading import reader
 from synth.reports.evidence import SafeEvidence
+from synth.schema.config import RunConfig
 from synth.services import release, run_folder, runs
 from synth.services.application import Application
 from synth.store import ChargeState

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from synth.encoding import encode_column
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.table import PrivateTable
 from synth.schema import (
@@ -24,6 +23,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.schema.encoding import encode_column
 
 EPSILON, DELTA = 1.0, 1e-5
 ACCOUNT_KEY = b"the key of an account in a test!"

@@ -19,10 +19,10 @@ from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, write_zip
 from synth.bundle.canonical import canonical_json, sha256_of
 from synth.bundle.certificate import certify
 from synth.bundle.checks import check
+from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
-from synth.config import RunConfig
 from synth.generators import GeneratorTask, make
 from synth.generators.facts import TellsFacts
 from synth.privacy.budget import PrivacyBudget
@@ -32,7 +32,6 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.published import published_evidence
-from synth.rules import parse_rules, repair
 from synth.schema import (
     CategoryColumn,
     Column,
@@ -45,7 +44,8 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.writing import write_table
+from synth.schema.config import RunConfig
+from synth.schema.constraints import parse_rules, repair
 
 COLUMNS: tuple[Column, ...] = (
     IdentifierColumn("person"),

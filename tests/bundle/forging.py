@@ -18,7 +18,7 @@ from synth.bundle.schema_json import schema_from_document
 from synth.bundle.texts import written_texts
 from synth.bundle.versions import current_versions
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt, Release
 from synth.privacy.selection import Selection
 from synth.reports.document import owner_document

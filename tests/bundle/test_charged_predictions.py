@@ -16,19 +16,19 @@ from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.writer import SealedBundle
-from synth.config import RunConfig
 from synth.errors import PrivacyError
-from synth.forecast import forecast
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import OneHot
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.evidence import ChargedEvidence, evidence_from_dict
+from synth.reports.forecast import forecast
 from synth.reports.measured import measured_tables
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables
 from synth.reports.prediction_table import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.schema.config import RunConfig
 from synth.services import release
 from synth.services.release import Sealing, fit_and_sample, seal_release
 

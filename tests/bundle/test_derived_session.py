@@ -13,10 +13,10 @@ from test_replay import SMALL
 
 from synth.bundle.derived_session import derived_table
 from synth.bundle.replay import replay
+from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
 from synth.privacy.features import OneHot
 from synth.reports.measured import MeasuredTable
-from synth.writing import read_table
 
 
 def table(columns: tuple[str, ...], bins: list[list[int]], counts: object, noise: float) -> MeasuredTable:

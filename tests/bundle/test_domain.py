@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from synth.bundle.domain import TableCheck, check_csv, check_parquet, code_of_text
 from synth.bundle.table_bytes import parquet_problems
-from synth.codes import code_values, guarded
+from synth.bundle.table_files import write_csv, write_parquet
 from synth.errors import SchemaError, VerificationError
 from synth.schema import (
     CategoryColumn,
@@ -26,7 +26,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.writing import write_csv, write_parquet
+from synth.schema.codes import code_values, guarded
 
 COLUMNS: list[ModelledColumn] = [
     NumberColumn("whole", -5, 20, 1, missing=True),

@@ -18,10 +18,10 @@ import pyarrow.parquet as pa_parquet
 import pytest
 from bundle_making import Key, altered
 
-from synth import confined
 from synth.bundle import verify as verifying
 from synth.bundle.verify import SECONDS, verify
 from synth.errors import InputError
+from synth.system import confined
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "bundles" / "independent.zip"
 

@@ -14,8 +14,6 @@ import pytest
 from bundle_making import Key, checked, config_of, members_of, simulated_codes
 
 from synth.bundle.replay import replay
-from synth.config import RunConfig
-from synth.forecast import budget_parts, forecast
 from synth.generators import GENERATORS, Generator, GeneratorTask, Needs, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
@@ -26,8 +24,10 @@ from synth.progress import NullProgress, Progress
 from synth.reports.charts import Bars, HeatMap
 from synth.reports.compared import BAR, compare_measured
 from synth.reports.evidence import SafeEvidence
+from synth.reports.forecast import budget_parts, forecast
 from synth.reports.published import published_evidence
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, PrivacyUnit
+from synth.schema.config import RunConfig
 from synth.services.planning import forecast_lines
 from synth.services.release import Measured, Sealing, fit_and_sample, seal_release
 

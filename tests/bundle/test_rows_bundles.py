@@ -15,17 +15,17 @@ from bundle_making import COLUMNS, Key, altered, checked, config_of, members_of,
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.replay import replay
-from synth.config import RunConfig
 from synth.errors import ConfigError
-from synth.forecast import budget_parts, forecast
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.row_release import RowsRelease
 from synth.privacy.receipt import CellNoise, Receipt
 from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.row_release import RowsRelease
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.forecast import budget_parts, forecast
 from synth.schema import Schema
+from synth.schema.config import RunConfig
 from synth.services.planning import check_config, forecast_lines
 from synth.services.release import Sealing, fit_and_sample, seal_release
 

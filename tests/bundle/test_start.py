@@ -25,7 +25,7 @@ def loaded(program: str, *arguments: str) -> set[str]:
         ("import synth.cli", {*DRAWING, *LEARNING, "torch", "numpy", "pandas", "autodp", "sqlalchemy"}),
         ("import synth.bundle.verify", {*DRAWING, *LEARNING, "torch", "sqlalchemy"}),
         (
-            "from synth.privacy.session import PrivateSession; import synth.generators.dp_hp_adaptive",
+            "from synth.privacy.session import PrivateSession; import synth.generators.adaptive.dp_hp_adaptive",
             {*DRAWING, *LEARNING, "torch", "pandas", "pyarrow", "autodp", "sqlalchemy"},
         ),
     ],

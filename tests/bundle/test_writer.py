@@ -26,13 +26,13 @@ from synth.bundle.certificate import (
 )
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
+from synth.bundle.table_files import write_table
 from synth.bundle.texts import CANNOT_SHOW
 from synth.bundle.writer import write_bundle
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.reports.evidence import OwnerOnlyEvidence, Publishable, SafeEvidence
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit
-from synth.writing import write_table
 
 
 def test_a_bundle_holds_exactly_the_documented_files(bundle: Path) -> None:

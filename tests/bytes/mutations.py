@@ -18,10 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synth.codes import code_dtype
-from synth.config import TableFormat
-from synth.privacy.reader_pipes import HASH_BYTES, ReaderLimits, Request, read_frame
-from synth.privacy.reader_process import serve
+from synth.reading.pipes import HASH_BYTES, ReaderLimits, Request, read_frame
+from synth.reading.process import serve
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -31,6 +29,8 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.schema.codes import code_dtype
+from synth.schema.config import TableFormat
 
 SCHEMA = Schema(
     (

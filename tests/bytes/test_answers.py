@@ -15,12 +15,12 @@ from mutations import FORMATS, LONGEST, SCHEMA, Format, Line, codes_of, honest_c
 from reading_here import read_here
 
 from synth.errors import PrivacyError
-from synth.privacy import reader_text
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+from synth.reading import text as reader_text
 from synth.schema import PrivacyUnit, RowCountRule, Schema
 
 KEY = b"the key of an account in a test!"
@@ -62,7 +62,7 @@ class World:
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
     # The parsing process is another one and knows no patches: read in this one.
-    monkeypatch.setattr("synth.privacy.reader.ask", read_here)
+    monkeypatch.setattr("synth.reading.reader.ask", read_here)
 
 
 def a_table(world: World, random_: random.Random) -> list[Line]:

@@ -20,8 +20,8 @@ from mutations import (
     parquet_file,
 )
 
-from synth.config import TableFormat
-from synth.privacy import reader_text
+from synth.reading import text as reader_text
+from synth.schema.config import TableFormat
 
 MUTATIONS = 2_000
 

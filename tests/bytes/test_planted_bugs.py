@@ -14,12 +14,12 @@ import test_answers
 from mutations import FORMATS, LONGEST, Format, changed_lines, codes_of, hostile_line
 from reading_here import read_here
 
-from synth import encoding
-from synth.config import TableFormat
 from synth.errors import TableError
-from synth.privacy import reader_text, table
+from synth.privacy import table
 from synth.privacy.encoded_table import EncodedTable
-from synth.schema import Schema
+from synth.reading import text as reader_text
+from synth.schema import Schema, encoding
+from synth.schema.config import TableFormat
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
@@ -200,7 +200,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
-    monkeypatch.setattr("synth.privacy.reader.ask", read_here)
+    monkeypatch.setattr("synth.reading.reader.ask", read_here)
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -13,9 +13,9 @@ import pytest
 from serving import ROOT, Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
-from synth.config import Settings
-from synth.config_file import parse_config, read_mapping
 from synth.reports.stand_in import REHEARSAL_SENTENCE
+from synth.schema.config import Settings
+from synth.schema.config_file import parse_config, read_mapping
 from synth.services.application import Application
 
 pytestmark = pytest.mark.browser

@@ -18,7 +18,7 @@ import pytest
 from serving import Server, started_server
 from walking import Walker
 
-from synth.config import Settings
+from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.store import TableState, now
 
@@ -256,7 +256,7 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
         walker.page.get_by_text("Stored, encrypted.").wait_for()
         walker.visit("2 Describe", "Describe the table")
         walker.press("Look at my rows to guess the open roles")
-        while not any("synth.privacy.reader" in child.cmdline() for child in psutil.Process(server.pid).children()):
+        while not any("synth.reading.reader" in child.cmdline() for child in psutil.Process(server.pid).children()):
             time.sleep(0.05)
         assert stopped(server)
         walker.close()

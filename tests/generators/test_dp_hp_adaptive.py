@@ -14,13 +14,11 @@ from simulated import COLUMNS, check_domain, dependent_codes, schema, session, t
 from timing import require_within
 
 from synth import generators
-from synth.config import RunConfig
 from synth.errors import ConfigError, RunCancelledError
-from synth.forecast import forecast
-from synth.generators import dp_hp_adaptive
-from synth.generators.adaptive_budget import columns_error, share_for_columns
+from synth.generators.adaptive import dp_hp_adaptive
+from synth.generators.adaptive.adaptive_budget import columns_error, share_for_columns
+from synth.generators.adaptive.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
 from synth.generators.coarsening import CoarseningOptions
-from synth.generators.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
 from synth.generators.fine_places import OneWayOptions
 from synth.generators.joint_models import FieldFitter, MixtureFitter, kind_for
 from synth.generators.one_ways import measure_one_ways
@@ -29,7 +27,9 @@ from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import Candidate, PrivateSession, RecordedSession, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.forecast import forecast
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight, YesNoColumn
+from synth.schema.config import RunConfig
 from synth.services.planning import forecast_lines
 
 NAME = DpHpAdaptive.name

@@ -7,8 +7,8 @@ import pytest
 from simulated import COLUMNS, check_domain, dependent_codes, task
 
 from synth.errors import ConfigError, InputError
-from synth.generators.kahm_blocks import MOST_CLASSES
-from synth.generators.kahm_rows import RowsOfKahm, RowsSettings
+from synth.generators.kahm.kahm_blocks import MOST_CLASSES
+from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession

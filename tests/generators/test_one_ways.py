@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from simulated import dependent_codes, schema, session
 
-from synth.config_file import load_config
 from synth.errors import ConfigError
-from synth.generators.independent import Independent, IndependentOptions
+from synth.generators.independent.independent import Independent, IndependentOptions
 from synth.generators.one_ways import OneWayOptions, OneWays, fine_places, measure_one_ways
 from synth.generators.protocol import GeneratorTask
 from synth.privacy.features import Stack
-from synth.privacy.reader import read_codes
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
+from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, DateColumn, ModelledColumn, NumberColumn, Schema, Weight, YesNoColumn
+from synth.schema.config_file import load_config
 
 DATA = os.environ.get("HERMITAGE_DATA")
 ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"

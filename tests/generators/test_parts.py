@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from simulated import COLUMNS, schema
 
-from synth.generators.embeddings import ProductEmbeddings, SumEmbedding
 from synth.generators.expected import ExpectedFourier, ExpectedTables
 from synth.generators.heads import Draw, HeadLayout
+from synth.generators.hermite.embeddings import ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch
 from synth.generators.places import column_weights, places_of
 from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
-from synth.models.threads import single_thread
 from synth.privacy.features import Fourier
 from synth.schema import NumberColumn, Weight
+from synth.system.threads import single_thread
 
 CPU = torch.device("cpu")
 

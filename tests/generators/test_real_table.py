@@ -13,10 +13,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from synth import generators
-from synth.config_file import load_config
 from synth.generators import GENERATORS, GeneratorTask
-from synth.privacy.reader import read_codes
 from synth.progress import NullProgress
+from synth.reading.reader import read_codes
+from synth.schema.config_file import load_config
 
 DATA = os.environ.get("HERMITAGE_DATA")
 ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"

@@ -3,10 +3,10 @@ import pytest
 from simulated import schema, task
 
 from synth import generators
-from synth.config import RunConfig
 from synth.errors import ConfigError, SchemaError
 from synth.generators import GENERATORS, GeneratorTask, Needs, make, options_of, restore
 from synth.schema import CategoryColumn, Schema
+from synth.schema.config import RunConfig
 
 
 def test_unknown_generators_are_named():

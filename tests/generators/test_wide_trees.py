@@ -10,9 +10,9 @@ from safetensors.numpy import load, save
 from simulated import check_domain, session, task
 
 from synth import generators
-from synth.generators.adaptive_budget import WIDE, divided
-from synth.generators.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.wide_trees import MANY_COLUMNS, bins_of_tree, strongest_tree
+from synth.generators.adaptive.adaptive_budget import WIDE, divided
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.generators.adaptive.wide_trees import MANY_COLUMNS, bins_of_tree, strongest_tree
 from synth.privacy.session import PrivateSession, RecordedSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn

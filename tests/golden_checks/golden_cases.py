@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from synth.config import RunConfig
-from synth.config_file import parse_config, read_mapping
-from synth.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
+from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
+from synth.schema.config import RunConfig
+from synth.schema.config_file import parse_config, read_mapping
 
 __all__ = ["BUNDLES", "configuration", "stand_in"]
 

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from synth.config import TableFormat
-from synth.config_file import load_config
+from synth.bundle.table_files import write_csv, write_parquet
 from synth.privacy.encoded_table import EncodedTable
-from synth.privacy.reader import read_codes
 from synth.privacy.split import held_out_rows, kept_rows, place_hashes, row_hashes, with_id
+from synth.reading.reader import read_codes
 from synth.schema import Schema
-from synth.writing import write_csv, write_parquet
+from synth.schema.config import TableFormat
+from synth.schema.config_file import load_config
 
 __all__ = ["everything"]
 

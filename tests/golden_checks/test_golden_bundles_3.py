@@ -15,13 +15,13 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.replay import replay
+from synth.bundle.table_files import read_table
 from synth.bundle.verify import verify
 from synth.bundle.writer import Contents, write_bundle
-from synth.config_file import parse_config, read_mapping
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.generators.facts import TellsFacts
 from synth.reports.published import published_evidence
-from synth.writing import read_table
+from synth.schema.config_file import parse_config, read_mapping
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))

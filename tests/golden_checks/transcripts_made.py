@@ -17,14 +17,14 @@ from golden_cases import configuration, stand_in
 
 from synth.bundle.canonical import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
-from synth.forecast import forecast
+from synth.bundle.table_files import read_table
 from synth.privacy.recorded_noise import NoiseCall, RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.forecast import forecast
 from synth.services import release
 from synth.services.planning import forecast_lines
-from synth.writing import read_table
 
 __all__ = ["as_text", "digest", "forecast_of", "transcript_of"]
 

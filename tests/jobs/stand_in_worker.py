@@ -10,11 +10,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from synth.config import Settings
 from synth.errors import TableError
+from synth.ledger.ledger import Ledger
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.privacy.ledger import Ledger
 from synth.progress import Progress
+from synth.schema.config import Settings
 from synth.store import PATIENCE_SECONDS, ChargeState, RunState, Store
 from synth.worker import main
 

@@ -19,15 +19,15 @@ import psutil
 import pytest
 
 from synth import worker
-from synth.config import Settings
 from synth.errors import DatabaseAwayError
 from synth.jobs import LocalEngine, local, processes
-from synth.jobs.machine import cores, this_host
+from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.kept_answers import answers_path
-from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
+from synth.system.machine import cores, this_host
 
 SCRIPT = Path(__file__).with_name("stand_in_worker.py")
 COMMAND = (sys.executable, str(SCRIPT))
@@ -215,7 +215,7 @@ def stepped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         real_boot = psutil.boot_time()
         monkeypatch.setattr(psutil, "boot_time", lambda: real_boot + request.param)
         monkeypatch.setattr("psutil._pslinux.boot_time", lambda: real_boot + request.param, raising=False)
-        for module in ("synth.store.moments", "synth.store.queue", "synth.store.runs", "synth.privacy.ledger"):
+        for module in ("synth.store.moments", "synth.store.queue", "synth.store.runs", "synth.ledger.ledger"):
             monkeypatch.setattr(f"{module}.now", lambda: now() + step)
 
     return set_clock
@@ -311,7 +311,7 @@ def test_a_run_is_found_again_after_the_app_restarts(
     run = plan(store, account, "work")
     app = (
         "import sys, pathlib\n"
-        "from synth.config import Settings\n"
+        "from synth.schema.config import Settings\n"
         "from synth.jobs import LocalEngine\n"
         "from synth.store import Store\n"
         "home, url, run_id, *command = sys.argv[1:]\n"

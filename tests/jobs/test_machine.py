@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from synth.jobs import machine, processes
+from synth.jobs import processes
+from synth.system import machine
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from synth.errors import InputError
-from synth.models import threads
 from synth.models.kahm_classifier import KahmClassifier
 from synth.models.kahm_model import KahmModel, fabricate_by_class, fit_party
+from synth.system import threads
 
 
 @parametrize_with_checks([KahmClassifier()])

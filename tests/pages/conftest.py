@@ -21,8 +21,8 @@ if str(ROOT) not in sys.path:
 
 from driving import LABELLED, open_app, started, wait_for_run  # noqa: E402 - after the path to the pages is known
 
-from pages.components.session import application  # noqa: E402
 from pages.server.uploads import incoming  # noqa: E402
+from pages.ui.session import application  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -104,7 +104,7 @@ def started(codebook: str = CODEBOOK) -> AppTest:
 
 def wait_for_run(app: AppTest, *states: str) -> str:
     """Wait until the run of this session reaches one of the states."""
-    from pages.components.session import application
+    from pages.ui.session import application
 
     for _ in range(4000):
         state = application().run(app.session_state["draft"]["run_id"]).state

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from driving import errors, go, open_app, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.components.session import application
-from synth.privacy.ledger import SPENT_OR_FREED
+from pages.ui.session import application
+from synth.ledger.ledger import SPENT_OR_FREED
 from synth.services.heads import heads_text
 
 

@@ -11,7 +11,7 @@ import pytest
 from driving import errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.components.badges import OWNER_ONLY_NOTE
+from pages.ui.badges import OWNER_ONLY_NOTE
 from synth.privacy.receipt import Receipt
 from synth.reports.attack_evidence import owner_attacks
 from synth.reports.document import owner_document
@@ -82,7 +82,7 @@ def test_each_attack_stands_beside_guessing_and_under_its_ceiling(
 
 
 def test_opening_the_tab_is_a_look_at_private_rows(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     go(finished, "report")
     assert application().account("survey").notes == ()

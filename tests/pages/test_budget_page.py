@@ -9,7 +9,7 @@ import pytest
 from driving import CODEBOOK, LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.components.promise import attack_figure
+from pages.ui.promise import attack_figure
 
 
 def set_epsilon(app: AppTest, epsilon: float) -> AppTest:
@@ -57,7 +57,7 @@ def test_the_slider_and_the_number_follow_each_other() -> None:
 
 
 def test_the_forecast_moves_with_the_slider_and_reads_no_row() -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = described()
     # The rows are gone from the store's disk: what the page says comes from declared facts alone.
@@ -112,7 +112,7 @@ def test_nothing_negative_is_said_about_a_small_epsilon(epsilon: float) -> None:
 
 
 def test_a_limit_that_would_be_passed_is_named() -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = described()
     application().set_cap("survey", 0.5, 1e-6)

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 
 def _page() -> None:
-    from pages.components.evidence import number_card
+    from pages.ui.evidence import number_card
     from synth.reports import SafeEvidence
 
     number_card(SafeEvidence(id="a", title="Mode", value="Cell level (as in the paper, repaired)"))

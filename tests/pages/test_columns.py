@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pages.components.columns import (
+from pages.ui.columns import (
     PRESETS,
     apply_preset,
     errors_of_rows,
@@ -18,7 +18,7 @@ from pages.components.columns import (
     row_of_mapping,
     split_list,
 )
-from synth.schema_file import column_to_mapping, parse_column
+from synth.schema.schema_file import column_to_mapping, parse_column
 
 
 def row(name: str = "age", **fields: object) -> dict[str, object]:

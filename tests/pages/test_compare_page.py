@@ -7,7 +7,7 @@ from dataclasses import replace
 from driving import errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.components.session import application
+from pages.ui.session import application
 
 
 def test_one_run_cannot_be_compared(finished: AppTest) -> None:

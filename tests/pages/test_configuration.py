@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from synth.config import Settings
 from synth.errors import ConfigError
+from synth.schema.config import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))

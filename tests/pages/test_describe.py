@@ -8,7 +8,7 @@ import pytest
 from driving import CODEBOOK, TABLE, described, errors, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
-from pages.components.session import application
+from pages.ui.session import application
 from synth.store import EventKind
 from synth.store.events import Event
 
@@ -157,8 +157,8 @@ def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
 
 
 def test_the_description_comes_back_as_the_same_configuration() -> None:
-    from pages.components.draft import config_of
-    from synth.config_file import config_to_yaml, parse_config, read_mapping
+    from pages.ui.draft import config_of
+    from synth.schema.config_file import config_to_yaml, parse_config, read_mapping
 
     app = described()
     config = config_of(app.session_state["draft"])

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pages.components.draft import config_of, fill_from_config, missing_answers, new_draft, take_table
-from synth.config_file import config_to_mapping, parse_config, read_mapping
+from pages.ui.draft import config_of, fill_from_config, missing_answers, new_draft, take_table
 from synth.errors import SynthError
+from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
 
 CONFIGURATION = """
 account: city-survey

@@ -8,7 +8,7 @@ from pathlib import Path
 from driving import errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.components.badges import BADGES
+from pages.ui.badges import BADGES
 
 TAB = "○ Owner only"
 

@@ -9,7 +9,7 @@ import pytest
 from driving import LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.components.badges import OWNER_ONLY_NOTE
+from pages.ui.badges import OWNER_ONLY_NOTE
 
 TAB = "○ Groups"
 
@@ -47,7 +47,7 @@ def test_groups_are_shown_once(finished: AppTest) -> None:
 
 
 def test_without_groups_nothing_is_looked_at(finished: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     known = type(application()).config_of
     monkeypatch.setattr(type(application()), "config_of", lambda self, run: replace(known(self, run), groups=()))
@@ -65,7 +65,7 @@ def test_groups_are_chosen_where_the_table_is_described() -> None:
 
 
 def test_groups_of_a_wide_table_are_named_in_its_codebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.components.people._MOST_PILLS", 2)
+    monkeypatch.setattr("pages.ui.people._MOST_PILLS", 2)
     app = go(described(LABELLED), "describe")
     assert "Columns whose groups are compared: region. In a table as wide as this" in texts(app)
     assert app.session_state["draft"]["groups"] == ["region"]

@@ -17,7 +17,7 @@ def failing() -> None:
 
     import streamlit as st
 
-    from pages.components.guards import guard, guarded, quiet_logs
+    from pages.ui.guards import guard, guarded, quiet_logs
 
     quiet_logs()
     with guard():
@@ -49,7 +49,7 @@ def test_only_a_number_is_shown_and_only_a_place_is_logged(caplog: pytest.LogCap
 
 
 def known() -> None:
-    from pages.components.guards import guard
+    from pages.ui.guards import guard
     from synth.errors import SchemaError
 
     with guard():

@@ -6,8 +6,8 @@ import pytest
 from driving import CODEBOOK, described, errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.components.session import application
-from synth.generators.kahm_modes import MODES, PAPER_REFUSAL
+from pages.ui.session import application
+from synth.generators.kahm.kahm_modes import MODES, PAPER_REFUSAL
 
 CHOICE = "field:kahm-mode"
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from driving import TABLE, errors, go, open_app, started, texts, upload_table, uploader
 
-from pages.components.session import application
 from pages.server.keeping import Keeper
 from pages.server.uploads import incoming
+from pages.ui.session import application
 from synth.jobs import processes
-from synth.privacy.incoming import RECONNECT_SECONDS
 from synth.services.application import Application
 from synth.store import now
+from synth.vault.incoming import RECONNECT_SECONDS
 
 
 def due() -> Path:

@@ -10,8 +10,8 @@ import pytest
 from driving import LABELLED, errors, go, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.components.badges import BADGES, OWNER_ONLY_NOTE
-from pages.components.charts import table_of
+from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
+from pages.ui.charts import table_of
 from synth.jobs import processes
 from synth.reports.charts import Table
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict
@@ -53,7 +53,7 @@ def test_another_measure_can_be_chosen(finished: AppTest) -> None:
 
 
 def test_looking_is_entered_in_the_ledger(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     assert application().account("survey").notes == ()
     opened(finished)
@@ -92,7 +92,7 @@ def test_a_run_without_a_label_says_what_is_missing() -> None:
 
 
 def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     application().delete_table(finished.session_state["draft"]["table_id"])
     app = opened(finished)

@@ -8,11 +8,11 @@ import time
 from driving import CODEBOOK, TABLE, described, errors, go, texts, uploader
 from streamlit.testing.v1 import AppTest
 
-from pages.components.draft import config_of
-from pages.components.session import application
+from pages.ui.draft import config_of
+from pages.ui.session import application
+from synth.rehearsal.stops import configuration_digest
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE
 from synth.services.run_folder import write_owner_json
-from synth.services.stops import configuration_digest
 
 STAND_IN = "age,region,smoker\n" + "".join(
     f"{20 + number % 50},{('north', 'south')[number % 3 == 0]},{('yes', 'no')[number % 2]}\n" for number in range(300)

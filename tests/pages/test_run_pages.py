@@ -13,7 +13,7 @@ import torch
 from driving import LABELLED, described, errors, go, open_app, started, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
-from pages.components.badges import BADGES, OWNER_ONLY_NOTE
+from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
 from synth.bundle.zips import new_entry
 
 TABS = (
@@ -83,7 +83,7 @@ def test_every_generator_has_a_card() -> None:
 
 
 def test_a_card_says_what_is_missing_and_the_run_cannot_start_without_it() -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = go(described(), "generate")
     needs = "Needs a label of at least two values and at least 2 columns to learn."
@@ -119,8 +119,8 @@ def test_a_run_is_followed_and_found_again() -> None:
 
 
 def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pages.components.session import application
-    from synth.jobs.machine import this_host
+    from pages.ui.session import application
+    from synth.system.machine import this_host
 
     app = go(described(), "generate")
     # No worker is started here: this test gives the run away and takes it back.
@@ -144,7 +144,7 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a graphics card")
 def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent() -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = go(described(), "generate")
     app.session_state["draft"]["device"] = "cuda"
@@ -156,7 +156,7 @@ def test_a_graphics_card_that_is_not_there_is_refused_before_anything_is_spent()
 
 
 def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = go(described(), "generate")
     # No place is free: the run waits.
@@ -202,7 +202,7 @@ def test_the_report_badges_every_number(finished: AppTest) -> None:
 
 
 def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = go(finished, "report")
     assert OWNER_ONLY_NOTE not in texts(app)
@@ -244,7 +244,7 @@ def test_a_release_needs_every_attestation_and_a_name(finished: AppTest) -> None
 
 
 def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = seal(finished)
     run_id = app.session_state["draft"]["run_id"]
@@ -261,7 +261,7 @@ def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> N
 
 
 def test_a_changed_bundle_is_found_out(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = seal(finished)
     data = application().bundle(app.session_state["draft"]["run_id"])
@@ -287,7 +287,7 @@ def test_something_that_is_no_bundle_is_said_to_be_none() -> None:
 
 
 def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
     from synth.errors import JobError
 
     with pytest.raises(JobError, match="not released yet"):
@@ -310,7 +310,7 @@ def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
 
 
 def test_the_header_says_how_much_is_left(finished: AppTest) -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     application().set_cap("survey", 4.0, 1e-6)
     words = texts(go(finished, "start"))

@@ -264,7 +264,7 @@ def test_a_table_can_be_deleted_now() -> None:
 
 
 def test_a_deleted_table_is_asked_for_again() -> None:
-    from pages.components.session import application
+    from pages.ui.session import application
 
     app = upload_table(open_app(), TABLE.encode())
     application().delete_table(app.session_state["draft"]["table_id"])

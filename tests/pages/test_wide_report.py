@@ -14,7 +14,6 @@ import pytest
 from driving import errors, go
 from streamlit.testing.v1 import AppTest
 
-from synth.config import RunConfig
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import OneHot, Stack
 from synth.privacy.session import PrivateSession
@@ -29,6 +28,7 @@ from synth.reports.owner_subsample import owner_subsample
 from synth.reports.page import report_page
 from synth.reports.published import published_evidence
 from synth.schema import CategoryColumn, NumberColumn, Schema
+from synth.schema.config import RunConfig
 
 WIDE = Schema(
     tuple(

@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 from questions import walked
 
-from synth.privacy import fourier_sums
 from synth.privacy.features import FeatureMap, Forest, OneHot, RowMoments
+from synth.privacy.more import fourier_sums
 from synth.privacy.terms import Term, terms_of
 
 __all__ = ["contribution"]

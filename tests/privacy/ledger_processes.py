@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from synth.config import Settings
 from synth.errors import BudgetExceededError, PrivacyError
+from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import mu_of_budget
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Store
 
 EPSILON, DELTA = 0.25, 1e-6

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synth.config import TableFormat
 from synth.privacy.encoded_table import EncodedTable
-from synth.privacy.reader import ReaderLimits, read_codes
-from synth.privacy.reader_pipes import Request, error_named, read_frame
-from synth.privacy.reader_process import serve
+from synth.reading.pipes import Request, error_named, read_frame
+from synth.reading.process import serve
+from synth.reading.reader import ReaderLimits, read_codes
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -27,6 +26,7 @@ from synth.schema import (
     PrivacyUnit,
     Schema,
 )
+from synth.schema.config import TableFormat
 
 CANARY = "Zanzibar-7391846"
 """Stands in cells of every kind; must stand nowhere else."""

@@ -12,7 +12,7 @@ from scipy import stats
 
 from synth.errors import PrivacyError
 from synth.privacy.ceilings import laplace_advantage, laplace_true_positive, true_positive_ceiling
-from synth.privacy.cell_conversion import changes_of_cells, row_epsilon, row_epsilon_of_cells
+from synth.privacy.more.cell_conversion import changes_of_cells, row_epsilon, row_epsilon_of_cells
 from synth.privacy.receipt import CellNoise
 
 DELTA = 1e-5

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from synth.errors import InputError
-from synth.privacy.incoming import LONGEST_WAIT_SECONDS, RECONNECT_SECONDS, Incoming, NoPlaceError
-from synth.privacy.sealing import CHUNK_BYTES
+from synth.vault.incoming import LONGEST_WAIT_SECONDS, RECONNECT_SECONDS, Incoming, NoPlaceError
+from synth.vault.sealing import CHUNK_BYTES
 
 CANARY = b"canary-7391-ZQ,"
 

@@ -17,16 +17,16 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from synth.config import Settings
 from synth.errors import BudgetExceededError, LedgerError, PrivacyError
-from synth.privacy import chain
-from synth.privacy import ledger as ledger_module
+from synth.ledger import chain
+from synth.ledger import ledger as ledger_module
+from synth.ledger.ledger import Ledger
+from synth.ledger.notes import CHOSEN_AFTER_LOOKING, LOOKED_AT
+from synth.ledger.spending import FINE_UNIT, Cost, fine_units_of
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
-from synth.privacy.notes import CHOSEN_AFTER_LOOKING, LOOKED_AT
-from synth.privacy.spending import FINE_UNIT, Cost, fine_units_of
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config
 
 PROCESSES = Path(__file__).with_name("ledger_processes.py")

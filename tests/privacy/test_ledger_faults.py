@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import test_ledger
 
-from synth.privacy import chain, ledger, notes
-from synth.privacy.chain import Chain
-from synth.privacy.ledger import Ledger
+from synth.ledger import chain, ledger, notes
+from synth.ledger.chain import Chain
+from synth.ledger.ledger import Ledger
 from synth.store import Account, DecisionKind, Store
 
 Plant = Callable[[pytest.MonkeyPatch], None]

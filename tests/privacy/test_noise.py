@@ -420,7 +420,7 @@ def test_the_product_never_imports_known_noise_and_no_setting_reaches_noise() ->
         text = (SYNTH / "privacy" / f"{name}.py").read_text()
         assert "os.environ" not in text
         assert "getenv" not in text
-        assert "synth.config" not in text
+        assert "synth.schema.config" not in text
 
 
 # ------------------------------------------------------------------------------------------------ oracle and speed

@@ -11,7 +11,6 @@ from scipy import stats
 
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.generators.vectors import Vectors
-from synth.privacy import row_release
 from synth.privacy.accounting import (
     MU_UNIT,
     epsilon_of_receipts,
@@ -20,14 +19,15 @@ from synth.privacy.accounting import (
     units_of_receipt,
 )
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.features import Constant, Lookup, OneHot
+from synth.privacy.more import row_release
+from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.row_bounds import cell_bound, whole_table
+from synth.privacy.more.row_plans import MAXIMUM_NUMBERS
 from synth.privacy.noise import CipherStream, SystemNoise
 from synth.privacy.receipt import Receipt
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.row_bounds import cell_bound, whole_table
-from synth.privacy.row_plans import MAXIMUM_NUMBERS
 from synth.privacy.samplers import random_order, randomised_response
 from synth.privacy.session import Candidate, PrivateSession
 from synth.privacy.table import PrivateTable

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from synth.config import TableFormat
-from synth.encoding import CellCounts
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema
+from synth.schema.config import TableFormat
+from synth.schema.encoding import CellCounts
 
 KEY = b"an account's secret, 32 bytes of"
 ROOT = Path(__file__).parents[2]

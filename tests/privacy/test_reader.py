@@ -31,18 +31,18 @@ from reading import (
     served,
 )
 
-from synth.config import TableFormat
-from synth.encoding import CellCounts
 from synth.errors import TableError
-from synth.privacy.reader import ReaderLimits, inspect_header
-from synth.privacy.reader_guess import kind_by_name
-from synth.privacy.reader_process import NO_HEADER as NO_HEADER_SENTENCE
+from synth.reading.guess import kind_by_name
+from synth.reading.process import NO_HEADER as NO_HEADER_SENTENCE
+from synth.reading.reader import ReaderLimits, inspect_header
 from synth.schema import (
     IdentifierColumn,
     NumberColumn,
     PrivacyUnit,
     Schema,
 )
+from synth.schema.config import TableFormat
+from synth.schema.encoding import CellCounts
 
 HANDLED: dict[str, tuple[bytes, TableFormat]] = {
     "comma": (PLAIN, TableFormat()),
@@ -304,9 +304,9 @@ def test_blocks_and_pieces_end_anywhere() -> None:
 
 def test_the_parsing_process_writes_no_file(tmp_path: Path) -> None:
     probe = (
-        "from synth.privacy.reader_process import _limit_resources\n"
-        "from synth.privacy.reader_pipes import Request, ReaderLimits\n"
-        "from synth.config import TableFormat\n"
+        "from synth.reading.process import _limit_resources\n"
+        "from synth.reading.pipes import Request, ReaderLimits\n"
+        "from synth.schema.config import TableFormat\n"
         "_limit_resources(Request(format=TableFormat(), limits=ReaderLimits()))\n"
         f"file = open({str(tmp_path / 'x')!r}, 'wb', buffering=0)\n"
         "try:\n    file.write(b'cell')\nexcept OSError:\n    raise SystemExit(7)\n"
@@ -318,9 +318,7 @@ def test_the_parsing_process_writes_no_file(tmp_path: Path) -> None:
 
 
 def test_the_parsing_process_loads_little() -> None:
-    probe = (
-        "import sys, synth.privacy.reader_process; raise SystemExit('torch' in sys.modules or 'pandas' in sys.modules)"
-    )
+    probe = "import sys, synth.reading.process; raise SystemExit('torch' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", probe], cwd=Path(__file__).parents[2], check=False).returncode == 0
 
 

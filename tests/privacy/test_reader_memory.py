@@ -15,13 +15,13 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from synth.privacy import reader
+from synth.reading import reader
 
 MILLIONS = 5
 
 PROBE = """
 import datetime, resource, sys
-from synth.config import TableFormat
+from synth.schema.config import TableFormat
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
@@ -83,7 +83,7 @@ def test_five_million_rows_within_a_gigabyte(kind: str, tmp_path: Path) -> None:
 
 def reads(process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and "synth.privacy.reader" in process.cmdline()
+        return process.status() != psutil.STATUS_ZOMBIE and "synth.reading.reader" in process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
 

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from synth.codes import code_values
-from synth.config import TableFormat
-from synth.config_file import load_config
 from synth.errors import TableError
-from synth.privacy.reader import inspect_header, read_codes
-from synth.privacy.reader_process import NO_HEADER
 from synth.privacy.table import PrivateTable
+from synth.reading.process import NO_HEADER
+from synth.reading.reader import inspect_header, read_codes
 from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema
+from synth.schema.codes import code_values
+from synth.schema.config import TableFormat
+from synth.schema.config_file import load_config
 
 DATA = os.environ.get("HERMITAGE_DATA")
 pytestmark = pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")

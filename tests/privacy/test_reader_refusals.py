@@ -28,14 +28,14 @@ from reading import (
     served,
 )
 
-from synth.config import TableFormat
 from synth.errors import ConfigError, InputError, SchemaError, TableError
-from synth.privacy.reader import ReaderLimits
-from synth.privacy.reader_pipes import Request, write_frame
+from synth.reading.pipes import Request, write_frame
+from synth.reading.reader import ReaderLimits
 from synth.schema import (
     DateColumn,
     Schema,
 )
+from synth.schema.config import TableFormat
 
 SMALL = ReaderLimits(input_bytes=4_000, text_bytes=4_000, rows=3, columns=10, cell_bytes=100)
 MANY_COLUMNS = (",".join(f"{CANARY}{place}" for place in range(20_000)) + "\n").encode()
@@ -254,7 +254,7 @@ def test_the_process_says_its_sentence_and_nothing_else(name: str, tmp_path: Pat
     write_frame(question, b"Q", request.to_bytes())
     folder = Path(__file__).parents[2]
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "synth.privacy.reader"],
+        [sys.executable, "-P", "-m", "synth.reading.reader"],
         input=question.getvalue() + data,
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(tmp_path)},
@@ -292,7 +292,7 @@ def test_an_unforeseen_error_is_a_plain_sentence(monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"could not convert: {CANARY}")
 
-    monkeypatch.setattr("synth.privacy.reader_process.encode_cells", fail)
+    monkeypatch.setattr("synth.reading.process.encode_cells", fail)
     with pytest.raises(TableError, match=r"^The table could not be read\. Save it as plain CSV and try again\.$"):
         served(PLAIN)
 

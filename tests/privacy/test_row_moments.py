@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError
-from synth.privacy import row_moments, row_sums
 from synth.privacy.bounds import bound_of
 from synth.privacy.counting import Rows
 from synth.privacy.features import FeatureMap, Lookup, OneHot, Product, RowMoments
-from synth.privacy.row_moments import rows_of_vectors
+from synth.privacy.more import row_moments, row_sums
+from synth.privacy.more.row_moments import rows_of_vectors
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes
 
 from synth.errors import PrivacyError
-from synth.privacy import counting, fourier_sums, products, row_sums, sums
+from synth.privacy import counting, sums
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
 from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
+from synth.privacy.more import fourier_sums, products, row_sums
 from synth.privacy.sums import exact_sum
 from synth.privacy.terms import terms_of
 

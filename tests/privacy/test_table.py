@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.config import TableFormat
 from synth.errors import PrivacyError, SchemaError, TableError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
+from synth.schema.config import TableFormat
 
 KEY = b"an account's secret, 32 bytes of"
 AGE, TOWN = NumberColumn("age", 0, 120, 1), CategoryColumn("town", ("Ayr", "Bath"))

@@ -20,16 +20,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from synth.config import Settings
 from synth.errors import LedgerError, TableError
-from synth.keys import Keys, load_keys
+from synth.ledger.ledger import Ledger
+from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
-from synth.privacy.notes import SEEN_ELSEWHERE
-from synth.privacy.sealing import CHUNK_BYTES, DecryptedStream, encrypt_stream, seal, unseal
-from synth.privacy.vault import Vault
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import Account, EventKind, RunState, Store, TableKind, TableState, now
+from synth.vault.keys import Keys, load_keys
+from synth.vault.sealing import CHUNK_BYTES, DecryptedStream, encrypt_stream, seal, unseal
+from synth.vault.vault import Vault
 
 CANARY = b"canary-7391-ZQ"
 BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
@@ -346,9 +346,9 @@ def test_what_no_screen_lists_is_removed_and_named(vault: Vault, store: Store, a
 TAKING_IN = """
 import sys
 from pathlib import Path
-from synth.config import Settings
-from synth.keys import load_keys
-from synth.privacy.vault import Vault
+from synth.schema.config import Settings
+from synth.vault.keys import load_keys
+from synth.vault.vault import Vault
 from synth.store import Store
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2])

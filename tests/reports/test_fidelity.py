@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synth.columns import DateStep
 from synth.reports.anchors import anchored
 from synth.reports.associations import Associations
 from synth.reports.charts import MAXIMUM_POINTS, Bars, HeatMap, Table, figure_from_dict, figure_to_dict
@@ -17,6 +16,7 @@ from synth.reports.distributions import apart_codes, compare_scales, quantiles, 
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_fidelity import owner_fidelity
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.columns import DateStep
 
 COARSE = NumberColumn("coarse", -5, 5, 0.5, special=(99,), missing=True)
 FINE = NumberColumn("fine", 0, 2**20, 1)

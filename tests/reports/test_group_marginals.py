@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from test_published import measured_session, release, simulated
 
-from synth.config import RunConfig
 from synth.privacy.features import OneHot, Product
 from synth.reports.anchors import Anchored, anchored
 from synth.reports.charts import Bars, Table
@@ -19,6 +18,7 @@ from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.group_marginals import group_distances, owner_group_marginals
 from synth.reports.published import published_evidence
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.config import RunConfig
 
 SCHEMA = Schema(
     (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 
-from synth.config import TableFormat
 from synth.privacy.owner_view import OwnerView
 from synth.reports.charts import Table
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_reading import owner_reading
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.schema.config import TableFormat
 
 SCHEMA = Schema(
     (

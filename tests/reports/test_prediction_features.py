@@ -7,9 +7,9 @@ import datetime
 import numpy as np
 import pytest
 
-from synth.columns import DateStep
 from synth.reports.prediction_features import Features, Target
 from synth.schema import CategoryColumn, Column, DateColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.columns import DateStep
 
 GAIN = NumberColumn("gain", 0, 10, 1, special=(0, 99), missing=True)
 

@@ -10,7 +10,6 @@ import math
 import numpy as np
 import pytest
 
-from synth.config import RunConfig
 from synth.generators.facts import Fact
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
@@ -37,6 +36,7 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
+from synth.schema.config import RunConfig
 
 SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
 

@@ -7,7 +7,6 @@ import gc
 import numpy as np
 import pytest
 
-from synth.config import RunConfig
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.session import PrivateSession
@@ -20,6 +19,7 @@ from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.published import published_evidence
 from synth.reports.published_fidelity import published_fidelity
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, Schema
+from synth.schema.config import RunConfig
 
 COLUMN = NumberColumn("age", 0, 5, 1, special=(9,), missing=True)
 SCHEMA = Schema((COLUMN, CategoryColumn("town", ("a", "b"), missing=True)))

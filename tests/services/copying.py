@@ -8,13 +8,13 @@ from typing import Any, Self
 import numpy as np
 import pytest
 
-from synth.config import RunConfig
+from synth.bundle.table_files import write_table
 from synth.generators import GENERATORS
-from synth.generators.independent import Independent
+from synth.generators.independent.independent import Independent
 from synth.privacy.session import PrivateSession
 from synth.progress import Progress
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.writing import write_table
+from synth.schema.config import RunConfig
 
 __all__ = ["SCHEMA", "Copying", "config", "plant", "write_people"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from synth.config import Settings
 from synth.privacy.kept_answers import AnswerFile
+from synth.schema.config import Settings
 from synth.services import runs
 from synth.services.release import PhaseTimer
 from synth.store import Store

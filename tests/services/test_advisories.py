@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from synth.cli import main
-from synth.config import Settings
+from synth.schema.config import Settings
 from synth.services.advisories import DISAGREEING, PRINTED_COUNT, SWALLOWED, WITHOUT_AN_ID, advisories
 from synth.services.application import Application
 from synth.store import Store

@@ -17,10 +17,10 @@ import pytest
 
 from synth import verify
 from synth.bundle.replay import replay
-from synth.config import RunConfig, TableFormat
 from synth.errors import SynthError, TableError
-from synth.privacy.reader import ReaderLimits, check_readable, inspect_header, read_codes
+from synth.reading.reader import ReaderLimits, check_readable, inspect_header, read_codes
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.schema.config import RunConfig, TableFormat
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.store import ChargeState

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from synth.config import RunConfig, Settings
-from synth.config_file import config_to_mapping, parse_config, read_mapping
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours
+from synth.schema.config import RunConfig, Settings
+from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
 from synth.services.application import Application
 from synth.services.comparing import compared_runs
 

@@ -15,11 +15,12 @@ import pytest
 from town import HEADER, ROWS, TABLE
 
 import synth
-from synth.config import Settings
 from synth.errors import SynthError, TableError
-from synth.privacy import reader_asker, vault
+from synth.reading import asker as reader_asker
+from synth.schema.config import Settings
 from synth.services import intake
 from synth.services.application import Application
+from synth.vault import vault
 
 ROOT = str(Path(synth.__file__).parent)
 FAULTS: tuple[Callable[[], BaseException], ...] = (

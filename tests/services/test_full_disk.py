@@ -15,17 +15,17 @@ import pytest
 from town import CONFIG, HEADER, ROWS, TABLE
 
 from synth import cli
-from synth.config import RunConfig, Settings
-from synth.config_file import parse_config, read_mapping
-from synth.disks import disk_full, is_full
 from synth.errors import DiskFullError
-from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
-from synth.privacy.ledger import STAYED_SPENT
+from synth.ledger.ledger import STAYED_SPENT
+from synth.schema.config import RunConfig, Settings
+from synth.schema.config_file import parse_config, read_mapping
 from synth.services.application import Application
 from synth.services.backup import back_up
 from synth.services.local import run_locally
 from synth.store import Store
+from synth.system.disks import disk_full, is_full
+from synth.system.machine import this_host
 
 SENTENCE = r"The disk that holds {} is full \(.* of .* left\)\. Free some space, then try again\."
 
@@ -184,7 +184,7 @@ def test_a_page_names_the_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> N
         import os
         from pathlib import Path
 
-        from pages.components.guards import guard
+        from pages.ui.guards import guard
 
         with guard():
             (Path(os.environ["FULL_DISK"]) / "more").write_bytes(bytes(100_000))
@@ -211,7 +211,7 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
     def page() -> None:
         import os
 
-        from pages.components.runs import follow_run
+        from pages.ui.runs import follow_run
 
         follow_run(os.environ["RUN"])
 

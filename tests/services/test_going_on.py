@@ -22,24 +22,24 @@ from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
 from synth.cli import main
-from synth.config import RunConfig, Settings
-from synth.config_file import config_to_yaml, parse_config, read_mapping
-from synth.devices import is_lack_of_means
 from synth.errors import ConfigError, JobError, LedgerError, TableError
 from synth.generators import GENERATORS
 from synth.jobs import LocalEngine, local
 from synth.jobs.local import MOST_ATTEMPTS, put_back
-from synth.jobs.machine import this_host
 from synth.jobs.processes import birth_of
+from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.privacy.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.progress import NullProgress
+from synth.schema.config import RunConfig, Settings
+from synth.schema.config_file import config_to_yaml, parse_config, read_mapping
 from synth.services import release, runs
 from synth.services.application import Application
 from synth.services.backup import back_up, restore
 from synth.services.local import run_locally
 from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
+from synth.system.devices import is_lack_of_means
+from synth.system.machine import this_host
 
 CONFIG = """
 account: town

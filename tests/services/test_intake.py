@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from synth.cli import main
-from synth.config import TableFormat
 from synth.errors import ConfigError, TableError
-from synth.privacy.reader_process import NO_HEADER
+from synth.reading.process import NO_HEADER
+from synth.schema.config import TableFormat
 from synth.services.application import Application
 from synth.services.drafting import draft_configuration
 from synth.services.files import open_table

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synth.config import RunConfig
 from synth.errors import JobError
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.config import RunConfig
 from synth.services import reports
 from synth.services.application import Application
 from synth.services.local import owner_report_again, run_locally

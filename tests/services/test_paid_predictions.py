@@ -14,11 +14,11 @@ import pytest
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
-from synth.config import RunConfig
 from synth.privacy import table as table_module
 from synth.privacy.table import PrivateTable
 from synth.reports.prediction_question import held_out_tables
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema.config import RunConfig
 from synth.services.local import run_locally
 
 CONFIG = RunConfig(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from test_owner_report import CONFIG, predictions, written
 
-from synth.config import Settings
 from synth.errors import JobError
 from synth.jobs import processes
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
+from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.services.background import WorkView
 from synth.services.local import run_locally

@@ -13,18 +13,19 @@ import pytest
 from copying import SCHEMA, config, plant, write_people
 
 from synth.cli import main
-from synth.config import Settings
-from synth.config_file import config_to_mapping, config_to_yaml, parse_config
 from synth.errors import AttackError, InputError, JobError, RunCancelledError, TableError
 from synth.progress import NullProgress
+from synth.rehearsal import rehearsing
+from synth.rehearsal.rehearsing import Rehearsal
+from synth.rehearsal.stops import configuration_digest
 from synth.reports.attacks import ATTACKS
 from synth.reports.evidence import SafeEvidence
-from synth.services import attacks, rehearsing, runs
+from synth.schema.config import Settings
+from synth.schema.config_file import config_to_mapping, config_to_yaml, parse_config
+from synth.services import attacks, runs
 from synth.services.application import Application
 from synth.services.local import run_locally
-from synth.services.rehearsing import Rehearsal
 from synth.services.run_folder import write_owner_json
-from synth.services.stops import configuration_digest
 from synth.store import RunState, now
 from synth.worker import main as work
 

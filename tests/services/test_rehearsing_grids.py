@@ -13,16 +13,17 @@ import pytest
 from copying import SCHEMA, config, plant, write_people
 
 from synth.cli import main
-from synth.config import RunConfig, Settings, TableFormat
-from synth.config_file import config_to_yaml
 from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, TableError
 from synth.progress import NullProgress
+from synth.rehearsal import rehearsing_grid
+from synth.rehearsal.rehearsing_grid import USUAL_EPSILONS, Grid, GridRehearsal
+from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.attacks import ATTACKS
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
-from synth.services import attacks, rehearsing_grid
+from synth.schema.config import RunConfig, Settings, TableFormat
+from synth.schema.config_file import config_to_yaml
+from synth.services import attacks
 from synth.services.application import Application
-from synth.services.rehearsing_grid import USUAL_EPSILONS, Grid, GridRehearsal
-from synth.simulation import Simulation, simulated_table
 from synth.worker import main as work
 
 ASKED = config("independent")
@@ -131,7 +132,7 @@ def test_a_generator_that_fails_costs_its_cell_and_not_the_grid(
     def broken(self: Any, session: Any, progress: Any) -> Any:
         raise ValueError("income 47113 is odd")
 
-    monkeypatch.setattr("synth.generators.dp_merf.DpMerf.fit", broken)
+    monkeypatch.setattr("synth.generators.fourier.dp_merf.DpMerf.fit", broken)
     found = rehearse(Grid((1.0,), ("dp-merf", "independent"), seeds=1), stand_in)
     assert [cell.generator for cell in found.cells] == ["independent"]
     (failure,) = found.failures
@@ -238,7 +239,7 @@ def test_the_command_line_simulates_and_rehearses_a_grid(tmp_path: Path, capsys:
 
 
 def test_one_rehearsal_on_simulated_rows_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.services.rehearsing.exact_numbers", lambda *arguments: ())
+    monkeypatch.setattr("synth.rehearsal.rehearsing.exact_numbers", lambda *arguments: ())
     rows = simulated_table(Simulation(rows=600), SCHEMA)
     with Application.from_environment() as application:
         found = application.rehearsals.rehearse(ASKED, lambda: io.BytesIO(rows), NullProgress(), simulated=True)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from test_owner_report import CONFIG, written
 
-from synth.config import Settings
 from synth.errors import InputError, JobError
 from synth.jobs import processes
+from synth.schema.config import Settings
 from synth.services import attacks
 from synth.services.application import Application
 from synth.services.local import owner_report_again, run_locally

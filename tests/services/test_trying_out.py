@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from synth import verify
-from synth.config import RunConfig, Settings, TableFormat
 from synth.errors import ConfigError, JobError, RunCancelledError, SynthError
 from synth.generators import GENERATORS
-from synth.privacy.reader import read_codes
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
+from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.schema.config import RunConfig, Settings, TableFormat
 from synth.services import trying_out
 from synth.services.application import Application
 from synth.services.trying_out import made_up_file, try_out
@@ -109,7 +109,7 @@ def test_the_bundle_of_a_trial_passes_for_none_wherever_it_is_found(
 def test_a_trial_that_passed_as_a_real_bundle_would_stop_the_run(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from synth.keys import Keys
+    from synth.vault.keys import Keys
 
     monkeypatch.setattr(trying_out, "ThrowawayKey", lambda: Keys(bytes(32), bytes(32), bytes(32)))
     with pytest.raises(SynthError, match="passes for a real one"):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from synth.config import RunConfig, Settings
-from synth.config_file import parse_config, read_mapping
 from synth.errors import PrivacyError
 from synth.schema import PrivacyUnit
+from synth.schema.config import RunConfig, Settings
+from synth.schema.config_file import parse_config, read_mapping
 from synth.services.application import Application
 
 CONFIG = """

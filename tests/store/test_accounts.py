@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from synth.errors import InputError, PrivacyError
-from synth.privacy.ledger import Ledger
+from synth.ledger.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store, display_name
 

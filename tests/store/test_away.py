@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
-from synth.config import Settings
 from synth.errors import DatabaseAwayError, LedgerError
+from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours
+from synth.schema.config import Settings
 from synth.store import PATIENCE_SECONDS, Account, EventKind, Run, RunState, Store, engine
 
 BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)

@@ -54,9 +54,9 @@ def main(target: Path) -> None:
         os.environ.pop("DATABASE_URL", None)
         from dataclasses import replace
 
-        from synth.config_file import parse_config, read_mapping
+        from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
+        from synth.schema.config_file import parse_config, read_mapping
         from synth.services.local import run_locally
-        from synth.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
 
         shapes = {
             "age": SimulatedColumn("bell"),

@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from synth.config import Settings
+from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
 from synth.schema import Neighbours, PrivacyUnit
+from synth.schema.config import Settings
 from synth.store import RunState, Store
 
 home = Path(sys.argv[1])

@@ -1,0 +1,179 @@
+"""Pictures: binned beforehand, one fixed colour for one meaning, with words and a table beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.ui.words import plain
+from synth.names import visible
+from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
+from synth.reports.drawing import COLOURS, letters
+
+__all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
+
+_DARK_LINE = "#B7C0C7"
+"""Floor and ceiling on a dark page, where #444444 could not be seen."""
+
+_INK = {"light": "#1F2933", "dark": "#E6EAED"}
+_ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
+_LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
+_DASHED = {"floor": "dot", "ceiling": "dash"}
+_PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
+
+
+def draw(figure: Figure, *, key: str) -> None:
+    """Draw a picture and, folded below it, the same numbers as a table."""
+    if isinstance(figure, Table):
+        st.markdown(f"**{plain(figure.title)}**")
+        show_table(table_of(figure), alt=figure.title, key=key)
+        return
+    made = bars_figure(figure) if isinstance(figure, Bars) else heat_map_figure(figure)
+    show_plot(made, title=figure.title, twin=table_of(figure), key=key)
+
+
+def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> None:
+    """Draw a plot with its alternative text and its table twin; its words in the colour of the page's text."""
+    ink = _INK["dark" if _is_dark() else "light"]
+    made.update_xaxes(tickfont_color=ink, title_font_color=ink)
+    made.update_yaxes(tickfont_color=ink, title_font_color=ink)
+    made.update_traces(textfont_color=ink, selector={"type": "bar"})
+    made.update_layout(font_color=ink, legend_font_color=ink)
+    st.plotly_chart(made, key=key, config=_PLOT_OPTIONS, alt=f"{title}. The same numbers are in the table below.")
+    with st.expander("The same numbers as a table"):
+        show_table(twin, alt=f"{title}, as a table", key=f"{key}-table")
+
+
+def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str, str] | None = None) -> None:
+    """Draw a table without its index, in full where it is short; numbers stand to the right.
+
+    Parameters
+    ----------
+    formats : mapping, optional
+        How the numbers of a column are printed, such as ``{"epsilon": "%.2f"}``.
+    """
+    shown = {name: st.column_config.NumberColumn(format=text) for name, text in (formats or {}).items()}
+    frame = frame.map(lambda cell: visible(cell) if isinstance(cell, str) else cell).rename(columns=visible)
+    height: int | Literal["content"] = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
+    st.dataframe(frame, hide_index=True, alt=alt, key=key, height=height, column_config=shown)
+
+
+def accent() -> str:
+    """Return the one accent of the pages, for what belongs to this release and to no other meaning."""
+    return _ACCENT["dark" if _is_dark() else "light"]
+
+
+def ceiling() -> str:
+    """Return the colour of floors and ceilings, which can be seen on this page."""
+    return _DARK_LINE if _is_dark() else COLOURS["ceiling"]
+
+
+def bars_figure(figure: Bars) -> go.Figure:
+    """Return bars for synthetic rows and dots with whiskers for everything measured; lines for floor and ceiling.
+
+    A joined figure is lines alone.
+    """
+    made = go.Figure()
+    # Places and not names: two bins may have one name, such as 0 on the grid and 0 as a value of its own.
+    places, categories = list(range(len(figure.categories))), _texts(figure.categories)
+    for series in figure.series:
+        colour = _colour(series.meaning)
+        errors = None
+        if series.errors is not None:
+            errors = {"type": "data", "array": list(series.errors), "color": colour, "thickness": 1.5, "width": 4}
+            if series.below is not None:
+                errors |= {"symmetric": False, "arrayminus": list(series.below)}
+        name, values = letters(series.name), list(series.values)
+        if figure.joined:
+            line = {"color": colour, "width": 2, "dash": _DASHED.get(series.meaning, "solid")}
+            made.add_scatter(x=places, y=values, name=name, mode="lines", line=line, error_y=errors)
+        elif series.meaning in _DASHED:
+            line = {"dash": _DASHED[series.meaning], "color": colour, "width": 2}
+            made.add_scatter(x=places, y=values, name=name, mode="lines", line=line)
+        elif series.meaning == "synthetic":
+            made.add_bar(x=places, y=values, name=name, marker_color=colour, error_y=errors)
+        else:
+            marker = {"color": colour, "size": 9}
+            made.add_scatter(x=places, y=values, name=name, mode="markers", marker=marker, error_y=errors)
+    stride = max(1, len(places) // _MOST_LABELS)
+    made.update_xaxes(tickvals=places[::stride], ticktext=categories[::stride])
+    return _finish(made, figure.title, figure.unit)
+
+
+def heat_map_figure(figure: HeatMap) -> go.Figure:
+    """Return a square of values; one hue, darker is larger."""
+    names = _texts(figure.names)
+    made = go.Figure(
+        go.Heatmap(
+            x=names,
+            y=names,
+            z=[list(row) for row in figure.values],  # noqa: PD011 - a tuple of ours
+            colorscale=[[0, "#EAF3F9"], [1, COLOURS["synthetic"]]],
+            colorbar={"title": letters(figure.unit)},
+            hovertemplate="%{y} and %{x}: %{z:.3g}<extra></extra>",
+        )
+    )
+    made.update_yaxes(autorange="reversed")
+    finished = _finish(made, figure.title, "")
+    finished.update_layout(height=max(320, 26 * len(names) + 160))
+    return finished
+
+
+def table_of(figure: Figure) -> pd.DataFrame:
+    """Return the numbers of a picture as a table."""
+    if isinstance(figure, Table):
+        return pd.DataFrame([list(row) for row in figure.rows], columns=_told_apart(figure.header))
+    if isinstance(figure, HeatMap):
+        frame = pd.DataFrame(list(figure.values), columns=list(figure.names))
+        frame.insert(0, "column", list(figure.names))
+        return frame
+    frame = pd.DataFrame({"": list(figure.categories)})
+    for series in figure.series:
+        frame[series.name] = list(series.values)
+        if series.errors is not None:
+            if series.below is None:
+                frame[f"{series.name}, range ±"] = list(series.errors)
+            else:
+                ends = zip(series.values, series.below, series.errors, strict=True)
+                frame[[f"{series.name}, from", f"{series.name}, to"]] = [
+                    (value - below, value + above) for value, below, above in ends
+                ]
+    return frame
+
+
+def _told_apart(header: Sequence[str]) -> list[str]:
+    """Number headings that occur twice: a column of the user's may be called like one of ours."""
+    names: list[str] = []
+    for heading in header:
+        again = sum(name == heading or name.startswith(f"{heading} (") for name in names)
+        names.append(f"{heading} ({again + 1})" if heading in names else heading)
+    return names
+
+
+def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:
+    made.update_layout(
+        title={"text": letters(title), "font": {"size": 15}},
+        yaxis_title=letters(unit) or None,
+        margin={"l": 10, "r": 10, "t": 60, "b": 10},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 1, "xanchor": "right"},
+        bargap=0.35,
+        height=340,
+    )
+    return made
+
+
+def _texts(names: Sequence[str]) -> list[str]:
+    # Plotly reads a little markup in its texts; names are shown letter for letter.
+    return [letters(name) for name in names[:MAXIMUM_POINTS]]
+
+
+def _colour(meaning: Meaning) -> str:
+    return ceiling() if meaning in _DASHED else COLOURS[meaning]
+
+
+def _is_dark() -> bool:
+    return st.context.theme.type == "dark"

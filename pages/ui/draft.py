@@ -1,0 +1,178 @@
+"""The draft of a release: one dict of plain values from which a configuration is made; no Streamlit.
+
+The draft is the only truth of the pages. Widgets are drawn from it and write to it, because Streamlit forgets the
+state of a widget as soon as its page is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pages.ui.columns import mapping_of_row, new_row, row_of_mapping
+from synth.errors import ConfigError
+from synth.schema.config import RunConfig, prediction_refusal
+from synth.schema.config_file import config_to_mapping, parse_config
+
+__all__ = ["Draft", "asks_for_number", "config_of", "fill_from_config", "missing_answers", "new_draft", "take_table"]
+
+Draft = dict[str, Any]
+
+DEFAULT_ROWS = 10_000
+
+
+def new_draft() -> Draft:
+    """Return a draft with nothing decided; questions about people have no answer selected."""
+    return {
+        "table_id": None,
+        "test_table_id": None,
+        "run_id": None,
+        "demonstration": False,
+        "described": False,
+        "account": "",
+        "format": {},
+        "test_format": None,
+        "columns": [],
+        "protects": None,
+        "rows_per_unit": None,
+        "id_column": None,
+        "row_count": None,
+        "number_of_units": None,
+        "people_at_most": None,
+        "protection": "record",
+        "cell_change": 1.0,
+        "label": None,
+        "groups": [],
+        "rules": [],
+        "holdout": 0.2,
+        "undeclared": "refuse",
+        "domain_source": {},
+        "epsilon": 1.0,
+        "delta": None,
+        "evaluation_share": 0.1,
+        "prediction_share": 0.0,
+        "generator": None,
+        "options": {},
+        "rows": DEFAULT_ROWS,
+        "seed": 0,
+        "device": "auto",
+    }
+
+
+def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tuple[str, str]]) -> None:
+    """Begin a release of a stored table; what was declared for columns of the same names is kept.
+
+    Parameters
+    ----------
+    columns : sequence of (name, guessed kind)
+    """
+    known = {row["name"]: row for row in draft["columns"]}
+    draft.update(
+        table_id=table_id,
+        test_table_id=None,
+        run_id=None,
+        account=account,
+        described=False,
+        columns=[known.get(name) or new_row(name, kind) for name, kind in columns],
+    )
+
+
+def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
+    """Fill the draft with a configuration; columns the table does not have are left out.
+
+    Returns
+    -------
+    Names of declared columns that the table does not have.
+    """
+    body = config_to_mapping(config)
+    declared = {name: row_of_mapping(name, column) for name, column in body["columns"].items()}
+    present = dict.fromkeys([row["name"] for row in draft["columns"]] or declared)
+    guessed = {row["name"]: row for row in draft["columns"]}
+    draft["columns"] = [declared.get(name) or guessed[name] for name in present]
+    draft["domain_source"] = {name: text for name, text in config.domain_source.items() if name in present}
+    unit = body["unit"]
+    draft.update(
+        protects=unit["protects"],
+        rows_per_unit=unit["rows_per_unit"],
+        id_column=unit.get("id_column"),
+        epsilon=config.epsilon,
+        delta=config.delta,
+        generator=config.generator,
+        options=dict(config.options),
+        described=False,
+    )
+    for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
+        draft[key] = body[key]
+    draft["number_of_units"] = config.schema.number_of_units
+    draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
+    draft["prediction_share"] = config.prediction_share
+    draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
+    draft["format"], draft["test_format"] = body["format"], body.get("test_format")
+    if not draft["account"]:
+        draft["account"] = config.account
+    return [name for name in declared if name not in present]
+
+
+def missing_answers(draft: Draft) -> list[str]:
+    """Return the questions about people that nobody has answered yet."""
+    problems = []
+    if not (draft["protects"] or "").strip():
+        problems.append("Say whom you are protecting.")
+    if not draft["rows_per_unit"]:
+        problems.append(f"Say how many rows one {draft['protects'] or 'person'} can have at most.")
+    if draft["row_count"] not in {"public", "private"}:
+        problems.append("Say whether it is public how many there are.")
+    if asks_for_number(draft) and not draft["number_of_units"]:
+        problems.append(f"Say how many {_plural(draft['protects'])} there are: you said that their number is public.")
+    elif not draft["people_at_most"]:
+        problems.append(f"Say how many there are at most ({draft['protects'] or 'person'}): a public upper bound.")
+    return problems
+
+
+def asks_for_number(draft: Draft) -> bool:
+    """Whether the public number of units has to be typed: it is public, and whose each row is can be told."""
+    told_apart = draft["id_column"] is not None or draft["rows_per_unit"] == 1
+    return bool(draft["row_count"] == "public" and told_apart and draft["protection"] == "record")
+
+
+def _plural(unit: str | None) -> str:
+    return {None: "people", "person": "people"}.get(unit, f"{unit}s")
+
+
+def config_of(draft: Draft) -> RunConfig:
+    """Make the configuration this draft describes.
+
+    Raises
+    ------
+    SynthError
+        If something is still missing or cannot be used; the text says what.
+    """
+    problems = missing_answers(draft)
+    if problems:
+        raise ConfigError(problems[0])
+    columns: Mapping[str, Any] = {row["name"]: mapping_of_row(row) for row in draft["columns"]}
+    body: dict[str, Any] = {
+        "account": draft["account"],
+        "unit": {key: draft[key] for key in ("protects", "rows_per_unit", "id_column")},
+        "budget": {"epsilon": draft["epsilon"], "delta": draft["delta"]},
+        "columns": columns,
+    }
+    for key in (
+        "format", "test_format", "row_count", "people_at_most", "holdout", "rows", "label", "groups", "rules", "seed",
+        "device", "undeclared", "evaluation_share",
+    ):  # fmt: skip
+        body[key] = draft[key]
+    if draft["row_count"] == "public":
+        body["number_of_units"] = draft["number_of_units"]
+    if draft["protection"] == "cell":
+        body |= {"protection": "cell", "cell_change": draft["cell_change"]}
+    if draft["generator"]:
+        body["generator"] = {"name": draft["generator"], "options": draft["options"]}
+    if draft["domain_source"]:
+        body["domain_source"] = draft["domain_source"]
+    config = parse_config(body)
+    # A share that can no longer be used, since a label was taken away, is passed over: the page of the budget says so.
+    if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
+        return replace(config, prediction_share=draft["prediction_share"])
+    return config

@@ -1,0 +1,119 @@
+"""Guards: what a page needs before it can be used, and what happens to an error.
+
+A :class:`~synth.errors.SynthError` is shown in its own words. Anything else becomes an incident number: its kind and
+the place in the code are logged, its text never is, because libraries quote cells in their messages.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, ParamSpec, TypeVar
+
+import streamlit as st
+
+from pages.ui.session import application, draft, own_table
+from pages.ui.words import plain
+from synth.errors import DatabaseAwayError, SynthError
+from synth.services.incidents import code_location, own_error, record_incident
+
+__all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require"]
+
+INCIDENT_TEXT = (
+    "Something went wrong here. Nothing of your table was shown or written down. "
+    "Give this number to whoever looks after this server: incident {incident}."
+)
+
+Step = Literal["table", "description", "run", "report", "release"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_MISSING: dict[Step, tuple[str, str, str]] = {
+    "table": ("There is no table yet. Upload one, or try the demonstration table.", "upload", "1 Upload"),
+    "description": ("The table is not described yet. Say first what is public about it.", "describe", "2 Describe"),
+    "run": ("No run yet for this table.", "generate", "4 Generate"),
+    "report": ("The report is not ready yet. It is built at the end of the run.", "generate", "4 Generate"),
+    "release": ("Nothing has been released yet.", "release", "6 Release"),
+}
+
+
+@contextmanager
+def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
+    """Show an error instead of raising it; the run control of Streamlit passes through.
+
+    Parameters
+    ----------
+    away : {"show", "hide", "pass"}
+        What becomes of the sentence that the database does not answer, so that a page says it once: what stands beside
+        the page hides it, one of several parts of a page passes it on to the guard of the page.
+    """
+    try:
+        yield
+    except DatabaseAwayError as error:
+        if away == "pass":
+            raise
+        if away == "show":
+            st.error(plain(error))
+    except SynthError as error:
+        st.error(plain(error))
+    except Exception as error:
+        full = own_error(error)
+        st.error(plain(full) if full is not None else INCIDENT_TEXT.format(incident=record_incident(error)))
+
+
+def guarded(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
+    """Guard a fragment, a dialog or a callback: they run outside the guard of the page."""
+
+    @functools.wraps(function)
+    def inner(*args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+        with guard():
+            return function(*args, **kwargs)
+        return None
+
+    return inner
+
+
+def require(step: Step) -> None:
+    """Stop with a sentence and a link where an earlier screen has to come first."""
+    if not _is_met(step):
+        text, page, label = _MISSING[step]
+        st.info(text)
+        st.page_link(f"pages/{page}.py", label=f"Go to {label}")
+        st.stop()
+
+
+def _is_met(step: Step) -> bool:
+    held = draft()
+    if step == "table":
+        return own_table() is not None
+    if step == "description":
+        return bool(held["described"])
+    if held["run_id"] is None:
+        return False
+    if step == "run":
+        return True
+    state = application().run(held["run_id"]).state
+    return state == "released" if step == "release" else state in {"reported", "released"}
+
+
+def quiet_logs() -> None:
+    """Keep the text of exceptions out of every log of this process; their kind and place remain."""
+    made = logging.getLogRecordFactory()
+    if getattr(made, "quiet", False):
+        return
+
+    def record(*args: object, **kwargs: object) -> logging.LogRecord:
+        entry = made(*args, **kwargs)
+        if entry.exc_info and entry.exc_info[1] is not None:
+            error = entry.exc_info[1]
+            entry.msg, entry.args = "%s at %s", (type(error).__name__, code_location(error))
+            entry.exc_info = entry.exc_text = None
+        elif isinstance(entry.args, tuple):
+            entry.args = tuple(type(arg).__name__ if isinstance(arg, BaseException) else arg for arg in entry.args)
+        return entry
+
+    record.quiet = True  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(record)

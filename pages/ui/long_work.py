@@ -1,0 +1,66 @@
+"""Long work in the background: a button that says what it costs, then progress that can be left and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import streamlit as st
+
+from pages.ui.guards import guarded
+from pages.ui.notes import note
+from pages.ui.words import plain
+from synth.services.background import WorkView
+
+__all__ = ["LongWork", "follow_work", "long_work"]
+
+
+@dataclass(frozen=True, slots=True)
+class LongWork:
+    """What can be followed and stopped, and how it is spoken of."""
+
+    standing: Callable[[], WorkView | None]
+    cancel: Callable[[], None]
+    stop_label: str
+    steps: str
+
+
+def long_work(
+    work: LongWork, *, start: Callable[[], None], start_label: str, about: str, start_key: str, stop_key: str
+) -> None:
+    """Offer the work, or show how far it is."""
+    if follow_work(work, stop_key=stop_key):
+        return
+    note(about)
+    if st.button(start_label, key=start_key):
+        start()
+        st.rerun()
+
+
+def follow_work(work: LongWork, *, stop_key: str) -> bool:
+    """Show how far the work is, or how it ended where that has to be said; return whether it is going on."""
+    where = work.standing()
+    if where is not None and where.state == "running":
+        _going_on(work, stop_key)
+        return True
+    if where is not None and where.state == "failed":
+        st.error(plain(where.message))
+    if where is not None and where.state == "cancelled":
+        st.info("Stopped. The numbers above are as they were.")
+    return False
+
+
+@st.fragment(run_every=1.0)
+@guarded
+def _going_on(work: LongWork, stop_key: str) -> None:
+    where = work.standing()
+    if where is None or where.state != "running":
+        # One run of the whole page: it draws the new numbers without a timer.
+        st.rerun()
+        return
+    text = f"{where.phase}: {where.step} of {where.of} {work.steps}" if where.of else where.phase
+    st.progress(where.step / where.of if where.of else 0.0, text=text)
+    note("You can close this page. The work goes on; find it here again.")
+    if st.button(work.stop_label, key=stop_key):
+        work.cancel()
+        st.rerun()

@@ -1,0 +1,1 @@
+"""dp-merf: one noisy mean embedding of random Fourier features trains a network."""

@@ -1,0 +1,1 @@
+"""dp-hp: noisy mean embeddings of Hermite features train a network."""

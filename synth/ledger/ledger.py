@@ -1,0 +1,596 @@
+"""The ledger: what has been spent on a group of people, in rows that are only ever appended.
+
+A charge is *reserved* (one transaction that holds the account, compares whom it protects and checks its cap), then
+*spent* (durable before any row is read), then *released* or *failed-spent*. Only a reservation that never became spent
+is *freed*; nothing else is given back, because an answer cannot be taken back. A process that dies leaves its charge
+where it was, which counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from synth.errors import AlreadyEnteredError, InputError, LedgerError
+from synth.ledger import chain
+from synth.ledger.chain import Chain, LedgerHead
+from synth.ledger.charging import (
+    charge_in,
+    latest_rows,
+    next_row,
+    require_as_reserved,
+    require_open,
+    require_same_neighbours,
+    reservation,
+)
+from synth.ledger.marks import Marks, no_mark
+from synth.ledger.notes import notes_of
+from synth.ledger.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.more.cell_accounts import Cells, cells_charged, require_same_cells
+from synth.schema import Neighbours
+from synth.store import (
+    Account,
+    Charge,
+    ChargeState,
+    DecisionKind,
+    EventKind,
+    RunState,
+    Store,
+    check_same_promise,
+    now,
+    patient,
+    promise_of_config,
+)
+from synth.vault.keys import Keys, load_keys
+
+__all__ = ["SPENT_OR_FREED", "STAYED_SPENT", "WAS_FREED", "Ledger", "LedgerHead", "Spent"]
+
+SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
+"""What happens to a budget, in the words of every screen and command."""
+
+STAYED_SPENT = "Its budget had become spent by then, so it stays spent."
+WAS_FREED = "Its budget never became spent, so it was freed."
+"""What happened to the budget of a run that stopped."""
+
+UNSTARTED_RESERVATION = timedelta(hours=1)
+"""How long a reservation may wait for a run that was never handed to an engine, before it is taken for abandoned."""
+
+
+class Ledger:
+    """Reserve, spend and account for privacy loss, per account.
+
+    Every method that writes does so in one transaction that holds the account, and first verifies its chain.
+
+    Parameters
+    ----------
+    store : Store
+    keys : Keys, optional
+        The installation's; by default those of the store's home. The ledger of an older version is taken over under
+        them when it is first opened.
+    """
+
+    def __init__(self, store: Store, keys: Keys | None = None) -> None:
+        self._store = store
+        self._transactions = store.transactions
+        own = load_keys(store.settings.home) if keys is None else keys
+        self._key = own.ledger_key
+        self._marks = Marks(store.settings.home / "vault", own.master)
+        for account in store.accounts.all():
+            if not account.keyed:
+                self._take_over(account.id)
+
+    @patient
+    def reserve(self, account_id: str, run_id: str, budget: PrivacyBudget, *, purpose: str, who: str = "") -> Charge:
+        """Set a budget aside for a run.
+
+        Parameters
+        ----------
+        account_id : str
+        run_id : str
+            The run (or other action) that will spend it. What a planned run says it protects is compared here, in the
+            transaction that charges; anything else is charged for what the account protects.
+        budget : PrivacyBudget
+            All of it is charged, spent by the run or not.
+        purpose : str
+            Shown in the ledger; never a value from rows.
+        who : str
+            Name of the person who asked.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the account's cap would be exceeded.
+        PrivacyError
+            If the budget speaks of another neighbouring relation than the account, or the run protects another unit,
+            or hides one cell and the run hides other cells than an earlier one.
+        LedgerError
+            If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
+        """
+        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        with self._store.writing() as connection:
+            found = self._locked(connection, account_id)
+            require_open(found)
+            configs = self._store.runs.configs(connection, account_id)
+            found = self._for_one_unit(connection, found, budget, configs.get(run_id))
+            if budget.neighbours is Neighbours.CELL:
+                if run_id not in configs:
+                    raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
+                cells = Cells.of_config(configs[run_id])
+                require_same_cells(found.account, cells, cells_charged(found, configs))
+                # In the chain, because a configuration could be edited in the database.
+                found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
+            before = Cost.of_charges(latest_rows(found.charges))
+            if stays_within_cap(found.account, before + cost):
+                charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
+                return self._append(connection, found, charge).charges[-1]
+            account = found.account
+        # Worked out after the transaction: saying what would fit takes longer than others should wait.
+        raise over_cap_error(account, before, budget)
+
+    def _for_one_unit(self, connection: Connection, found: Chain, budget: PrivacyBudget, config: str | None) -> Chain:
+        """Compare whom a run protects with the account, and enter it before the first charge."""
+        account = found.account
+        if config is not None:
+            neighbours, unit = promise_of_config(config)
+            check_same_promise(account, neighbours, unit)
+            account = self._store.accounts.settle_promise(connection, account, neighbours, unit)
+        require_same_neighbours(account, budget)
+        if account.disagreeing or not account.has_unit:
+            raise LedgerError(
+                f"It is not settled whom the account '{account.name}' protects. Name a new account for this run."
+            )
+        if found.has_unit:
+            return found
+        return self._decide(
+            connection, replace(found, account=account), DecisionKind.UNIT, chain.unit_facts(account), who=""
+        )
+
+    @patient
+    def check_same_cells(self, account_id: str, config: str) -> None:
+        """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
+
+        Raises
+        ------
+        PrivacyError
+            If an earlier run of the account hides other cells.
+        LedgerError
+            If the chain is broken.
+        """
+        with self._store.reading() as connection:
+            found = self._read(connection, self._store.accounts.read(connection, account_id))
+            configs = self._store.runs.configs(connection, account_id)
+        require_same_cells(found.account, Cells.of_config(config), cells_charged(found, configs))
+
+    @patient
+    def spend(self, charge: Charge, *, config: str | None = None) -> Charge:
+        """Make a reservation final. Once this returns, the charge survives a crash or a power cut.
+
+        Parameters
+        ----------
+        charge : Charge
+        config : str, optional
+            The run's configuration as JSON, as it is about to be carried out: it must still be what was reserved for.
+
+        Raises
+        ------
+        LedgerError
+            If the charge is not reserved (spent before, or freed), the account was frozen meanwhile, its mark is gone,
+            or the configuration asks for another budget, unit or account, or hides other cells.
+        """
+        with self._store.writing() as connection:
+            found = self._locked(connection, charge.account_id)
+            require_open(found)
+            latest = next_row(found, charge, ChargeState.SPENT)
+            if config is not None:
+                require_as_reserved(found, latest, config)
+            self._require_mark(found)
+            return self._append(connection, found, latest).charges[-1]
+
+    def release(self, charge: Charge, certificate_id: str) -> Charge:
+        """Record that a spent charge led to a release."""
+        return self._step(charge, ChargeState.RELEASED, certificate_id=certificate_id)
+
+    @patient
+    def enter_certificate(
+        self,
+        account_id: str,
+        budget: PrivacyBudget,
+        *,
+        certificate_id: str,
+        who: str,
+        config: str | None = None,
+        charged_at: tuple[int, str] | None = None,
+    ) -> Charge:
+        """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
+
+        Parameters
+        ----------
+        account_id : str
+        budget : PrivacyBudget
+            What the run was charged.
+        certificate_id, who : str
+        config : str, optional
+            The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
+            stands in its place, and nobody knows which cells it hides.
+        charged_at : (int, str), optional
+            Position and digest of its charge, as the certificate states them: where the chain has that entry, nothing
+            is missing.
+
+        Raises
+        ------
+        PrivacyError
+            If the certificate protects another unit than the account.
+        AlreadyEnteredError
+            If the certificate is in the ledger already.
+        LedgerError
+            If the chain is broken.
+        """
+        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        with self._store.writing() as connection:
+            found = self._locked(connection, account_id)
+            if not found.was_spent and self._marks.of(account_id) is None:
+                self._marks.set(found.head)
+            known = {(charge.position, charge.digest) for charge in found.charges}
+            if charged_at in known or any(charge.certificate_id == certificate_id for charge in found.charges):
+                raise AlreadyEnteredError(
+                    "This certificate is in the ledger already. Enter only those that are missing."
+                )
+            if not found.account.disagreeing:
+                found = self._for_one_unit(connection, found, budget, config)
+            run_id = certificate_id
+            if config is not None:
+                run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
+                if budget.neighbours is Neighbours.CELL:
+                    cells = Cells.of_config(config).to_body(run_id)
+                    found = self._decide(connection, found, DecisionKind.CELLS, cells, who=who)
+            charge = reservation(found.account, run_id, budget, cost, purpose="entered from its certificate", who=who)
+            for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
+                identity = certificate_id if state is ChargeState.RELEASED else None
+                found = self._append(connection, found, replace(charge, state=state, certificate_id=identity))
+        return found.charges[-1]
+
+    def free(self, charge: Charge) -> Charge:
+        """Give back a reservation that never became spent.
+
+        Raises
+        ------
+        LedgerError
+            If the charge was spent: the rows may have been read.
+        """
+        return self._step(charge, ChargeState.FREED)
+
+    def fail(self, charge: Charge) -> Charge:
+        """End the charge of a run that stopped: a spent one stays spent, one that never was is freed."""
+        end = {ChargeState.RESERVED: (ChargeState.FREED,), ChargeState.SPENT: (ChargeState.FAILED_SPENT,)}
+        return self._end(charge, end)
+
+    def count_as_spent(self, charge: Charge) -> Charge:
+        """End a charge of which nobody knows any more whether it became spent, after a restore: it counts."""
+        last = ChargeState.FAILED_SPENT
+        return self._end(charge, {ChargeState.RESERVED: (ChargeState.SPENT, last), ChargeState.SPENT: (last,)})
+
+    def settle(self, run_id: str) -> tuple[Charge, ...]:
+        """End every open charge of a run that will not go on, and return them; safe to repeat."""
+        return tuple(self.fail(charge) for charge in self.charges_of(run_id) if chain.SUCCESSORS[charge.state])
+
+    def recover(self) -> tuple[Charge, ...]:
+        """Free the reservations of runs that will never spend them, after a crash; spent charges are left alone.
+
+        Returns
+        -------
+        tuple of Charge
+            The freed ones.
+        """
+        freed = []
+        for account in self._store.accounts.all():
+            # A ledger that was altered refuses; it does not keep the others from being looked after.
+            with suppress(LedgerError):
+                for charge in self.current(account.id):
+                    if charge.state is ChargeState.RESERVED and self._is_abandoned(charge):
+                        freed.append(self.free(charge))
+        return tuple(freed)
+
+    def _is_abandoned(self, charge: Charge) -> bool:
+        run = self._store.runs.find(charge.run_id)
+        if run is not None and run.state is not RunState.PLANNED:
+            return run.is_finished
+        return now() - charge.time > UNSTARTED_RESERVATION
+
+    # Limits and freezing --------------------------------------------------------------------------------------------
+
+    @patient
+    def set_cap(self, account_id: str, *, epsilon: float | None, delta: float | None, who: str = "") -> Account:
+        """Set or lift the cap, as an entry of the chain. One below what is spent only refuses what comes next.
+
+        Parameters
+        ----------
+        account_id : str
+        epsilon, delta : float or None
+            Both positive, or both None for no cap; ``delta`` below 1.
+        who : str
+            Name of the person who asked.
+        """
+        if (epsilon is None) != (delta is None):
+            raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
+        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+            raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
+        if delta is not None and not 0 < delta < 1:
+            raise InputError(f"The delta cap must be between 0 and 1, got {delta:g}.")
+        cap = {
+            name: None if value is None else float(value) for name, value in (("epsilon", epsilon), ("delta", delta))
+        }
+        with self._store.writing() as connection:
+            found = self._decide(connection, self._locked(connection, account_id), DecisionKind.CAP, cap, who=who)
+            # A mark that is ahead of the chain is never written over.
+            marked = self._marks.of(account_id)
+            was_whole = marked is None or found.holds(marked)
+            account = self._store.accounts.note(
+                connection, account_id, epsilon_cap=cap["epsilon"], delta_cap=cap["delta"]
+            )
+        if was_whole and (marked is not None or not found.was_spent):
+            self.mark(account_id)
+        return account
+
+    @patient
+    def freeze(self, account_id: str, *, because: str, who: str = "") -> None:
+        """Refuse every new charge on the account until :meth:`thaw`; repeated it changes nothing."""
+        with self._store.writing() as connection:
+            found = self._locked(connection, account_id)
+            if found.frozen:
+                return
+            self._decide(connection, found, DecisionKind.FROZEN, {"because": because}, who=who)
+            self._store.accounts.note(connection, account_id, frozen=True)
+        self._store.events.add(EventKind.FROZEN, account_id=account_id, who=who, detail={"because": because})
+
+    @patient
+    def thaw(self, account_id: str, *, who: str) -> None:
+        """Allow charges again; who did it is an entry of the chain and an event."""
+        with self._store.writing() as connection:
+            self._decide(connection, self._locked(connection, account_id), DecisionKind.THAWED, {}, who=who)
+            self._store.accounts.note(connection, account_id, frozen=False)
+        self._store.events.add(EventKind.THAWED, account_id=account_id, who=who)
+
+    # What the database and the marks know of each other ---------------------------------------------------------------
+
+    @patient
+    def mark(self, account_id: str) -> LedgerHead:
+        """Write the account's present head into its mark, and return it."""
+        with self._store.writing() as connection:
+            # The account's lock keeps a slower process from writing an older head over a newer one.
+            head = self._locked(connection, account_id).head
+            self._marks.set(head)
+        return head
+
+    def check_marks(self) -> None:
+        """Refuse to go on where the vault remembers accounts that the database does not know.
+
+        Raises
+        ------
+        LedgerError
+            Saying how many.
+        """
+        marked = self._marks.accounts()  # first: an account is in the database before it is marked
+        unknown = set(marked) - {account.id for account in self._store.accounts.all()}
+        if unknown:
+            raise LedgerError(
+                f"The vault in {self._store.settings.home} remembers spending on {len(unknown)} accounts that the "
+                "database does not know: it was deleted, or is an older or another one. Restore it (synth restore), or "
+                "name the right one with DATABASE_URL."
+            )
+
+    def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
+        """Refuse to go on where the ledger lacks what a mark or a table's header has seen; this freezes the account.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger is behind or altered, or the mark of spent charges is gone.
+        """
+        # What was seen comes first: rows that another process appends meanwhile must not look like missing ones.
+        try:
+            mark = self._marks.of(account_id)
+        except LedgerError:
+            self.freeze(account_id, because="altered mark")
+            raise
+        found = self.chain(account_id)
+        name = found.account.name
+        if not all(found.holds(head) for head in (*seen, *(() if mark is None else (mark,)))):
+            self.freeze(account_id, because="behind")
+            raise LedgerError(
+                f"The ledger of account '{name}' is older than what was already spent, or was altered. Its tables "
+                "stay closed. Restore the latest ledger, or enter the later certificates and accept it (page Admin)."
+            )
+        # A mark is written before the first charge is spent: where it appeared meanwhile, it is there now.
+        if mark is None and found.was_spent and self._marks.of(account_id) is None:
+            self.freeze(account_id, because="no mark")
+            raise LedgerError(no_mark(found.account))
+
+    def _require_mark(self, found: Chain) -> None:
+        if self._marks.of(found.account.id) is not None:
+            return
+        if found.was_spent:
+            raise LedgerError(no_mark(found.account))
+        # Before the first charge is spent, so that from then on a missing mark was deleted.
+        self._marks.set(found.links[-1])
+
+    @patient
+    def _take_over(self, account_id: str) -> None:
+        """Check the chain of an account of an older version once, and link it to keyed entries.
+
+        A chain that is broken, or that this version has marked already, stays as it is: every use of it is refused.
+        """
+        with self._store.writing() as connection:
+            account = self._store.accounts.lock(connection, account_id)
+            if account.keyed:
+                return
+            charges = self._store.charges.of_account(connection, account_id)
+            try:
+                found = chain.plain_chain(account, charges, self._key)
+                mark = self._marks.of(account_id)
+            except LedgerError:
+                return
+            if self._store.decisions.of_account(connection, account_id) or (mark and mark.decisions is not None):
+                return
+            account = self._store.accounts.note(connection, account_id, keyed=True)
+            found = replace(found, account=account)
+            if charges:
+                found = self._decide(connection, found, DecisionKind.TAKEN_OVER, {}, who="")
+            if account.has_unit:
+                found = self._decide(connection, found, DecisionKind.UNIT, chain.unit_facts(account), who="")
+            if account.disagreeing:
+                found = self._decide(connection, found, DecisionKind.DISAGREEING, {}, who="")
+            if account.epsilon_cap is not None:
+                cap = {"epsilon": account.epsilon_cap, "delta": account.delta_cap}
+                found = self._decide(connection, found, DecisionKind.CAP, cap, who="")
+            if account.frozen:
+                found = self._decide(connection, found, DecisionKind.FROZEN, {"because": "older"}, who="")
+        if found.decisions and (mark is None or found.holds(mark)):
+            self.mark(account_id)
+
+    # Reading --------------------------------------------------------------------------------------------------------
+
+    @patient
+    def rows(self, account_id: str) -> tuple[Charge, ...]:
+        """Return every row of an account's ledger, in order, without checking it."""
+        with self._store.reading() as connection:
+            return self._store.charges.of_account(connection, account_id)
+
+    def current(self, account_id: str) -> tuple[Charge, ...]:
+        """Return the latest row of each charge of an account, oldest charge first."""
+        return latest_rows(self.rows(account_id))
+
+    def charges_of(self, run_id: str) -> tuple[Charge, ...]:
+        """Return the latest row of each charge of a run."""
+        return latest_rows(self._store.charges.of_run(run_id))
+
+    def spent(self, account_id: str, *, delta: float | None = None) -> Spent:
+        """Return what an account has spent.
+
+        Parameters
+        ----------
+        account_id : str
+        delta : float, optional
+            At which the exact total is stated; by default the cap's, without a cap the largest delta charged.
+        """
+        return Spent.of(self._store.accounts[account_id], self.current(account_id), delta=delta)
+
+    def after(self, account_id: str, budget: PrivacyBudget) -> Spent:
+        """Return what the account will have spent once this budget is charged as well; nothing is written."""
+        return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget)
+
+    def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
+        """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
+        account = self._store.accounts[account_id]
+        before, neighbours = Cost.of_charges(self.current(account_id)), account.neighbours or Neighbours.REPLACE
+        return largest_fit(account, before, delta=delta, at_most=at_most, neighbours=neighbours)
+
+    @patient
+    def chain(self, account_id: str) -> Chain:
+        """Return the account's chain, checked.
+
+        Raises
+        ------
+        LedgerError
+            Naming the account and the first entry that was altered.
+        """
+        with self._store.reading() as connection:
+            return self._read(connection, self._store.accounts.read(connection, account_id))
+
+    def head(self, account_id: str) -> LedgerHead:
+        """Return how far the account's chain has come, for table headers and marks.
+
+        Raises
+        ------
+        LedgerError
+            If the chain is broken.
+        """
+        return self.chain(account_id).head
+
+    def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
+        """Return the account's head inside the caller's transaction, after checking its chain."""
+        return self._read(connection, self._store.accounts.read(connection, account_id)).head
+
+    def verify_chain(self, account_id: str | None = None) -> None:
+        """Check one account's chain, or every one.
+
+        Raises
+        ------
+        LedgerError
+            Naming the account and the first entry that was altered.
+        """
+        accounts = self._store.accounts.all() if account_id is None else (self._store.accounts[account_id],)
+        for account in accounts:
+            self.chain(account.id)
+
+    # Looks and notes ------------------------------------------------------------------------------------------------
+
+    def note_owner_view(self, account_id: str, *, run_id: str | None, who: str, what: str) -> None:
+        """Record that somebody looked at owner-only numbers of a run: a later one that differs says so."""
+        self._store.events.add(
+            EventKind.OWNER_VIEW, account_id=account_id, run_id=run_id, who=who, detail={"what": what}
+        )
+
+    def notes(self, account_id: str, *, run_id: str | None = None) -> tuple[str, ...]:
+        """Return the sentences that the certificate of a run has to carry, or that stand for the account as a whole.
+
+        Parameters
+        ----------
+        account_id : str
+        run_id : str, optional
+            The run that is certified; by default any run of the account that is charged.
+        """
+        charged = {charge.run_id for charge in self.current(account_id) if charge.state is not ChargeState.FREED}
+        return notes_of(
+            self._store, account_id, certified=charged if run_id is None else {run_id}, of_one=run_id is not None
+        )
+
+    # Writing --------------------------------------------------------------------------------------------------------
+
+    def _locked(self, connection: Connection, account_id: str) -> Chain:
+        return self._read(connection, self._store.accounts.lock(connection, account_id))
+
+    def _read(self, connection: Connection, account: Account) -> Chain:
+        try:
+            charges = self._store.charges.of_account(connection, account.id)
+            decisions = self._store.decisions.of_account(connection, account.id)
+        except (ValueError, TypeError):  # a state, kind or body that no version ever wrote
+            raise chain.altered(account, "beyond reading") from None
+        return chain.verify(account, charges, decisions, self._key)
+
+    @patient
+    def _step(self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None) -> Charge:
+        with self._store.writing() as connection:
+            found = self._locked(connection, charge.account_id)
+            row = replace(next_row(found, charge, state), certificate_id=certificate_id)
+            return self._append(connection, found, row).charges[-1]
+
+    @patient
+    def _end(self, charge: Charge, end: Mapping[ChargeState, Sequence[ChargeState]]) -> Charge:
+        with self._store.writing() as connection:
+            found = self._locked(connection, charge.account_id)
+            latest = charge_in(found.account, found.charges, charge.charge_id)
+            for state in end.get(latest.state, ()):
+                if state is ChargeState.SPENT:
+                    self._require_mark(found)
+                found = self._append(connection, found, replace(latest, state=state))
+                latest = found.charges[-1]
+            return latest
+
+    def _append(self, connection: Connection, found: Chain, charge: Charge) -> Chain:
+        following = found.with_charge(charge)
+        self._store.charges.append(connection, following.charges[-1])
+        return following
+
+    def _decide(
+        self, connection: Connection, found: Chain, kind: DecisionKind, body: Mapping[str, Any], *, who: str
+    ) -> Chain:
+        following = found.with_decision(kind, body, who=who)
+        self._store.decisions.append(connection, following.decisions[-1])
+        return following

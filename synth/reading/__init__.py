@@ -1,0 +1,1 @@
+"""The file to codes, in one contract: the codes of line i follow from line i and the schema."""

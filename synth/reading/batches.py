@@ -1,0 +1,237 @@
+"""A file as batches of the columns that are wanted, one kind of file behind another.
+
+The messages of pyarrow quote cells. None is ever shown, kept or logged: each failure becomes a sentence of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO, RawIOBase
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from synth.errors import TableError
+from synth.names import shown
+from synth.reading.file_bytes import CHUNK, Counted, too_large, too_many_columns
+from synth.reading.pipes import ReaderLimits
+from synth.reading.text import TextTable
+from synth.schema.config import TableFormat
+
+__all__ = ["Batch", "Batches", "holds_parquet", "open_batches"]
+
+BATCH_ROWS = 65_536
+_DAMAGED = "The Parquet file is damaged or cut short. Save it again and send the whole file."
+_UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
+_BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Batch:
+    """Some rows: a pyarrow array for each column that is wanted, and how many of its nulls are malformed cells."""
+
+    columns: list[pa.Array]
+    malformed: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """An opened file: its column names, the types a Parquet file declares, and a way to read chosen columns.
+
+    ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table where it is a
+    delimited text, and counts its lines.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[pa.DataType, ...] | None
+    read: Callable[[Sequence[int]], Iterator[Batch]]
+    text: TextTable | None = None
+
+
+def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:
+    """Open a file of any kind.
+
+    Parameters
+    ----------
+    source : Counted
+        The bytes of the file in order, decompressed.
+    form : TableFormat
+        How cells are written.
+    limits : ReaderLimits
+        What is refused.
+    ranges : binary file, optional
+        The same file with random access, where it is not compressed; Parquet is then read without holding all of it.
+
+    Raises
+    ------
+    TableError
+        If the file is not a table, in one sentence.
+    """
+    is_parquet = holds_parquet(source, form)
+    if form.kind == "parquet" and not is_parquet:
+        raise TableError("This is not a Parquet file. Check the file, or the kind in the format.")
+    if form.kind in {"csv", "tsv"} and is_parquet:
+        raise TableError(f"This is a Parquet file, and the format says {form.kind}. Set the kind to auto.")
+    opened = _open_parquet(ranges or _in_memory(source), limits) if is_parquet else _open_text(source, form, limits)
+    return replace(opened, read=lambda places: _counted(opened.read(places), limits))
+
+
+def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
+    """Pass batches on until there are too many rows: whoever reads a table meets the same limit."""
+    rows = 0
+    for batch in batches:
+        rows += len(batch.columns[0])
+        if rows > limits.rows:
+            raise _too_many_rows(limits)
+        yield batch
+
+
+def holds_parquet(source: Counted, form: TableFormat) -> bool:
+    """Whether a file is Parquet, by its first bytes; of a text without a header they may be a row's and say nothing."""
+    return (form.header or form.kind == "parquet") and source.peek(4) == b"PAR1"
+
+
+def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
+    table = TextTable(source, form, limits)
+
+    def read(places: Sequence[int]) -> Iterator[Batch]:
+        for columns, malformed in table.batches(places):
+            lines = int(malformed.sum())
+            yield _checked(columns, [lines] * len(columns), limits)
+
+    return Batches(names=table.names, types=None, read=read, text=table)
+
+
+def _checked(columns: Sequence[pa.Array], malformed: Sequence[int], limits: ReaderLimits) -> Batch:
+    """Return a batch in which a cell that is too long, or no text in UTF-8, is null and counted as malformed."""
+    checked = [_without_odd_cells(cells, limits) for cells in columns]
+    return Batch(
+        [cells for cells, _ in checked], [more + odd for more, (_, odd) in zip(malformed, checked, strict=True)]
+    )
+
+
+def _without_odd_cells(cells: pa.Array, limits: ReaderLimits) -> tuple[pa.Array, int]:
+    types = pa.types
+    if types.is_dictionary(cells.type):
+        values, _ = _without_odd_cells(cells.dictionary, limits)
+        if values is cells.dictionary:
+            return cells, 0
+        decoded = values.take(cells.indices)
+        return decoded, decoded.null_count - cells.null_count
+    is_text = types.is_string(cells.type) or types.is_large_string(cells.type)
+    if not is_text and not types.is_binary(cells.type) and not types.is_large_binary(cells.type):
+        return cells, 0
+    odd = pc.greater(pc.binary_length(cells), limits.cell_bytes)
+    if is_text and not _is_utf8(cells):
+        readable = [cell is None or _decodes(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
+        odd = pc.or_(odd, pa.array([not good for good in readable]))
+    count = pc.sum(odd).as_py() or 0
+    return (pc.if_else(pc.fill_null(odd, False), pa.scalar(None, cells.type), cells), count) if count else (cells, 0)
+
+
+def _is_utf8(cells: pa.Array) -> bool:
+    try:
+        cells.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _bytes_like(kind: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
+
+
+def _decodes(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def _in_memory(source: Counted) -> BytesIO:
+    whole = BytesIO()
+    while data := source.read(CHUNK):
+        whole.write(data)
+    whole.seek(0)
+    return whole
+
+
+def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
+    try:
+        data = (
+            pa.BufferReader(pa.py_buffer(file.getbuffer())) if isinstance(file, BytesIO) else pa.PythonFile(file, "r")
+        )
+        opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False)
+        metadata, fields = opened.metadata, list(opened.schema_arrow)
+    except MemoryError:
+        raise
+    except _BROKEN:
+        raise TableError(_DAMAGED) from None
+    if metadata.num_columns > limits.columns or len(fields) > limits.columns:
+        raise too_many_columns(max(metadata.num_columns, len(fields)), limits)
+    if metadata.num_rows > limits.rows:
+        raise _too_many_rows(limits)
+    names = tuple(field.name for field in fields)
+    types = tuple(field.type for field in fields)
+
+    def read(places: Sequence[int]) -> Iterator[Batch]:
+        for place in places:
+            _check_type(names[place], types[place])
+        yield from _parquet_batches(
+            data, [names[place] for place in places], types=[types[place] for place in places], limits=limits
+        )
+
+    return Batches(names=names, types=types, read=read)
+
+
+def _parquet_batches(
+    data: pa.NativeFile, names: Sequence[str], *, types: Sequence[pa.DataType], limits: ReaderLimits
+) -> Iterator[Batch]:
+    texts = [name for name, kind in zip(names, types, strict=True) if pa.types.is_string(kind)]
+    decoded = 0
+    try:
+        data.seek(0)
+        # Texts stay dictionaries: a text repeated in a million rows is held once.
+        opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
+        for batch in opened.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
+            decoded += batch.nbytes
+            if decoded > limits.text_bytes:
+                raise too_large("The table inside the Parquet file", limits.text_bytes)
+            yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
+    except MemoryError:
+        raise
+    except _UNSUPPORTED:
+        raise TableError("The Parquet file uses a feature not read here. Save it with default options.") from None
+    except _BROKEN:
+        raise TableError(_DAMAGED) from None
+
+
+def _too_many_rows(limits: ReaderLimits) -> TableError:
+    """Return the refusal of a table with too many rows."""
+    return TableError(f"The table has more than {limits.rows:,} rows, the most this machine reads. Split the table.")
+
+
+def _check_type(name: str, kind: pa.DataType) -> None:
+    types = pa.types
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(inner):
+        raise TableError(f"Parquet with nested columns is not supported. Flatten '{shown(name)}' first.")
+    known = (
+        types.is_integer,
+        types.is_floating,
+        types.is_decimal,
+        types.is_boolean,
+        types.is_date,
+        types.is_timestamp,
+        types.is_string,
+        types.is_large_string,
+        types.is_binary,
+        types.is_large_binary,
+        types.is_fixed_size_binary,
+        types.is_null,
+    )
+    if not any(check(inner) for check in known):
+        raise TableError(f"'{shown(name)}' is stored as a type that is not read here. Save it as text first.")

@@ -1,0 +1,473 @@
+"""A delimited text as rows of cells. The contract: the codes of line i follow from line i and what is declared.
+
+LF ends a line; one CR before it belongs to it; no other character ends a line. In UTF-16 aligned units are cut.
+A line that is ill-quoted, ragged, too long or not in the declared encoding is one row whose every cell is malformed; so
+is a blank line in a table of several columns. No line can take another one with it, be left out, or stop the reading.
+
+Under ``newlines`` a quotation mark may keep a row open over line ends, so there a row is what lies between two line
+ends outside quotation marks; whoever declares it says that every quotation mark is closed, and the certificate repeats
+it.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from synth.errors import TableError
+from synth.reading.file_bytes import Counted, size_text, too_many_columns
+from synth.reading.pipes import ReaderLimits
+from synth.schema.config import TableFormat
+
+__all__ = ["LONGEST_LINE", "TextTable", "cells_of_line"]
+
+LONGEST_LINE = 4 * 2**20
+"""Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
+
+CHUNK = 4 * 2**20
+"""Bytes read and parsed at a time; changes nothing else."""
+
+_SEPARATORS = (",", "\t", ";", "|")
+_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_MARK = codecs.BOM_UTF8
+_LF, _CR, _QUOTE = 10, 13, 34
+
+_Mask = npt.NDArray[np.bool_]
+_Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """What the lines before the rows say: all of it public, as column names are."""
+
+    encoding: str
+    separator: str
+    names: tuple[str, ...]
+
+
+class TextTable:
+    """A delimited text: its column names, and its rows as texts, a block of whole lines at a time.
+
+    Parameters
+    ----------
+    source : Counted
+        The bytes of the text.
+    form : TableFormat
+        How it is written.
+    limits : ReaderLimits
+        What is refused.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Column names, from the header line or declared.
+    lines : int
+        Rows read so far.
+    blank : int
+        How many of them were blank lines.
+    unreadable : int
+        How many of them had no cells that could be told apart: ill-quoted, ragged, too long, not in the encoding.
+
+    Raises
+    ------
+    ConfigError
+        If the format leaves open what only rows could tell (:meth:`synth.schema.config.TableFormat.check`).
+    TableError
+        If the lines before the rows cannot be read; they hold names and are public. Never because of a row.
+    """
+
+    def __init__(self, source: Counted, form: TableFormat, limits: ReaderLimits) -> None:
+        form.check()
+        self._limits = limits
+        self._newlines = form.newlines
+        top = _read_top(source, form, limits)
+        self._separator = top.separator.encode()
+        self.names = top.names
+        self._blocks = _Blocks(source, top.encoding, self._separator, newlines=form.newlines)
+        self.lines = self.blank = self.unreadable = 0
+
+    def batches(self, places: Sequence[int]) -> Iterator[tuple[list[pa.Array], _Mask]]:
+        """Yield the columns at ``places`` as texts, and which rows are malformed; their cells are null."""
+        for block in self._blocks:
+            rows = _rows_of(block, self._separator[0], width=len(self.names), newlines=self._newlines)
+            self.lines += len(rows.malformed)
+            self.blank += rows.blank
+            self.unreadable += int(rows.malformed.sum()) - (rows.blank if len(self.names) > 1 else 0)
+            yield self._columns(rows, places), rows.malformed
+
+    def _columns(self, rows: _Rows, places: Sequence[int]) -> list[pa.Array]:
+        columns = [str(place) for place in range(len(self.names))]
+        wanted = [columns[place] for place in places]
+        # A row in front: at its start the parser would pass over a byte-order mark, which may belong to a cell.
+        text = self._separator * (len(columns) - 1) + b"\n" + rows.text
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(text),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=columns),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self._separator.decode(), newlines_in_values=True, ignore_empty_lines=False
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                check_utf8=False,  # it was decoded here
+                column_types=dict.fromkeys(wanted, pa.string()),
+                include_columns=wanted,
+                strings_can_be_null=False,
+            ),
+        )
+        if table.num_rows != len(rows.malformed) + 1:
+            raise ValueError  # the two ideas of a row differ: better no table than a wrong one
+        arrays = [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
+        arrays = [array.slice(1) for array in arrays]
+        if not rows.malformed.any():
+            return arrays
+        readable = pa.array(~rows.malformed)
+        return [pc.if_else(readable, array, pa.scalar(None, array.type)) for array in arrays]
+
+
+# The lines before the rows ----------------------------------------------------------------------------------------
+
+
+def _read_top(source: Counted, form: TableFormat, limits: ReaderLimits) -> _Top:
+    """Read past comments, skipped lines and blank lines to the names, and leave the rows in the source."""
+    name = form.codec
+    if not form.header:
+        # Nothing of the first row decides: utf-16 is little-endian unless big-endian is declared.
+        encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name)
+        for _ in range(form.skip_rows):
+            if not source.peek(1):
+                break
+            _take_line(source, encoding)
+        if not source.peek(1):
+            raise TableError("The file is empty. Send a table with rows.")
+        return _Top(encoding, "\t" if form.separator == "auto" else form.separator, form.names or ())
+    marked = [known for mark, known in _MARKS if source.peek(len(mark)) == mark and name.startswith(("utf", "ascii"))]
+    encoding = marked[0] if marked else {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name)
+    line = _take_text(source, encoding)
+    while form.comment and line is not None and line.startswith(form.comment):
+        line = _take_text(source, encoding)
+    for _ in range(form.skip_rows):
+        if line is None:
+            break
+        line = _take_text(source, encoding)
+    while line is not None and not line.strip():
+        line = _take_text(source, encoding)
+    while form.newlines and line is not None and line.count('"') % 2 and len(line) <= LONGEST_LINE:
+        more = _take_text(source, encoding)
+        if more is None:
+            break
+        line = f"{line}\n{more}"
+    if line is None:
+        raise TableError("The file is empty. Send a table with a header and rows.")
+    if "\0" in line:
+        raise TableError(_not_in(encoding))
+    if "\r" in line:
+        raise TableError(
+            "The first line holds a carriage return that no line feed follows. Save the table with line ends of "
+            "Windows or Unix."
+        )
+    separator = _separator(form, line)
+    names = cells_of_line(line, separator)
+    if names is None:
+        raise TableError(
+            "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare "
+            "'newlines: true' in the format."
+        )
+    if len(names) > limits.columns:
+        raise too_many_columns(len(names), limits)
+    return _Top(encoding, separator, tuple(map(str.strip, names)))
+
+
+def _take_text(source: Counted, encoding: str) -> str | None:
+    """Return the next line without its end, decoded; None at the end of the file."""
+    line = _take_line(source, encoding)
+    if not line:
+        return None
+    try:
+        return line.decode(encoding).removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
+    except UnicodeError:
+        raise TableError(_not_in(encoding)) from None
+
+
+def _take_line(source: Counted, encoding: str) -> bytes:
+    """Return the next line with its end; empty at the end of the file."""
+    line = b""
+    while True:
+        seen = source.peek(len(line) + 2**16)
+        end = _first_end(seen, encoding)
+        if end or len(seen) == len(line):
+            break
+        line = seen
+        if len(line) > LONGEST_LINE:
+            raise TableError(
+                f"The first line is longer than {size_text(LONGEST_LINE)}. Check that this is a table with one row on "
+                "each line."
+            )
+    wanted = end or len(seen)
+    taken = b""
+    while len(taken) < wanted:
+        taken += source.read(wanted - len(taken))
+    return taken
+
+
+def _first_end(data: bytes, encoding: str) -> int:
+    ends = _line_ends(data, encoding)
+    return int(ends[0]) if len(ends) else 0
+
+
+def _not_in(encoding: str) -> str:
+    return f"This does not look like {encoding.upper()} text. Save it as UTF-8 CSV, or name its encoding in the format."
+
+
+def _separator(form: TableFormat, line: str) -> str:
+    if form.separator != "auto":
+        return form.separator
+    if form.kind == "tsv":
+        return "\t"
+    cells = {separator: len(cells_of_line(line, separator) or ()) for separator in _SEPARATORS}
+    # No separator is told by one cell: a line whose quotation marks are out of place is one under every other.
+    return max(cells, key=lambda separator: cells[separator]) if max(cells.values()) > 1 else _SEPARATORS[0]
+
+
+# Lines ------------------------------------------------------------------------------------------------------------
+
+
+def _line_ends(data: bytes, encoding: str) -> _Places:
+    """Return the place after each LF; in UTF-16 of aligned units only."""
+    if not encoding.startswith("utf-16"):
+        return np.flatnonzero(np.frombuffer(data, np.uint8) == _LF) + 1
+    units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if encoding == "utf-16-le" else ">u2")
+    return 2 * (np.flatnonzero(units == _LF) + 1)
+
+
+class _Blocks:
+    """The text after its top as blocks of whole rows in UTF-8, each row ended by LF.
+
+    What cannot be decoded and what is too long becomes a line that no quoting allows, here and nowhere else.
+    """
+
+    def __init__(self, source: Counted, encoding: str, separator: bytes, *, newlines: bool) -> None:
+        self._source = source
+        self._encoding = encoding
+        self._newlines = newlines
+        self._longest = LONGEST_LINE * (2 if encoding.startswith("utf-16") else 1)
+        # Text behind a closing quotation mark is ill-quoted, and leaves no quotation mark open.
+        self._ill = b'""?\n' if separator != b"?" else b'""!\n'
+        self._rest = b""
+        self._open = False
+        """Whether the part of a row that was passed over as too long left a quotation mark open."""
+        self._too_long = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while data := self._source.read(CHUNK):
+            block = self._whole_rows(self._rest + data)
+            if block:
+                yield block
+        last = self._decoded(self._rest)
+        if self._too_long:
+            yield self._ill
+        elif last:
+            yield last if last.endswith(b"\n") else last + b"\n"
+
+    def _whole_rows(self, data: bytes) -> bytes:
+        """Return the rows that end in ``data``, decoded, and keep the rest."""
+        block = b""
+        while True:
+            ends = _line_ends(data, self._encoding)
+            if self._newlines and len(ends):
+                ends = ends[self._closed(data, ends)]
+            if self._too_long and len(ends):
+                # The row that was too long ends here.
+                data, self._too_long, self._open = data[int(ends[0]) :], False, False
+                block += self._ill
+                continue
+            break
+        end = 0 if self._too_long or not len(ends) else int(ends[-1])
+        block += self._short_rows(data[:end], ends)
+        self._rest = data[end:]
+        if self._too_long or len(self._rest) > self._longest:
+            self._pass_over()
+        return block
+
+    def _short_rows(self, data: bytes, ends: _Places) -> bytes:
+        """Return rows decoded; what is too long is so wherever the pieces of the file were cut."""
+        lengths = np.diff(ends, prepend=0)
+        if not len(data) or lengths.max() <= self._longest:
+            return self._decoded(data)
+        starts = ends - lengths
+        return b"".join(
+            self._ill if length > self._longest else self._decoded(data[start : start + length])
+            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
+        )
+
+    def _closed(self, data: bytes, ends: _Places) -> _Mask:
+        """Say behind which line ends no quotation mark is open."""
+        quotes = self._quotes(data)
+        before = np.searchsorted(quotes, ends)
+        closed: _Mask = (before + self._open) % 2 == 0
+        return closed
+
+    def _quotes(self, data: bytes) -> _Places:
+        if not self._encoding.startswith("utf-16"):
+            return np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
+        units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if self._encoding == "utf-16-le" else ">u2")
+        return 2 * np.flatnonzero(units == _QUOTE)
+
+    def _pass_over(self) -> None:
+        """Forget the beginning of a row that is too long; an odd byte stays, so that units stay aligned."""
+        kept = len(self._rest) % 2 if self._encoding.startswith("utf-16") else 0
+        passed, self._rest = self._rest[: len(self._rest) - kept], self._rest[len(self._rest) - kept :]
+        self._open ^= self._newlines and len(self._quotes(passed)) % 2 == 1
+        self._too_long = True
+
+    def _decoded(self, data: bytes) -> bytes:
+        """Return rows in UTF-8; one with a byte that is not in the encoding becomes an ill-quoted line."""
+        with suppress(UnicodeError):
+            return _utf8(data, self._encoding)
+        # Some row of these is at fault: each is looked at by itself, so that it alone is malformed.
+        ends = _line_ends(data, self._encoding)
+        if self._newlines and len(ends):
+            ends = ends[self._closed(data, ends)]
+        starts = [0, *ends.tolist()]
+        rows = [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
+        return b"".join(self._decoded_row(row) for row in rows if row)
+
+    def _decoded_row(self, row: bytes) -> bytes:
+        try:
+            return _utf8(row, self._encoding)
+        except UnicodeError:
+            return self._ill
+
+
+def _utf8(data: bytes, encoding: str) -> bytes:
+    text = data.decode(encoding)
+    return data if encoding in {"utf-8", "ascii"} else text.encode()
+
+
+# Rows -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that a parser of quoted texts cannot misunderstand; a malformed one stands there as empty cells."""
+
+    text: bytes
+    malformed: _Mask
+    blank: int
+
+
+def _rows_of(block: bytes, separator: int, *, width: int, newlines: bool) -> _Rows:
+    """Put the rows of a block into a form that cannot be misunderstood.
+
+    Almost all are in it already and are only looked at, all at once; the others go through :func:`cells_of_line`.
+    Whether and how a row is written again depends on that row alone.
+    """
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == _LF)
+    has_quotes = b'"' in block
+    if has_quotes:
+        quotes = data == _QUOTE
+        # Whether the marks so far are odd in number; a byte that wraps around stays odd or even.
+        odd_marks = (np.cumsum(quotes.view(np.uint8), dtype=np.uint8) & 1).view(np.bool_)
+        if newlines:
+            ends = ends[~odd_marks[ends]]
+    if newlines and (not len(ends) or ends[-1] != len(data) - 1):
+        ends = np.append(ends, len(data) - 1)  # the last row of the file leaves a quotation mark open
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
+    stops = ends - ((data[np.maximum(ends - 1, 0)] == _CR) & (ends > starts))
+
+    def within(mask: _Mask) -> _Places:
+        found: _Places = np.diff(np.searchsorted(np.flatnonzero(mask), np.append(starts, len(data))))
+        return found
+
+    separators = data == separator
+    well_quoted = np.ones(len(ends), dtype=bool)
+    if has_quotes:
+        before = np.concatenate([[False], odd_marks[ends[:-1]]])
+        inside = odd_marks ^ np.repeat(before, ends - starts + 1) if before.any() else odd_marks
+        well_quoted = odd_marks[ends] == before
+        well_quoted &= within(_out_of_place(quotes, inside, separators | quotes, starts=starts, stops=stops)) == 0
+        # Inside quotation marks a separator is a character like any other.
+        separators &= ~inside
+    cells = within(separators) + 1
+    returns = within(data == _CR) - (stops < ends) if b"\r" in block else np.zeros(len(ends), np.int64)
+    marked = np.zeros(len(ends), dtype=bool)
+    if _MARK in block:
+        marked = np.array([block.startswith(_MARK, start) for start in starts.tolist()])
+
+    plain = well_quoted & (returns == 0) & ~marked
+    malformed = plain & (cells != width)
+    text = block
+    odd = np.flatnonzero(~plain | malformed)
+    if len(odd):
+        pieces, done = [], 0
+        for row in odd.tolist():
+            start, stop, end = int(starts[row]), int(stops[row]), int(ends[row]) + 1
+            texts = None if malformed[row] else _cells_of_bytes(block[start:stop], chr(separator))
+            malformed[row] = texts is None or len(texts) != width
+            written = [""] * width if texts is None or malformed[row] else texts
+            pieces += [block[done:start], _written(written, separator)]
+            done = end
+        text = b"".join([*pieces, block[done:]])
+    return _Rows(text, malformed, int((stops == starts).sum()))
+
+
+def _out_of_place(quotes: _Mask, inside: _Mask, beside: _Mask, *, starts: _Places, stops: _Places) -> _Mask:
+    """Say which quotation marks stand in a place where the short way of looking cannot vouch for them.
+
+    One that opens stands at the start of a cell or behind one that closes (a doubled one); one that closes stands
+    before a separator, the end, or one that opens. ``inside`` is true from a mark that opens to the one that closes,
+    which does not belong to it; ``beside`` says where a separator or a quotation mark stands.
+    """
+    behind, ahead = np.zeros_like(quotes), np.zeros_like(quotes)
+    behind[1:], ahead[:-1] = beside[:-1], beside[1:]
+    behind[starts] = True
+    ahead[np.maximum(stops - 1, 0)] = True
+    return quotes & ~np.where(inside, behind, ahead)
+
+
+def _cells_of_bytes(line: bytes, separator: str) -> list[str] | None:
+    # A byte-order mark at the start of a line is passed over in every line: the first of a file may be any of them.
+    return cells_of_line(line.removeprefix(_MARK).decode(), separator)
+
+
+def cells_of_line(line: str, separator: str) -> list[str] | None:
+    """Return the cells of one row without its line end, or None where its quotation marks are out of place.
+
+    A cell that begins with a quotation mark ends at the next single one, behind which only a separator or the end may
+    stand; a doubled one inside is one character. In a cell that begins otherwise quotation marks are characters.
+    """
+    if '"' not in line:
+        return line.split(separator)
+    cells: list[str] = []
+    place = 0
+    while True:
+        if not line.startswith('"', place):
+            end = line.find(separator, place)
+            cells.append(line[place:] if end < 0 else line[place:end])
+            if end < 0:
+                return cells
+            place = end + 1
+            continue
+        close = line.find('"', place + 1)
+        while close >= 0 and line.startswith('"', close + 1):
+            close = line.find('"', close + 2)
+        if close < 0:
+            return None
+        cells.append(line[place + 1 : close].replace('""', '"'))
+        if close + 1 == len(line):
+            return cells
+        if not line.startswith(separator, close + 1):
+            return None
+        place = close + 2
+
+
+def _written(cells: Sequence[str], separator: int) -> bytes:
+    quoted = (cell.replace('"', '""') for cell in cells)
+    return chr(separator).join(f'"{cell}"' for cell in quoted).encode() + b"\n"

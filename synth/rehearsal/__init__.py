@@ -1,0 +1,1 @@
+"""Rehearsals: the same run on rows that are nobody's to protect, before anything is spent."""

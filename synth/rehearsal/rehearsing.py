@@ -1,0 +1,382 @@
+"""Rehearsal on a stand-in: the same configuration, the same code, on rows that are nobody's to protect.
+
+No account, no charge, no bundle. The numbers are exact and safe, because the rows are public, or simulated from what
+was declared; all attacks are tried, and one that does better than the proof allows stops every release with this
+configuration (:mod:`synth.rehearsal.stops`). A grid of budgets and generators (:mod:`synth.rehearsal.rehearsing_grid`)
+is kept beside it, whatever epsilon and generator the configuration has by now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from uuid import uuid4
+
+from synth.errors import AttackError, TableError
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress, Progress
+from synth.rehearsal.rehearsing_grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
+from synth.rehearsal.simulation import SIMULATED_FORMAT
+from synth.rehearsal.stops import Stops, configuration_digest
+from synth.reports.counting import CodeTable
+from synth.reports.document import report_document
+from synth.reports.evidence import SafeEvidence
+from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
+from synth.schema.config import RunConfig, Settings
+from synth.schema.config_file import config_to_mapping, parse_config
+from synth.services import run_folder
+from synth.services.attacks import attack_stand_in, rows_of_part
+from synth.services.background import Work, WorkView
+from synth.services.incidents import record_incident
+from synth.services.planning import check_config
+from synth.services.release import fit_and_sample
+from synth.services.reports import exact_numbers, open_stand_in
+from synth.store import Store, now
+from synth.vault.fingerprint import Fingerprint
+from synth.vault.keys import Keys
+from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
+
+__all__ = ["Rehearsal", "Rehearsals"]
+
+OpenStandIn = Callable[[], BinaryIO]
+
+_USUAL_HOLDOUT = 0.2
+_REPORT, _CONFIG, _ROWS = "report.json", "config.json", "stand-in"
+_PIECE = 2**20
+LEFT_AGE = timedelta(hours=1)
+_FIRST = re.compile(
+    r"marginals\.[123]\.coarse_(mean|control)|downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"
+    r"|attacks\.\w+\.(area|caught)"
+)
+_REASONS = {"attacks.none", "downstream.none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a rehearsal came to: its numbers, and the incident where it stopped the configuration."""
+
+    evidence: tuple[SafeEvidence, ...]
+    incident: str | None
+    exceeded: tuple[str, ...] = ()
+    said: str = STAND_IN_SENTENCE
+
+    @property
+    def lines(self) -> list[str]:
+        """The numbers to read first, as lines of text, and the verdict."""
+        first = [entry for entry in self.evidence if _FIRST.fullmatch(entry.id)]
+        spoken = [
+            f"{entry.title}: {entry.value:.3g} {entry.unit}. {_verdict(entry)}".rstrip()
+            for entry in first
+            if isinstance(entry.value, float)
+        ]
+        # Where nothing could be said: why.
+        return [*spoken, *(entry.sentence for entry in self.evidence if entry.id in _REASONS), self.sentence]
+
+    @property
+    def sentence(self) -> str:
+        """What has to be said of it first."""
+        if self.incident is None:
+            return f"{self.said} {REHEARSAL_SENTENCE}"
+        return (
+            f"Stop. An attack did better than the proof allows ({', '.join(self.exceeded)}). This is a bug; do not "
+            f"release. Incident {self.incident}. Runs and releases with this configuration are stopped."
+        )
+
+
+class Rehearsals:
+    """The rehearsals of one installation: one for each configuration, the latest, and one grid for each description.
+
+    Parameters
+    ----------
+    settings : Settings
+    store : Store
+        Where stops are kept; no account is looked at.
+    keys : Keys
+        By which a private table is recognised that somebody offers as a stand-in.
+    """
+
+    def __init__(self, settings: Settings, store: Store, keys: Keys) -> None:
+        self._settings, self._store, self._keys = settings, store, keys
+
+    def rehearse(
+        self, config: RunConfig, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
+    ) -> Rehearsal:
+        """Rehearse in this process and keep the report.
+
+        Parameters
+        ----------
+        config : RunConfig
+            Account, table and test table are not looked at. Where nothing would be held out a fifth of the units is,
+            because attacks need people who were not trained on.
+        open_rows : callable
+            Opens the stand-in, a file as ``config.format`` says; called a few times.
+        progress : Progress
+        simulated : bool
+            Whether the stand-in was simulated from declarations (:mod:`synth.rehearsal.simulation`).
+
+        Raises
+        ------
+        TableError
+            If the stand-in is a private table of this installation, or cannot be read as declared.
+        """
+        check_config(config)
+        self._refuse_private(open_rows)
+        rehearsed, said = _rehearsed(config, simulated=simulated), _said_of(simulated=simulated)
+        progress.phase("Reading")
+        view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
+        synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
+        exact = of_stand_in(exact_numbers(rehearsed, view, synthetic, progress), sentence=said)
+        attacked = attack_stand_in(rehearsed, view, synthetic, ceiling, progress)
+        incident = None
+        if attacked.exceeded:
+            incident = record_incident(AttackError("", incident=""))
+            Stops(self._store).record(config, incident, ", ".join(attacked.exceeded))
+        found = Rehearsal((*exact, *attacked.evidence), incident, attacked.exceeded, said)
+        self._keep(config, found)
+        return found
+
+    def rehearse_grid(
+        self, config: RunConfig, grid: Grid, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
+    ) -> GridRehearsal:
+        """Rehearse a grid in this process and keep it, cell by cell; parameters and errors as :meth:`rehearse`."""
+        check_grid(config, grid)
+        self._refuse_private(open_rows)
+        rehearsed = _rehearsed(config, simulated=simulated)
+
+        def opened(one: RunConfig, among: int) -> OpenedStandIn:
+            view, table = open_stand_in(one, open_rows, _key(one)), _asked(one, open_rows)
+            return OpenedStandIn(
+                rows_of_part(view, "train"),
+                rows_of_part(view, "holdout"),
+                make=lambda cell: _made(cell, table, NullProgress()),
+                attack=lambda cell, rows, proven: attack_stand_in(
+                    cell, view, rows, proven, NullProgress(), among=among
+                ),
+            )
+
+        stopped: set[str] = set()
+
+        def keep(found: GridRehearsal) -> None:
+            for stop in found.stops:
+                if stop.incident not in stopped:
+                    stopped.add(stop.incident)
+                    Stops(self._store).record(stop.config, stop.incident, ", ".join(stop.exceeded))
+            self._keep(config, found, grid=True)
+
+        return rehearse_grid(rehearsed, grid, opened, progress, said=_said_of(simulated=simulated), keep=keep)
+
+    def start(self, config: RunConfig, rows: BinaryIO, *, grid: Grid | None = None, simulated: bool = False) -> None:
+        """Keep a stand-in until it was rehearsed on, in a process of its own.
+
+        Parameters
+        ----------
+        config : RunConfig
+        rows : BinaryIO
+            The stand-in, a file as ``config.format`` says; where it is simulated, as ``SIMULATED_FORMAT`` does.
+        grid : Grid, optional
+            Rehearse all of this instead of the configuration itself.
+        simulated : bool
+            As in :meth:`rehearse`.
+
+        Raises
+        ------
+        JobError
+            If this configuration, or a grid about it, is being rehearsed already.
+        TableError
+            If the stand-in is a private table of this installation, or too large.
+        """
+        if grid is None:
+            check_config(config)
+        else:
+            check_grid(config, grid)
+        digest = _digest(config, grid=grid is not None)
+        folder, work = self._folder(digest), self._work(digest)
+        work.check_idle()
+        path = folder / _ROWS
+        try:
+            kept = self._keep_rows(path, rows, digest)
+            self._refuse_private(lambda: self._open_rows(path, kept, digest))
+            # As one text: the order of columns is part of the schema.
+            body = json.dumps(config_to_mapping(config.published()))
+            asked = None if grid is None else grid.to_dict()
+            run_folder.write_owner_json(
+                folder / _CONFIG, {"config": body, "grid": asked, "simulated": simulated, "rows": kept}
+            )
+            work.start(self._settings)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+
+    def standing(self, config: RunConfig, *, grid: bool = False) -> WorkView | None:
+        """Return where rehearsing a configuration, or a grid, stands, or None where it was never started."""
+        return self._work(_digest(config, grid=grid)).standing()
+
+    def cancel(self, config: RunConfig, *, grid: bool = False) -> None:
+        """Stop rehearsing a configuration, or a grid; the report of an earlier time, or its cells so far, stay."""
+        digest = _digest(config, grid=grid)
+        self._work(digest).cancel()
+        (self._folder(digest) / _ROWS).unlink(missing_ok=True)
+
+    def report(self, config: RunConfig, *, grid: bool = False) -> dict[str, Any] | None:
+        """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence.
+
+        Of a grid it also holds ``cells``, ``failures``, and how many of how many are ``done``; it is kept for the
+        description of the table, delta and label, whatever epsilon and generator the configuration has by now.
+        """
+        path = self._root() / _digest(config, grid=grid) / _REPORT
+        return run_folder.read_json(path) if path.exists() else None
+
+    def carry_out(self, digest: str) -> int:
+        """Do the work of :meth:`start` in this process and return its exit code."""
+        folder = self._root() / digest
+        path = folder / _ROWS
+
+        def work(progress: Progress) -> None:
+            asked = run_folder.read_json(folder / _CONFIG)
+            config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
+
+            def open_rows() -> BinaryIO:
+                return self._open_rows(path, asked["rows"], digest)
+
+            if asked["grid"] is None:
+                self.rehearse(config, open_rows, progress, simulated=simulated)
+            else:
+                grid = Grid.from_dict(asked["grid"])
+                self.rehearse_grid(config, grid, open_rows, progress, simulated=simulated)
+
+        try:
+            return self._work(digest).carry_out(work)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def purge(self, *, at: datetime | None = None) -> None:
+        """Delete the stand-ins that a rehearsal left which was killed, an hour after they came."""
+        moment = (at or now()) - LEFT_AGE
+        for path in self._root().glob(f"*/{_ROWS}"):
+            standing = self._work(path.parent.name).standing()
+            with suppress(FileNotFoundError):  # one that ended meanwhile
+                if path.stat().st_mtime < moment.timestamp() and (standing is None or standing.state != "running"):
+                    path.unlink()
+
+    def _keep_rows(self, path: Path, rows: BinaryIO, digest: str) -> dict[str, Any]:
+        """Encrypt a stand-in to a file, under a key of its own that the master key seals; return what opens it."""
+        most, seen = self._settings.maximum_table_bytes, 0
+
+        def observe(chunk: bytes) -> None:
+            nonlocal seen
+            seen += len(chunk)
+            if seen > most:
+                raise TableError(f"The stand-in is larger than the {most / 2**20:,.0f} MiB accepted here.")
+
+        table_id, key = str(uuid4()), new_key()
+        with run_folder.private_stream(path) as target:
+            size = encrypt_stream(rows, target, key=key, table_id=table_id, observe=observe)
+        sealed = seal(self._keys.master, key, context=_context(digest, table_id))
+        return {"table_id": table_id, "size": size, "key": sealed.hex()}
+
+    def _open_rows(self, path: Path, kept: dict[str, Any], digest: str) -> BinaryIO:
+        table_id = str(kept["table_id"])
+        key = unseal(self._keys.master, bytes.fromhex(kept["key"]), context=_context(digest, table_id))
+        raw = DecryptedStream(path, key=key, table_id=table_id, size=int(kept["size"]))
+        return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
+
+    def _refuse_private(self, open_rows: OpenStandIn) -> None:
+        seen = Fingerprint(self._keys)
+        with open_rows() as stream:
+            while piece := stream.read(_PIECE):
+                seen.update(piece)
+        twins = self._store.tables.with_fingerprint(seen.hexdigest())
+        if twins:
+            account = self._store.accounts[twins[0].account_id].name
+            raise TableError(
+                f"This table was taken in as a private table of the account '{account}', so it cannot stand in. "
+                "Rehearse on rows that are public."
+            )
+
+    def _root(self) -> Path:
+        return self._settings.home / "rehearsals"
+
+    def _keep(self, config: RunConfig, found: Rehearsal | GridRehearsal, *, grid: bool = False) -> None:
+        said = {"time": now().isoformat(), "incident": found.incident, "sentence": found.sentence}
+        own = found.document if isinstance(found, GridRehearsal) else {}
+        folder = self._folder(_digest(config, grid=grid))
+        run_folder.write_owner_json(folder / _REPORT, report_document(found.evidence) | said | own)
+
+    def _folder(self, digest: str) -> Path:
+        folder = self._root() / digest
+        for made in (self._root(), folder):
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def _work(self, digest: str) -> Work:
+        return Work(
+            self._root() / digest / "work.json",
+            (digest, "--rehearsal"),
+            busy="This configuration is being rehearsed already. Wait for it, or stop it first.",
+            died="The rehearsal stopped before its end. Start it again.",
+        )
+
+
+def _verdict(entry: SafeEvidence) -> str:
+    """Return the sentence of an attack that says what it came to."""
+    return f"{entry.sentence.partition('). ')[0]})." if entry.id.endswith(".area") else ""
+
+
+def _digest(config: RunConfig, *, grid: bool) -> str:
+    """Return under what a rehearsal is kept; a grid is about every epsilon and generator."""
+    if not grid:
+        return configuration_digest(config)
+    neutral = configuration_digest(replace(config, epsilon=1.0, generator="independent", options={}))
+    return hashlib.sha256(f"grid {neutral} {config.label}".encode()).hexdigest()
+
+
+def _rehearsed(config: RunConfig, *, simulated: bool) -> RunConfig:
+    """Return what is run: without paths, with somebody held out, and reading what was simulated as it is written."""
+    form = SIMULATED_FORMAT if simulated else config.format
+    # A stand-in has a number of people of its own, which is public and counted.
+    schema = replace(config.schema, number_of_units=None)
+    return replace(config.published(), holdout=config.holdout or _USUAL_HOLDOUT, format=form, schema=schema)
+
+
+def _context(digest: str, table_id: str) -> bytes:
+    return f"hermitage stand-in 1 {digest} {table_id}".encode()
+
+
+def _said_of(*, simulated: bool) -> str:
+    return SIMULATED_SENTENCE if simulated else STAND_IN_SENTENCE
+
+
+def _key(config: RunConfig) -> bytes:
+    # Any key will do: which rows are held out of a public table is no secret.
+    return f"rehearsal {config.seed}".encode().ljust(32)
+
+
+def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
+    """Open the part of the stand-in that is trained on, as a private table is."""
+    return PrivateTable.open(
+        open_rows,
+        "stand-in",
+        config.schema,
+        config.format,
+        account_key=_key(config),
+        holdout=config.holdout,
+        part="train",
+        undeclared=config.undeclared,
+        public=True,
+    )
+
+
+def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
+    """Run a configuration as far as its rows; return them as codes, column by column, and what its receipts prove."""
+    # Exact predictions stand in the rehearsal anyway, so the noisy ones are left out; their share stays unspent.
+    measured = fit_and_sample(config, table, progress, predict=False)
+    return list(measured.codes.T), ProvenCeiling(config.epsilon, config.delta, measured.receipts)

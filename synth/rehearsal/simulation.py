@@ -1,0 +1,236 @@
+r"""Stand-in rows from nothing but declarations: for owners who have no public table to rehearse on.
+
+Every column gets a shape, or shares that are publicly known, and may follow one other column. Nothing here has seen a
+private row: the result says how a configuration works on rows *like these*.
+
+**Law.** A column that follows no other draws :math:`z \sim N(0, 1)`; one that follows :math:`z'` with strength s draws
+:math:`z = s z' + \sqrt{1 - s^2}\, e`, :math:`e \sim N(0, 1)`. A cell is the value at the quantile :math:`\Phi(z)` of
+the column's shape, in the declared order of its values. Then special values, "other" and missing take their own shares,
+independently of everything else.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from synth.errors import ConfigError
+from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, ModelledColumn, NumberColumn, Schema
+from synth.schema.codes import code_values
+from synth.schema.config import TableFormat
+
+__all__ = [
+    "MISSING_SHARE",
+    "OTHER_SHARE",
+    "SHAPES",
+    "SIMULATED_FORMAT",
+    "SPECIAL_SHARE",
+    "Shape",
+    "SimulatedColumn",
+    "Simulation",
+    "simulated_table",
+]
+
+Shape = Literal["even", "bell", "falling", "rising"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
+"""Even: every value as often. Bell: those in the middle. Falling: the first ones, exponentially. Rising: the last."""
+
+SIMULATED_FORMAT = TableFormat(separator=",", kind="csv")
+"""How a simulated table is written."""
+
+MISSING_SHARE, OTHER_SHARE, SPECIAL_SHARE = 0.05, 0.02, 0.05
+"""Share of missing cells, of undeclared values, and of each special value (half of the cells at most together)."""
+
+_STEEPNESS, _BELL_WIDTH = 4.0, 0.18
+_MOST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedColumn:
+    """How one column is drawn.
+
+    Attributes
+    ----------
+    shape : Shape
+    shares : tuple of float
+        Public shares instead of a shape: one for each declared value of a category or of yes (no first), or for each
+        of some equally wide parts of the range of a number or a date. They need not add to one.
+    follows : str, optional
+        A modelled column that this one goes with.
+    strength : float
+        Correlation of the two before they are given their shapes, in [-1, 1]: positive, high values go together.
+    """
+
+    shape: Shape = "even"
+    shares: tuple[float, ...] = ()
+    follows: str | None = None
+    strength: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            raise ConfigError(f"shape must be one of {', '.join(SHAPES)}, got '{self.shape}'.")
+        if self.shares and not (all(math.isfinite(share) and share >= 0 for share in self.shares) and any(self.shares)):
+            raise ConfigError("shares must be numbers of at least 0 that are not all 0.")
+        if not -1 <= self.strength <= 1:
+            raise ConfigError(f"strength must lie between -1 and 1, got {self.strength:g}.")
+        if self.strength and self.follows is None:
+            raise ConfigError("strength needs 'follows': the column that this one goes with.")
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a simulated stand-in is made of: declarations, never rows.
+
+    Attributes
+    ----------
+    rows : int
+        How many, from 1 to a million.
+    columns : mapping of name to SimulatedColumn
+        Modelled columns that are not there are even and follow none.
+    seed : int
+        Public.
+    """
+
+    rows: int = 5000
+    columns: Mapping[str, SimulatedColumn] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= _MOST_ROWS:
+            raise ConfigError(f"rows of a simulated table must lie between 1 and {_MOST_ROWS:,}, got {self.rows:,}.")
+        if self.seed < 0:
+            raise ConfigError(f"seed must not be negative, got {self.seed}.")
+
+
+def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
+    """Draw a table and write it as CSV, in :data:`SIMULATED_FORMAT`.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    schema : Schema
+        What is declared. Where units have an id, a unit has from one to ``rows_per_unit`` rows, evenly drawn.
+
+    Returns
+    -------
+    bytes
+        The same for the same arguments. Columns as declared, dropped ones empty.
+
+    Raises
+    ------
+    ConfigError
+        If a column is not modelled, shares do not fit it, or columns follow each other in a circle.
+    """
+    random = np.random.default_rng([simulation.seed, 41])
+    unknown = sorted(set(simulation.columns) - set(schema.names))
+    if unknown:
+        raise ConfigError(f"'{unknown[0]}' is not a column that is modelled, so it cannot be simulated.")
+    scores = _scores(simulation, schema, random)
+    texts = {}
+    for column in schema.modelled:
+        own = simulation.columns.get(column.name, SimulatedColumn())
+        codes = _with_atoms(_codes(column, own, scores[column.name]), column, random)
+        used, place = np.unique(codes, return_inverse=True)
+        printed = np.array(code_values(column, used), dtype=object)
+        texts[column.name] = printed[place].tolist()
+    units = _units(simulation.rows, schema, random)
+    for number, other in enumerate(schema.columns):
+        if isinstance(other, IdentifierColumn):
+            own_ids = other.name == schema.unit.id_column
+            texts[other.name] = [f"unit-{unit}" for unit in units] if own_ids else _numbered(number, simulation.rows)
+        elif isinstance(other, DropColumn):
+            texts[other.name] = [""] * simulation.rows
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = [column.name for column in schema.columns]
+    writer.writerow(names)
+    writer.writerows(zip(*(texts[name] for name in names), strict=True))
+    return buffer.getvalue().encode()
+
+
+def _scores(simulation: Simulation, schema: Schema, random: np.random.Generator) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the normal score of every row and column; what a column follows comes before it."""
+    drawn = {name: random.standard_normal(simulation.rows) for name in schema.names}
+    found: dict[str, npt.NDArray[np.float64]] = {}
+    for name in _leaders_first(simulation, schema):
+        own = simulation.columns.get(name, SimulatedColumn())
+        found[name] = drawn[name]
+        if own.follows is not None:
+            found[name] = own.strength * found[own.follows] + math.sqrt(1 - own.strength**2) * drawn[name]
+    return found
+
+
+def _leaders_first(simulation: Simulation, schema: Schema) -> list[str]:
+    leaders = {name: own.follows for name, own in simulation.columns.items() if own.follows is not None}
+    for name, leader in leaders.items():
+        if leader not in schema.names:
+            raise ConfigError(f"'{name}' follows '{leader}', which is not a column that is modelled.")
+    ordered: list[str] = []
+    waiting = list(schema.names)
+    while waiting:
+        ready = [name for name in waiting if leaders.get(name) is None or leaders[name] in ordered]
+        if not ready:
+            raise ConfigError(f"These columns follow each other in a circle: {', '.join(waiting)}. Leave one link out.")
+        ordered += ready
+        waiting = [name for name in waiting if name not in ready]
+    return ordered
+
+
+def _codes(column: ModelledColumn, own: SimulatedColumn, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the codes of plain values: the grid of numbers and dates, declared categories, no and yes."""
+    shares = _shares(column, own)
+    edges = np.cumsum(shares) / shares.sum()
+    codes: npt.NDArray[np.int64] = np.searchsorted(edges[:-1], ndtr(scores), side="right")
+    return codes
+
+
+def _shares(column: ModelledColumn, own: SimulatedColumn) -> npt.NDArray[np.float64]:
+    """Return the weight of every plain code."""
+    plain = column.levels or (len(column.values) if isinstance(column, CategoryColumn) else 2)
+    if own.shares:
+        if not column.levels and len(own.shares) != plain:
+            raise ConfigError(
+                f"'{column.name}' has {plain:,} declared values and {len(own.shares)} shares. Give one each."
+            )
+        if len(own.shares) > plain:
+            raise ConfigError(f"'{column.name}' has {plain:,} places and {len(own.shares)} shares. Give fewer.")
+        part = np.arange(plain) * len(own.shares) // plain
+        # Each part's share is spread over its places, however many there are.
+        return np.asarray(own.shares, dtype=np.float64)[part] / np.bincount(part)[part]
+    middle = (np.arange(plain) + 0.5) / plain
+    if own.shape == "bell":
+        return np.exp(-(((middle - 0.5) / _BELL_WIDTH) ** 2) / 2)
+    falling = np.exp(-_STEEPNESS * middle)
+    return {"even": np.ones(plain), "falling": falling, "rising": falling[::-1]}[own.shape]
+
+
+def _with_atoms(
+    codes: npt.NDArray[np.int64], column: ModelledColumn, random: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Let special values, "other" and missing take their shares."""
+    if isinstance(column, NumberColumn) and column.special:
+        each = min(SPECIAL_SHARE, 0.5 / len(column.special))
+        place = np.floor(random.random(len(codes)) / each).astype(np.int64)
+        codes = np.where(place < len(column.special), column.levels + place, codes)
+    if isinstance(column, CategoryColumn) and column.other_code is not None:
+        codes = np.where(random.random(len(codes)) < OTHER_SHARE, column.other_code, codes)
+    if column.missing_code is not None:
+        codes = np.where(random.random(len(codes)) < MISSING_SHARE, column.missing_code, codes)
+    return codes
+
+
+def _units(rows: int, schema: Schema, random: np.random.Generator) -> list[int]:
+    sizes = random.integers(1, schema.unit.rows_per_unit + 1, size=rows)
+    return [int(unit) for unit in np.repeat(np.arange(rows), sizes)[:rows]]
+
+
+def _numbered(place: int, rows: int) -> list[str]:
+    return [f"made-{place}-{row}" for row in range(rows)]

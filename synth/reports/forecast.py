@@ -1,0 +1,334 @@
+"""How accurate a release will be, before anything is spent: from declared facts alone, no row is read.
+
+The noise of every question is planned with the code that the private session uses, so a forecast is what happens.
+It is about noise only: what a generator's model misses comes on top, what its smoothing gains comes off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Literal
+
+from synth.errors import ConfigError
+from synth.generators import GeneratorTask, lets_rows_out, make
+from synth.privacy.accounting import epsilon_of, mu_of_budget
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.costs import MU_UNIT
+from synth.privacy.features import Constant, OneHot
+from synth.privacy.more.cell_conversion import row_epsilon_of_cells
+from synth.privacy.receipt import Release
+from synth.progress import NullProgress
+from synth.reports.control import coarse_bins, coarse_size
+from synth.reports.expected import (
+    Basis,
+    BudgetShare,
+    CellForecast,
+    ColumnNoise,
+    Forecast,
+    PairForecasts,
+    PredictionForecast,
+    Promise,
+    promise_of,
+)
+from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
+from synth.reports.planned import AllPlannedError, PlannedSession, UnplannedError
+from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
+from synth.schema.config import RunConfig
+
+__all__ = [
+    "PREDICTIONS",
+    "BudgetShare",
+    "CellForecast",
+    "ColumnNoise",
+    "Forecast",
+    "PairForecasts",
+    "PredictionForecast",
+    "Promise",
+    "budget_parts",
+    "forecast",
+    "one_way_noise",
+    "smallest_epsilon",
+]
+
+PREDICTIONS = "predictions"
+"""Name of the part of a budget that pays for predictions on the hold-out."""
+
+ROW_COUNT_SHARE = 0.02
+"""Part of mu^2 that measures the number of rows where it is private."""
+
+_QUESTIONS = {
+    "one-way tables": "How often is each value of each column?",
+    "tables by label": "How does each column go with the label?",
+}
+"""Questions that generators ask before their first private choice, in words."""
+
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
+
+
+def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
+    """Return how a run divides its budget; the shares of mu^2 add up to 1."""
+    parts = []
+    if not config.schema.rows_are_public:
+        parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
+    # Where one cell is hidden no sum is asked, so nothing is evaluated.
+    sums = config.schema.protection == "record"
+    if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
+        parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
+    if config.prediction_share > 0:
+        question = f"How well is '{config.label}' of held-out rows predicted after training on synthetic ones?"
+        parts.append(BudgetShare(PREDICTIONS, question, config.prediction_share))
+    left = 1 - sum(part.share for part in parts)
+    if left <= 0:
+        raise ConfigError(
+            "evaluation_share and prediction_share leave nothing for the generator. Choose less, for example 0.1 and "
+            "0.05."
+        )
+    return (*parts, BudgetShare("generator", f"What '{config.generator}' learns from", left))
+
+
+def _measures_one_ways(config: RunConfig) -> bool:
+    """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    generator = make(config.generator, task, config.options)
+    return generator.measures_one_ways and not lets_rows_out(generator)
+
+
+def forecast(config: RunConfig) -> Forecast:
+    """Forecast the noise of a run.
+
+    Raises
+    ------
+    ConfigError
+        If the generator or an option is unknown.
+    """
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    rows = _measured_rows(config)
+    session = PlannedSession(config.schema, budget, rows=rows)
+    parts = budget_parts(config)
+    shares = {part.name: part.share for part in parts}
+    row_count_std = 0.0
+    if "row count" in shares:
+        count = session.noisy_sum(Constant(), share=shares["row count"], query="number of rows", source="forecast")
+        row_count_std = count.noise_std
+    if "evaluation" in shares:
+        question = evaluation_question(config.schema)
+        session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="forecast")
+    prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    generator = make(config.generator, task, config.options)
+    if generator.measures_one_ways or lets_rows_out(generator):
+        before = len(session.releases)
+        try:
+            with suppress(AllPlannedError):
+                generator.fit(session.part(session.remaining_share, ends=True), NullProgress())
+        except UnplannedError:
+            # Questions up to the first private choice are known beforehand; later ones depend on the rows.
+            if not session.row_plans:
+                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
+        else:
+            parts = (*parts[:-1], *_question_by_question(parts[-1], session.releases[before:], budget))
+    row_noise, row_epsilon = _row_noise(session, config)
+    tables = measured_tables(session.releases)
+    return Forecast(
+        epsilon=config.epsilon,
+        delta=config.delta,
+        people=config.people_at_most,
+        rows=rows,
+        rows_sentence=_rows_sentence(config, rows),
+        promise=promise_of(config.epsilon, config.delta, pure=config.schema.protection == "cell"),
+        columns=_columns(config, tables, rows),
+        pairs=_pairs(config, budget, tables, rows),
+        row_count_std=row_count_std,
+        parts=parts,
+        row_noise=row_noise,
+        row_epsilon=row_epsilon,
+        prediction=prediction,
+    )
+
+
+def _measured_rows(config: RunConfig) -> float:
+    """Return how many rows are measured where each of the units there are, or can be at most, brings one."""
+    return _units(config) * (1 - config.holdout)
+
+
+def _units(config: RunConfig) -> int:
+    """Return the declared number of units where it is public, else the declared upper bound."""
+    return config.schema.number_of_units or config.people_at_most
+
+
+def _rows_sentence(config: RunConfig, rows: float) -> str:
+    """Say which rows shares of rows refer to, and how other numbers of units or rows change them."""
+    unit = config.schema.unit
+    several = unit.rows_per_unit > 1
+    bound = "number" if config.schema.number_of_units else "upper bound"
+    which = f"the declared {bound} of {_units(config):,} (unit: {unit.protects})"
+    which += ", one row each" if several else ""
+    which += f", less the {config.holdout:.0%} held out" if config.holdout else ""
+    more = f"; with up to {unit.rows_per_unit} rows each, smaller by up to that factor" if several else ""
+    said = f"Shares of rows refer to {rows:,.0f} rows: {which}"
+    if config.schema.number_of_units:
+        return f"{said}{more}."
+    return f"{said}. With fewer units they are larger in proportion{more}."
+
+
+def _prediction(config: RunConfig, session: PlannedSession, share: float) -> PredictionForecast:
+    """Plan the question about the hold-out; trees change no noise."""
+    held = session.part(share)
+    release = held.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="forecast")
+    tables = held_out_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
+    if tables is None:
+        raise ConfigError("The predictions of this run cannot be planned.")
+    groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]
+    bins = math.prod(tables.forest.shape)
+    return PredictionForecast(_units(config) * config.holdout, bins, tables.noise_std, tuple(groups))
+
+
+def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:
+    """Return the noise of every column where rows are let out, and what noise on cells is worth for a row."""
+    found, row_epsilon = [], None
+    for question, plan in session.row_plans:
+        names = [table.column for table in question.tables]
+        found += [ColumnNoise(name, std) for name, std in zip(names, plan.noise_stds, strict=True)]
+        if plan.pure:
+            row_epsilon = row_epsilon_of_cells(plan.cells, config.delta, numbers=plan.width)
+    return tuple(found), row_epsilon
+
+
+def _question_by_question(
+    generator: BudgetShare, asked: Sequence[Release], budget: PrivacyBudget
+) -> tuple[BudgetShare, ...]:
+    """Divide a generator's part into its questions, where it has several; the last takes what rounding left."""
+    if len(asked) < 2:
+        return (generator,)
+    shares = [release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared for release in asked[:-1]]
+    shares.append(generator.share - sum(shares))
+    return tuple(
+        BudgetShare(release.receipt.query, generator.question, share)
+        for release, share in zip(asked, shares, strict=True)
+    )
+
+
+def _around_the_choices(
+    generator: BudgetShare, first: Sequence[Release], budget: PrivacyBudget
+) -> tuple[BudgetShare, ...]:
+    """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
+    known = [
+        BudgetShare(
+            release.receipt.query,
+            _QUESTIONS.get(release.receipt.query, "What is known before anything is chosen"),
+            release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
+        )
+        for release in first
+    ]
+    left = generator.share - sum(part.share for part in known)
+    chosen = BudgetShare("private choices", "Which columns belong together most, and how do they go together?", left)
+    return (*known, chosen)
+
+
+def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "pairs"] = "columns") -> float:
+    """Return the smallest epsilon at which every count is off by at most ``rows`` with 95 % chance.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run; its epsilon is not used.
+    rows : float
+        Wanted half width, in rows; positive.
+    of : {"columns", "pairs"}
+        Which counts.
+
+    Returns
+    -------
+    float
+        Rounded up to four digits, from 0.001 to 100.
+
+    Raises
+    ------
+    ConfigError
+        If not even epsilon 100 is enough, or nothing measures such counts.
+    """
+    if not (math.isfinite(rows) and rows > 0):
+        raise ConfigError(f"The wanted error must be a positive number of rows, got {rows:g}.")
+    widest = _widest(config, 1.0, of)
+    if widest is None:
+        raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
+    # Noise is inversely proportional to mu, but for the rounding of grids, which the loop makes good.
+    mu = mu_of_budget(1.0, config.delta) * widest / rows
+    epsilon = max(min(epsilon_of(mu * mu, config.delta), 2 * LARGEST_EPSILON), SMALLEST_EPSILON)
+    epsilon = _rounded_up(epsilon)
+    while epsilon <= LARGEST_EPSILON:
+        reached = _widest(config, epsilon, of)
+        if reached is not None and reached <= rows:
+            return epsilon
+        epsilon = _rounded_up(epsilon * (1 + 1e-4))
+    raise ConfigError(f"Not even epsilon {LARGEST_EPSILON:g} brings every count within {rows:g} rows.")
+
+
+def one_way_noise(config: RunConfig) -> float:
+    """Return the standard error, in rows, of one-way tables that share a run's whole budget: the control's noise."""
+    if config.schema.protection == "cell":
+        # One cell moves two counts of one column's table by 1 each: Laplace noise of scale 2 / epsilon on every count.
+        return 2 * math.sqrt(2.0) / config.epsilon
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
+    session = PlannedSession(config.schema, budget, rows=1.0)
+    session.noisy_sum(evaluation_question(config.schema), share=1.0, query=EVALUATION_QUERY, source="forecast")
+    return max(table.noise_std for table in measured_tables(session.releases))
+
+
+def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) -> tuple[CellForecast, ...]:
+    found: dict[str, CellForecast] = {}
+    for table in tables:
+        basis: Basis = "evaluation" if table.query == EVALUATION_QUERY else "generator"
+        for axis, name in enumerate(table.columns):
+            # Adding up the cells of the other columns adds their variances.
+            noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
+            if name not in found or noise < found[name].noise_std:
+                found[name] = CellForecast.of((name,), table.counts.shape[axis], noise, rows, basis)
+    return tuple(found[name] for name in config.schema.names if name in found)
+
+
+def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float) -> PairForecasts:
+    names = config.schema.names
+    if len(names) < 2 or config.schema.protection == "cell":
+        return PairForecasts()
+    place_of = {name: place for place, name in enumerate(names)}
+    measured = {
+        tuple(sorted(table.columns, key=place_of.__getitem__)): table
+        for table in reversed(tables)
+        if len(table.columns) == 2
+    }
+    return PairForecasts(
+        names=names,
+        bins=tuple(coarse_size(column) for column in config.schema.modelled),
+        noise_std=_noise_of_every_pair(config, budget),
+        rows=rows,
+        measured={
+            frozenset(pair): CellForecast.of(pair, table.counts.size, table.noise_std, rows, "generator")
+            for pair, table in measured.items()
+        },
+    )
+
+
+def _noise_of_every_pair(config: RunConfig, budget: PrivacyBudget) -> float:
+    """Plan one of all pairs, each asked with an equal share of the budget; every table of counts has the same bound."""
+    session = PlannedSession(config.schema, budget, rows=1.0)
+    two = sorted(config.schema.modelled, key=lambda column: -coarse_size(column))[:2]
+    bins = tuple(coarse_bins(column) for column in two)
+    question = OneHot(columns=tuple(column.name for column in two), bins=bins, sizes=tuple(map(len, bins)))
+    share = 1 / math.comb(len(config.schema.names), 2)
+    return session.noisy_sum(question, share=share, query="pair", source="forecast").noise_std
+
+
+def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) -> float | None:
+    found = forecast(replace(config, epsilon=epsilon))
+    if of == "pairs":
+        return None if found.pairs.range95 is None else found.pairs.range95[1]
+    return max((cell.range95 for cell in found.columns), default=None)
+
+
+def _rounded_up(epsilon: float) -> float:
+    scale = 10.0 ** (3 - math.floor(math.log10(epsilon)))
+    return math.ceil(epsilon * scale * (1 - 1e-9)) / scale

@@ -1,0 +1,209 @@
+"""Uploads between their arrival and the screen that takes them: ciphertext on the disk, the keys in memory only.
+
+Each lies in a file without a name, under a key of its own that nothing but this process holds. When the process ends,
+however it ends, key and file are gone with it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+from uuid import uuid4
+
+from synth.errors import InputError
+from synth.vault.sealing import DecryptedStream, EncryptingWriter, new_key
+
+__all__ = ["LONGEST_WAIT_SECONDS", "PLACES", "Arrival", "Incoming", "NoPlaceError"]
+
+PLACES = 2
+"""Most uploads that wait in one session; a third takes the place of the one that waits longest."""
+
+LONGEST_WAIT_SECONDS = 3600.0
+RECONNECT_SECONDS = 120.0
+"""How long a session may be without its browser before its uploads are forgotten; a short loss of the line is not."""
+
+GONE = (
+    f"This file is not kept any more: at most {PLACES} files of a session wait, and at most an hour. Choose it again."
+)
+NO_PLACE = f"{PLACES} files of this session are arriving already. Wait for them, then choose this one again."
+
+
+class NoPlaceError(InputError):
+    """All places of a session hold files that are still arriving."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ticket: str
+    session: str
+    file_id: str
+    key: bytes
+    table_id: str
+    file: BinaryIO
+    since: float
+    seen: float
+    size: int | None = None
+    refusal: str | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Arrival:
+    """One upload while its bytes arrive.
+
+    What is written after the disk refused, or after the upload was forgotten, is dropped.
+    """
+
+    def __init__(self, waiting: _Waiting) -> None:
+        self._waiting = waiting
+        self._writer = EncryptingWriter(waiting.file, key=waiting.key, table_id=waiting.table_id)
+
+    def write(self, data: bytes) -> None:
+        """Encrypt a piece into the file; where the disk refuses, whoever claims the upload is told."""
+        self._do(lambda: self._writer.write(data))
+
+    def finish(self) -> bytes:
+        """End the upload and return the ticket by which a screen claims it."""
+
+        def end() -> None:
+            size = self._writer.finish()
+            self._waiting.file.flush()
+            self._waiting.size = size
+
+        self._do(end)
+        return self._waiting.ticket.encode("ascii")
+
+    def _do(self, step: Callable[[], None]) -> None:
+        waiting = self._waiting
+        with waiting.lock:
+            if waiting.file.closed:
+                return
+            try:
+                step()
+            except OSError as error:
+                waiting.refusal = _refusal(error)
+                _close(waiting.file)
+
+
+class Incoming:
+    """The uploads of all sessions of this process.
+
+    Parameters
+    ----------
+    directory : Path
+        On whose disk the files lie; they have no names in it.
+    clock : callable
+        Seconds, never backwards.
+    """
+
+    def __init__(self, directory: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._directory, self._clock = directory, clock
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+
+    def arrive(self, session: str, file_id: str) -> Arrival:
+        """Begin an upload; the same file of a session begins anew.
+
+        Raises
+        ------
+        NoPlaceError
+            If as many as may wait are still arriving in this session.
+        """
+        self.forget(session, file_id)
+        with self._lock:
+            own = sorted((one for one in self._waiting.values() if one.session == session), key=lambda one: one.since)
+            arrived = [one for one in own if one.size is not None or one.refusal is not None]
+            if len(own) >= PLACES and not arrived:
+                raise NoPlaceError(NO_PLACE)
+            if len(own) >= PLACES:
+                self._drop(arrived[0])
+            begun = self._clock()
+            file, refusal = self._new_file()
+            waiting = _Waiting(
+                ticket=os.urandom(16).hex(),
+                session=session,
+                file_id=file_id,
+                key=new_key(),
+                table_id=str(uuid4()),
+                file=file,
+                since=begun,
+                seen=begun,
+                refusal=refusal,
+            )
+            self._waiting[waiting.ticket] = waiting
+        return Arrival(waiting)
+
+    def _new_file(self) -> tuple[BinaryIO, str | None]:
+        """Return a file without a name, or a closed one and what is said to whoever claims it."""
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory)), None
+        except OSError as error:
+            closed = io.BytesIO()
+            closed.close()
+            return closed, _refusal(error)
+
+    def claim(self, ticket: bytes) -> BinaryIO:
+        """Return the bytes of an upload as a seekable stream, decrypted in memory piece by piece.
+
+        They are kept until the stream is closed, and cannot be claimed twice.
+
+        Raises
+        ------
+        InputError
+            If the upload is not kept any more, or could not be stored.
+        """
+        with self._lock:
+            waiting = self._waiting.pop(ticket.decode("ascii", errors="replace"), None)
+        if waiting is None or (waiting.size is None and waiting.refusal is None):
+            if waiting is not None:
+                _close(waiting.file)
+            raise InputError(GONE)
+        if waiting.refusal is not None or waiting.size is None:
+            raise InputError(waiting.refusal or GONE)
+        raw = DecryptedStream(waiting.file, key=waiting.key, table_id=waiting.table_id, size=waiting.size)
+        return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
+
+    def forget(self, session: str, file_id: str | None = None) -> None:
+        """Forget an upload of a session, or all of them."""
+        with self._lock:
+            for one in list(self._waiting.values()):
+                if one.session == session and file_id in (None, one.file_id):
+                    self._drop(one)
+
+    def sweep(self, is_active: Callable[[str], bool]) -> None:
+        """Forget what has waited too long, and what belongs to sessions without a browser."""
+        now = self._clock()
+        with self._lock:
+            for one in list(self._waiting.values()):
+                if is_active(one.session):
+                    one.seen = now
+                if now - one.since > LONGEST_WAIT_SECONDS or now - one.seen > RECONNECT_SECONDS:
+                    self._drop(one)
+
+    def waiting(self, session: str) -> int:
+        """Return how many uploads of a session wait or arrive."""
+        with self._lock:
+            return sum(one.session == session for one in self._waiting.values())
+
+    def _drop(self, one: _Waiting) -> None:
+        del self._waiting[one.ticket]
+        with one.lock:
+            _close(one.file)
+
+
+def _refusal(error: OSError) -> str:
+    return f"The file could not be stored ({error.strerror}). Check the disk of HERMITAGE_HOME, then choose it again."
+
+
+def _close(file: BinaryIO) -> None:
+    try:
+        file.close()
+    except OSError:
+        return

@@ -1,0 +1,361 @@
+"""The encrypted table store: private tables on disk, as ciphertext only.
+
+``vault/<id>.table`` holds the encrypted chunks of a table, ``vault/<id>.header`` its key, sealed by the master key. No
+table of an account is opened while a header (:mod:`synth.vault.headers`) or a mark (:mod:`synth.ledger.marks`) is
+ahead of the account's ledger.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from uuid import UUID, uuid4
+
+from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
+from synth.ledger.ledger import Ledger
+from synth.ledger.marks import Marks
+from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now, patient
+from synth.system.disks import disk_full, is_full
+from synth.system.private_files import locked, private_file, sync_directory
+from synth.vault.fingerprint import Fingerprint
+from synth.vault.headers import Header, HeaderFiles
+from synth.vault.keys import Keys
+from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
+
+__all__ = ["Vault"]
+
+DRAFT_AGE = timedelta(days=1)
+"""Drafts of headers and marks, left by a process that died while it wrote one, are swept after this long."""
+
+_TABLE_FILES = (".table", ".header")
+
+TIME_UP = "The time of this table was up, so it was deleted. Upload it again."
+
+
+class Vault:
+    """Takes private tables in, opens them in memory, and deletes them.
+
+    Parameters
+    ----------
+    store : Store
+        Keeps what is known about each table; never its rows.
+    keys : Keys
+        The installation's secrets.
+    """
+
+    def __init__(self, store: Store, keys: Keys) -> None:
+        self._store = store
+        self._transactions = store.transactions
+        self._keys = keys
+        self._ledger = Ledger(store, keys)
+        self._directory = store.settings.home / "vault"
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._headers = HeaderFiles(self._directory, keys.master)
+        self._marks = Marks(self._directory, keys.master)
+
+    def put(
+        self,
+        stream: BinaryIO,
+        *,
+        account: str,
+        name: str,
+        kind: TableKind = TableKind.TABLE,
+        retention: timedelta | None = None,
+        limit: int | None = None,
+    ) -> str:
+        """Encrypt a table of an account (its id) while reading it, and return its id; see :meth:`taking`."""
+        how: dict[str, Any] = {"name": name, "kind": kind, "retention": retention, "limit": limit}
+        with self.taking(stream, account_id=account, **how) as table:
+            return table.id
+
+    @contextmanager
+    def taking(
+        self,
+        stream: BinaryIO,
+        *,
+        name: str,
+        account_id: str | None = None,
+        account_name: str | None = None,
+        kind: TableKind = TableKind.TABLE,
+        form: str | None = None,
+        retention: timedelta | None = None,
+        limit: int | None = None,
+    ) -> Iterator[StoredTable]:
+        """Encrypt a table while reading it; it is there once the block has ended.
+
+        If anything fails, in here or in the block, whatever it is, no file of it stays and the database knows nothing
+        of it, nor of an account that would have been opened for it.
+
+        Parameters
+        ----------
+        stream : binary stream
+            Read to its end in pieces of 64 KiB.
+        name : str
+            For display only; never a path.
+        account_id, account_name : str
+            The account it belongs to, by either; a name that is new opens an account.
+        kind : TableKind
+        form : str, optional
+            How its file is written, as JSON.
+        retention : timedelta, optional
+            After which :meth:`purge` deletes it; None keeps it until :meth:`delete`.
+        limit : int, optional
+            Largest size in bytes; by default the installation's.
+
+        Raises
+        ------
+        TableError
+            If it is larger than the limit, or cannot be read to its end or written.
+        DiskFullError
+            If the disk is full.
+        """
+        if account_id is not None:
+            self._store.accounts[account_id]
+        elif account_name is not None:
+            display_name(account_name, what="The account")
+        else:
+            raise ValueError("A table belongs to an account: give its id or its name.")
+        table_id, key = str(uuid4()), new_key()
+        fingerprint = Fingerprint(self._keys)
+        most = self._store.settings.maximum_table_bytes if limit is None else limit
+
+        def observe(chunk: bytes) -> None:
+            fingerprint.update(chunk)
+            if fingerprint.seen > most:
+                raise TableError(
+                    f"The table is larger than the {most / 2**20:,.0f} MiB this installation accepts. "
+                    "Ask your administrator, or leave out columns."
+                )
+
+        # Between the first byte of a table and its row nobody may take its files for strays.
+        with locked(self._directory, alone=False):
+            try:
+                with private_file(self._path(table_id)) as target:
+                    size = encrypt_stream(stream, target, key=key, table_id=table_id, observe=observe)
+                with self._store.writing() as connection:
+                    accounts = self._store.accounts
+                    if account_id is not None:
+                        owner = accounts.lock(connection, account_id)
+                    else:
+                        owner = accounts.open_in(connection, str(account_name))
+                    head = self._ledger.verified_head(connection, owner.id)
+                    self._headers.write(
+                        Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions)
+                    )
+                    table = StoredTable(
+                        id=table_id,
+                        account_id=owner.id,
+                        name=display_name(name, what="The table"),
+                        kind=TableKind(kind),
+                        size=size,
+                        state=TableState.STORED,
+                        fingerprint=fingerprint.hexdigest(),
+                        keep_until=None if retention is None else now() + retention,
+                        schema=None,
+                        created=now(),
+                        deleted=None,
+                        form=form,
+                    )
+                    self._store.tables.add(connection, table)
+                    twins = {twin.account_id for twin in self.twins(table)}
+                    for noted in {owner.id, *twins} if twins else ():
+                        self._store.events.enter(connection, EventKind.SAME_TABLE, account_id=noted, table_id=table_id)
+                    yield table
+            except BaseException as error:
+                full = disk_full(self._store.settings.home) if is_full(error) else None  # as it is now
+                if not self._may_be_recorded(table_id, error):
+                    self._erase(table_id)
+                if full is not None:
+                    raise full from None
+                if isinstance(error, OSError):
+                    # In the system's words for the number: what a library says may quote a cell.
+                    reason = os.strerror(error.errno) if error.errno else "it could not be read to its end"
+                    raise TableError(
+                        f"The table could not be stored ({reason}). Check the disk, then try again."
+                    ) from None
+                raise
+
+    def open(self, table_id: str) -> BinaryIO:
+        """Return the decrypted bytes of a table as a seekable stream; they exist in memory only.
+
+        Raises
+        ------
+        TableError
+            If the table was deleted, its time is up, or it was altered, cut short, or its parts were exchanged.
+        LedgerError
+            If the ledger is older than a header of the account, or its chain is broken.
+        """
+        table = self._store.tables[table_id]
+        if table.state is not TableState.STORED:
+            raise TableError("This table was deleted. Upload it again.")
+        if table_id in self.expire():
+            raise TableError(TIME_UP)
+        self.check_ledger(table.account_id)
+        header = self._stamp(table)
+        raw = DecryptedStream(self._path(table_id), key=bytes.fromhex(header.key), table_id=table_id, size=header.size)
+        return cast(BinaryIO, io.BufferedReader(raw, buffer_size=2**17))
+
+    def check_ledger(self, account_id: str) -> None:
+        """Refuse to go on where the ledger has lost rows that a header or the mark has seen; freezes the account.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger is behind or altered.
+        """
+        self._ledger.check_whole(account_id, [header.head for header in self._headers.of_account(account_id)])
+
+    @patient
+    def accept_ledger(self, account_id: str, *, who: str) -> None:
+        """Take the ledger as it is for the truth and thaw the account.
+
+        For an administrator, after a restored ledger was completed from the certificates issued since
+        (:meth:`Ledger.enter_certificate`). Who did it is recorded.
+
+        Raises
+        ------
+        LedgerError
+            If the chain itself is broken.
+        """
+        self._ledger.thaw(account_id, who=who)
+        head = self._ledger.mark(account_id)
+        with self._store.writing() as connection:
+            self._store.accounts.lock(connection, account_id)
+            for header in self._headers.of_account(account_id):
+                self._headers.write(header.at(head))
+
+    @patient
+    def delete(self, table_id: str, *, who: str = "") -> None:
+        """Delete a table's rows now. Its key goes first, so that what a disk may still hold cannot be read."""
+        # Between a table's files and its row nobody may take it for a stray.
+        with locked(self._directory, alone=False):
+            self._delete(table_id, who=who)
+
+    def _delete(self, table_id: str, *, who: str) -> None:
+        table = self._store.tables[table_id]
+        with self._store.writing() as connection:
+            # Under the lock, so that no process that is opening the table writes its header again.
+            self._store.accounts.lock(connection, table.account_id)
+            self._erase(table_id)
+        if table.state is TableState.STORED:
+            self._store.tables.mark_deleted(table_id)
+            self._store.events.add(EventKind.TABLE_DELETED, account_id=table.account_id, table_id=table_id, who=who)
+
+    def expire(self, *, at: datetime | None = None) -> tuple[str, ...]:
+        """Delete the tables whose time is up and that no unfinished run needs; return their ids."""
+        overdue = self._store.tables.expired(at or now())
+        expired = [table.id for table in overdue if not self._store.runs.needing_table(table.id)]
+        for table_id in expired:
+            self.delete(table_id, who="retention")
+        return tuple(expired)
+
+    def purge(self, *, at: datetime | None = None) -> tuple[str, ...]:
+        """Delete what must not be kept: tables whose time is up, and encrypted tables that no screen lists.
+
+        What is removed of the latter is recorded, for the page Admin. While any process takes a table in they are left
+        for the next time: a table whose row is still to come looks like one that lost it.
+
+        Returns
+        -------
+        tuple of str
+            Ids of the tables whose time was up.
+        """
+        moment = at or now()
+        expired = self.expire(at=moment)
+        with locked(self._directory, alone=True) as is_alone:
+            if is_alone:
+                self._remove_strays()
+        self._sweep_drafts(moment)
+        return expired
+
+    def twins(self, table: StoredTable) -> tuple[StoredTable, ...]:
+        """Return the tables with the same content that were taken in under other accounts."""
+        same = self._store.tables.with_fingerprint(table.fingerprint)
+        return tuple(other for other in same if other.account_id != table.account_id)
+
+    @patient
+    def split_key(self, account_id: str) -> bytes:
+        """Return the account's secret (32 bytes) that decides which unit is held out and which rows of a unit are kept.
+
+        It comes from the operating system, is made once per account and kept under the master key.
+        """
+        context = b"hermitage split key 1" + UUID(account_id).bytes
+        accounts = self._store.accounts
+        with self._store.writing() as connection:
+            accounts.lock(connection, account_id)
+            sealed = accounts.sealed_split_key(connection, account_id)
+            if sealed is None:
+                sealed = seal(self._keys.master, new_key(), context=context)
+                accounts.set_sealed_split_key(connection, account_id, sealed)
+        return unseal(self._keys.master, bytes(sealed), context=context)
+
+    @patient
+    def _stamp(self, table: StoredTable) -> Header:
+        """Write the ledger's present head into the table's header and the account's mark; return the header."""
+        with self._store.writing() as connection:
+            # The account's lock keeps a slower process from writing an older head over a newer one.
+            self._store.accounts.lock(connection, table.account_id)
+            head = self._ledger.verified_head(connection, table.account_id)
+            header = self._headers.read(table.id).at(head)
+            self._headers.write(header)
+            self._marks.set(head)
+        return header
+
+    def _path(self, table_id: str) -> Path:
+        return self._directory / f"{UUID(table_id)}.table"
+
+    def _may_be_recorded(self, table_id: str, error: BaseException) -> bool:
+        """Whether the database has a table, or nobody can tell: its files stay then, and are swept if it has not."""
+        if isinstance(error, CommitInDoubtError):
+            return True
+        try:
+            self._store.tables[table_id]
+        except DatabaseAwayError:
+            # Away before the commit, it has rolled back; away since then, it is asked again before files are swept.
+            return not isinstance(error, DatabaseAwayError)
+        except TableError:
+            return False
+        return True
+
+    def _erase(self, table_id: str) -> None:
+        for path in (self._headers.path(table_id), self._path(table_id)):
+            path.unlink(missing_ok=True)
+        sync_directory(self._directory)
+
+    def _remove_strays(self) -> None:
+        # Files first: what is listed afterwards and has a row by then was complete before.
+        found = {path.stem for path in self._directory.iterdir() if path.suffix in _TABLE_FILES}
+        listed = {table.id: table for table in self._store.tables.stored()}
+        for stem in sorted(found - listed.keys()):
+            for suffix in _TABLE_FILES:
+                (self._directory / f"{stem}{suffix}").unlink(missing_ok=True)
+            self._note_stray(stem, "files without a record")
+        for table in listed.values():
+            if not all((self._directory / f"{table.id}{suffix}").exists() for suffix in _TABLE_FILES):
+                self._delete(table.id, who="strays")
+                self._note_stray(table.id, "a record without its files", account_id=table.account_id)
+        sync_directory(self._directory)
+
+    def _note_stray(self, stem: str, what: str, *, account_id: str | None = None) -> None:
+        self._store.events.add(
+            EventKind.STRAY_REMOVED, account_id=account_id, who="strays", detail={"table": stem, "what": what}
+        )
+
+    def _sweep_drafts(self, moment: datetime) -> None:
+        for path in self._directory.iterdir():
+            is_draft = path.suffix not in {*_TABLE_FILES, ".mark"}
+            if is_draft and moment.timestamp() - _modified(path) > DRAFT_AGE.total_seconds():
+                path.unlink(missing_ok=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # a draft that became what it was a draft of
+        return math.inf
