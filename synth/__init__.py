@@ -1,9 +1,11 @@
 """Hermitage: turn a private table into rows that can be shared.
 
+``synth demo demo`` writes a simulated table and its configuration; then, from Python:
+
 >>> import synth
->>> config = synth.load_config("examples/adult.yaml")  # doctest: +SKIP
->>> result = synth.run(config, "release", table="adult.data.gz")  # doctest: +SKIP
->>> synth.verify("release/bundle.zip").ok  # doctest: +SKIP
+>>> config = synth.load_config("demo/demonstration.yaml")  # doctest: +SKIP
+>>> result = synth.run(config, "release")  # doctest: +SKIP
+>>> synth.verify(result.bundle).ok  # doctest: +SKIP
 True
 
 Whatever goes wrong raises a :class:`synth.errors.SynthError`, whose text is one sentence and never quotes a table.
