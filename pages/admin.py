@@ -16,10 +16,18 @@ from pages.ui.admin import (
 from pages.ui.entrance import through_the_application
 from pages.ui.guards import guard
 
-through_the_application()
+__all__ = ["screen"]
 
-st.title("Admin")
-one_owner()
-for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases, removed_strays):
-    with guard(away="pass"):
-        part()
+
+def screen() -> None:
+    """Draw the screen."""
+    st.title("Admin")
+    one_owner()
+    for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases, removed_strays):
+        with guard(away="pass"):
+            part()
+
+
+if __name__ == "__main__":
+    through_the_application()
+    screen()

@@ -8,12 +8,22 @@ from pages.ui.compare import choose_runs, side_by_side
 from pages.ui.entrance import through_the_application
 from pages.ui.guards import guard
 
-through_the_application()
+__all__ = ["screen"]
 
-st.title("Compare runs")
-st.markdown("Numbers that may be published, of two to four runs about the same people. Looking at them costs nothing.")
 
-chosen = choose_runs()
-if chosen:
-    with guard():
-        side_by_side(chosen)
+def screen() -> None:
+    """Draw the screen."""
+    st.title("Compare runs")
+    st.markdown(
+        "Numbers that may be published, of two to four runs about the same people. Looking at them costs nothing."
+    )
+
+    chosen = choose_runs()
+    if chosen:
+        with guard():
+            side_by_side(chosen)
+
+
+if __name__ == "__main__":
+    through_the_application()
+    screen()

@@ -9,21 +9,28 @@ from pages.ui.entrance import through_the_application
 from pages.ui.session import application
 from synth.ledger.ledger import SPENT_OR_FREED
 
-through_the_application()
+__all__ = ["screen"]
 
 
-st.title("Ledger")
-st.markdown(
-    f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED} "
-    "Whoever reaches this installation is its owner and sees all of it."
-)
+def screen() -> None:
+    """Draw the screen."""
+    st.title("Ledger")
+    st.markdown(
+        f"Spending is counted on people, not on files, and entered before a row is read. {SPENT_OR_FREED} "
+        "Whoever reaches this installation is its owner and sees all of it."
+    )
 
-accounts, rows = application().accounts(), checked_rows()
-if not rows:
-    st.info("Nothing spent yet.")
-if accounts:
-    account_cards(accounts)
-if rows:
-    charges_table(rows)
-if accounts:
-    limit_form(accounts)
+    accounts, rows = application().accounts(), checked_rows()
+    if not rows:
+        st.info("Nothing spent yet.")
+    if accounts:
+        account_cards(accounts)
+    if rows:
+        charges_table(rows)
+    if accounts:
+        limit_form(accounts)
+
+
+if __name__ == "__main__":
+    through_the_application()
+    screen()

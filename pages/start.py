@@ -10,8 +10,7 @@ from pages.ui.frame import ONE_OWNER
 from pages.ui.session import forget_uploads, go, start_again, uploader_key
 from pages.ui.verification import MOST_BUNDLE_MEGABYTES, show_verdict, verify_upload
 
-through_the_application()
-
+__all__ = ["screen"]
 
 NOT_PROMISED = (
     "It is not legal advice.",
@@ -23,40 +22,50 @@ NOT_PROMISED = (
     ONE_OWNER,
 )
 
-st.title("Turn a private table into rows you can share.")
-st.markdown(
-    "Declare what is public, choose a privacy budget, make synthetic rows, read the report, and leave with a table and "
-    "a certificate that anyone can check."
-)
 
-demonstration, begin, verify = st.columns(3, border=True)
-with demonstration:
-    st.subheader("Try with the demo table")
-    st.markdown("Nothing private: 20,000 simulated visits to a clinic network. Every page is ready, one click each.")
-    if st.button("Open the demo table", type="primary", key="open-demo"):
-        with st.spinner("Taking in the demo table"):
-            open_demonstration()
-        go("upload")
-with begin:
-    st.subheader("Start a release")
-    st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
-    if st.button("Start with your own table", key="start-release"):
-        start_again()
-        go("upload")
-with verify:
-    st.subheader("Verify someone else's certificate")
-    st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
-    bundle = st.file_uploader(
-        "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
+def screen() -> None:
+    """Draw the screen."""
+    st.title("Turn a private table into rows you can share.")
+    st.markdown(
+        "Declare what is public, choose a privacy budget, make synthetic rows, read the report, and leave with a table "
+        "and a certificate that anyone can check."
     )
 
-if bundle is not None:
-    st.session_state["verdict"] = verify_upload(bundle)
-    forget_uploads()
-    st.rerun()
+    demonstration, begin, verify = st.columns(3, border=True)
+    with demonstration:
+        st.subheader("Try with the demo table")
+        st.markdown(
+            "Nothing private: 20,000 simulated visits to a clinic network. Every page is ready, one click each."
+        )
+        if st.button("Open the demo table", type="primary", key="open-demo"):
+            with st.spinner("Taking in the demo table"):
+                open_demonstration()
+            go("upload")
+    with begin:
+        st.subheader("Start a release")
+        st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
+        if st.button("Start with your own table", key="start-release"):
+            start_again()
+            go("upload")
+    with verify:
+        st.subheader("Verify someone else's certificate")
+        st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
+        bundle = st.file_uploader(
+            "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
+        )
 
-if "verdict" in st.session_state:
-    show_verdict(st.session_state["verdict"])
+    if bundle is not None:
+        st.session_state["verdict"] = verify_upload(bundle)
+        forget_uploads()
+        st.rerun()
 
-st.subheader("What this does not do")
-st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
+    if "verdict" in st.session_state:
+        show_verdict(st.session_state["verdict"])
+
+    st.subheader("What this does not do")
+    st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
+
+
+if __name__ == "__main__":
+    through_the_application()
+    screen()

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 import threading
 
-import pages.ui
+import pages
 from synth.generators import cards
 
 __all__ = ["warm_up"]
@@ -17,7 +17,7 @@ _warm = False
 
 
 def warm_up() -> None:
-    """Import every component, and freeze what that made; once in a process, and at no cost afterwards.
+    """Import every screen with all it uses, and freeze what that made; once in a process, at no cost afterwards.
 
     Streamlit collects garbage after every run of a page. The libraries are some 350,000 objects that live as long as
     the process, and looking through them took longer than most pages do; frozen objects are not looked through. What
@@ -29,8 +29,8 @@ def warm_up() -> None:
     with _lock:
         if _warm:
             return
-        for found in pkgutil.iter_modules(pages.ui.__path__):
-            importlib.import_module(f"pages.ui.{found.name}")
+        for found in pkgutil.walk_packages(pages.__path__, "pages."):
+            importlib.import_module(found.name)
         cards()  # generators are imported when they are first asked for
         gc.collect()
         gc.freeze()

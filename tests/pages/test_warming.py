@@ -45,7 +45,7 @@ def test_it_happens_once_and_what_comes_later_is_collected() -> None:
         "warm_up()\n"
         "del session\n"
         "gc.collect(2)\n"
-        "print(json.dumps({'now': 'pages.ui.report' in sys.modules,\n"
+        "print(json.dumps({'now': 'pages.report' in sys.modules,\n"
         "    'more': gc.get_freeze_count() - before, 'gone': gone() is None}))"
     )
     assert found["now"]
@@ -58,9 +58,9 @@ def test_a_collection_costs_next_to_nothing_afterwards() -> None:
         "import gc, json, time\n"
         "def cost():\n"
         "    began = time.process_time(); gc.collect(2); return time.process_time() - began\n"
-        "import importlib, pkgutil, pages.ui\n"
-        "for held in pkgutil.iter_modules(pages.ui.__path__):\n"
-        "    importlib.import_module('pages.ui.' + held.name)\n"
+        "import importlib, pkgutil, pages\n"
+        "for held in pkgutil.walk_packages(pages.__path__, 'pages.'):\n"
+        "    importlib.import_module(held.name)\n"
         "before = min(cost() for _ in range(3))\n"
         "from pages.ui.warming import warm_up\n"
         "warm_up()\n"
