@@ -72,7 +72,7 @@ def released(table: Table, train: UnitRows, name: str, epsilon: float, seed: int
     if not schema.rows_are_public:
         session.count_rows(share=ROW_COUNT_SHARE)
     task = GeneratorTask(schema=schema, label=table.label, seed=seed, device="cpu")
-    fitted = make(name, task, {}).fit(session.part(session.remaining_share), NullProgress())
+    fitted = make(name, task, {}).fit(session.sub_session(session.remaining_share), NullProgress())
     return list(fitted.sample(len(train.units), seed).T), session.receipts
 
 

@@ -74,7 +74,7 @@ def test_the_plan_is_what_the_session_does(rows_per_unit: int, row_count: str, g
             question = evaluation_question(config.schema)
             session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="report")
         if GENERATORS[generator].measures_one_ways:
-            make(generator, task, {}).fit(session.part(session.remaining_share), NullProgress())
+            make(generator, task, {}).fit(session.sub_session(session.remaining_share), NullProgress())
     for mine, theirs in zip(planned.releases, real.releases, strict=True):
         ours = replace(mine.receipt, private=True, assumptions=theirs.receipt.assumptions)
         assert ours == theirs.receipt

@@ -21,8 +21,8 @@ from synth.privacy.calibration import FINE
 from synth.privacy.features import Constant, FeatureMap
 from synth.privacy.more.row_bounds import CellBound
 from synth.privacy.more.row_plans import GRIDS, RowsQuestion, bounds_of, check_rows_question
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import SCORE_STEP, Selection
 from synth.privacy.sensitivities import sensitivity_of_choice, sensitivity_of_sum
 from synth.privacy.validation import check_fits, require_whole_rows
@@ -40,12 +40,12 @@ _OFF_GRID = 1e-3
 """An answer is a whole number of grid steps, up to the rounding of float64."""
 
 
-def sum_problems(release: Release, schema: Schema) -> Iterator[str]:
+def sum_problems(release: NoisyAnswer, schema: Schema) -> Iterator[str]:
     """Yield what does not fit between a noisy sum, its receipt and the declared table.
 
     Parameters
     ----------
-    release : Release
+    release : NoisyAnswer
         As it was read from a bundle.
     schema : Schema
         As it was declared.
@@ -97,12 +97,12 @@ def choice_problems(selection: Selection, schema: Schema) -> Iterator[str]:
     yield from _sensitivity_problems(receipt, sensitivity_of_choice(schema))
 
 
-def rows_problems(release: RowsRelease, schema: Schema) -> Iterator[str]:
+def rows_problems(release: PerturbedRows, schema: Schema) -> Iterator[str]:
     """Yield what does not fit between noisy rows, their receipts and the declared table.
 
     Parameters
     ----------
-    release : RowsRelease
+    release : PerturbedRows
         As it was read from a bundle.
     schema : Schema
         As it was declared.
@@ -159,7 +159,7 @@ def _variance_problems(receipt: Receipt) -> Iterator[str]:
         yield f"The receipt of '{receipt.query}' states noise that no variance in whole grid steps gives."
 
 
-def _cell_problems(release: RowsRelease, bounds: list[CellBound], of_rows: list[CellBound]) -> Iterator[str]:
+def _cell_problems(release: PerturbedRows, bounds: list[CellBound], of_rows: list[CellBound]) -> Iterator[str]:
     cells = release.receipt.cells
     if len(cells) != len(bounds):
         yield f"The receipt of '{release.receipt.query}' does not state the noise of every column."
@@ -173,7 +173,7 @@ def _cell_problems(release: RowsRelease, bounds: list[CellBound], of_rows: list[
             yield f"A cell of '{table.column}' moves the answer to '{query}' farther than its receipt says."
 
 
-def _label_problems(release: RowsRelease, question: RowsQuestion, schema: Schema) -> Iterator[str]:
+def _label_problems(release: PerturbedRows, question: RowsQuestion, schema: Schema) -> Iterator[str]:
     name = f"The answer to '{release.receipt.query}'"
     if question.label is None or release.labels is None:
         if len(release.receipts) != 1 or release.labels is not None or question.label is not None:
@@ -192,7 +192,7 @@ def _label_problems(release: RowsRelease, question: RowsQuestion, schema: Schema
         yield from _sensitivity_problems(of_labels[0], 1.0)
 
 
-def _within(release: RowsRelease, size: int) -> bool:
+def _within(release: PerturbedRows, size: int) -> bool:
     labels = release.labels
     return labels is not None and (labels.size == 0 or bool((labels >= 0).all() and (labels < size).all()))
 

@@ -19,8 +19,8 @@ from synth.errors import PrivacyError
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import FeatureMap, OneHot, Stack
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.recorded_session import RecordedSession
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.schema import Schema
@@ -45,15 +45,15 @@ class DerivedSession(RecordedSession):
         budget: PrivacyBudget,
         *,
         rows: RowCount,
-        releases: Iterable[Release] = (),
-        row_releases: Iterable[RowsRelease] = (),
+        releases: Iterable[NoisyAnswer] = (),
+        row_releases: Iterable[PerturbedRows] = (),
     ) -> None:
         known = tuple(releases)
         super().__init__(schema, budget, rows=rows, releases=known, row_releases=row_releases)
         self._known = known
         self._tables = measured_tables(known)
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Return the recorded answer, or one that follows from recorded tables; its receipt is no certified one.
 
         Raises
@@ -70,14 +70,14 @@ class DerivedSession(RecordedSession):
         self._take(share)
         return release
 
-    def part(self, share: float) -> RecordedSession:
+    def sub_session(self, share: float) -> RecordedSession:
         """Return the same answers, for a part that has all of its own share left."""
         self._take(share)
         return DerivedSession(
             self.schema, self.budget, rows=self.rows, releases=self._known, row_releases=self._row_releases.values()
         )
 
-    def _derived(self, question: FeatureMap, query: str) -> Release | None:
+    def _derived(self, question: FeatureMap, query: str) -> NoisyAnswer | None:
         parts = question.parts if isinstance(question, Stack) else (question,)
         weights = question.weights if isinstance(question, Stack) else (1.0,)
         values, noise = [], []

@@ -23,8 +23,8 @@ from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description
 from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.more.row_plans import ROW_NOISES, RowsQuestion
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import Candidate, Selection
 
 __all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]
@@ -63,10 +63,10 @@ class Measurements:
     ``rows`` is what the session said about their number: public, or measured with noise; None where it is not known.
     """
 
-    releases: tuple[Release, ...]
+    releases: tuple[NoisyAnswer, ...]
     selections: tuple[Selection, ...] = ()
     rows: RowCount | None = None
-    row_releases: tuple[RowsRelease, ...] = ()
+    row_releases: tuple[PerturbedRows, ...] = ()
 
 
 def measurements_to_bytes(measurements: Measurements) -> bytes:
@@ -117,7 +117,7 @@ def _selection_to_dict(selection: Selection, arrays: _Arrays) -> dict[str, Any]:
     }
 
 
-def _rows_to_dict(place: int, release: RowsRelease, arrays: _Arrays) -> dict[str, Any]:
+def _rows_to_dict(place: int, release: PerturbedRows, arrays: _Arrays) -> dict[str, Any]:
     names = {"numbers": f"rows_{place:04d}", "labels": f"labels_{place:04d}"}
     arrays.by_name[names["numbers"]] = _smallest(release.numbers)
     if release.labels is not None:
@@ -222,12 +222,12 @@ def _index_text(index: Mapping[str, Any]) -> bytes:
     return json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
-def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Release:
+def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyAnswer:
     receipt = Receipt.from_dict(entry["receipt"])
     if entry["noise_scale"] != receipt.noise_scale:
         raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
     tables = {str(key): arrays[name] for key, name in entry["tables"].items()}
-    return Release(receipt, arrays[entry["answer"]], from_description(entry["question"], tables))
+    return NoisyAnswer(receipt, arrays[entry["answer"]], from_description(entry["question"], tables))
 
 
 def _selection(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
@@ -241,7 +241,7 @@ def _selection(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
     return Selection(Receipt.from_dict(entry["receipt"]), int(entry["index"]), candidate)
 
 
-def _rows(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RowsRelease:
+def _rows(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PerturbedRows:
     tables = [
         from_description(question, {str(key): arrays[name] for key, name in names.items()})
         for question, names in zip(entry["question"], entry["tables"], strict=True)
@@ -258,7 +258,7 @@ def _rows(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RowsR
         None if label is None else str(label),
         noise=noise,
     )
-    return RowsRelease(tuple(map(Receipt.from_dict, entry["receipts"])), question, numbers, labels)
+    return PerturbedRows(tuple(map(Receipt.from_dict, entry["receipts"])), question, numbers, labels)
 
 
 def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
@@ -273,7 +273,7 @@ def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
     return RowCount(float(value), float(noise_std), public)
 
 
-def _described(release: Release) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _described(release: NoisyAnswer) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     if not isinstance(release.feature_map, FeatureMap):
         raise PrivacyError(f"The question '{release.receipt.query}' is not a feature map of the closed set.")
     return describe(release.feature_map)

@@ -19,8 +19,8 @@ from synth.bundle.texts import written_texts
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.privacy.answers import RowCount
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
@@ -53,11 +53,11 @@ class Contents:
         The run; its paths are left out.
     synthetic_csv, synthetic_parquet : Path
         The table as it was written.
-    releases : sequence of Release
+    releases : sequence of NoisyAnswer
         Every noisy answer of the run.
     selections : sequence of Selection
         Every private choice of the run.
-    row_releases : sequence of RowsRelease
+    row_releases : sequence of PerturbedRows
         Every answer of noisy rows.
     rows : RowCount, optional
         What the session said about the number of private rows; needed to fit the answers again.
@@ -72,12 +72,12 @@ class Contents:
     config: RunConfig
     synthetic_csv: Path
     synthetic_parquet: Path
-    releases: Sequence[Release]
+    releases: Sequence[NoisyAnswer]
     state: State
     evidence: Sequence[Publishable]
     certificate: Certificate
     selections: Sequence[Selection] = ()
-    row_releases: Sequence[RowsRelease] = ()
+    row_releases: Sequence[PerturbedRows] = ()
     rows: RowCount | None = None
 
 

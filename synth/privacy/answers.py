@@ -9,8 +9,8 @@ from typing import Protocol
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.selection import Candidate, Selection
 from synth.schema import Neighbours, Schema
 
@@ -59,7 +59,7 @@ class AnswerSource(Protocol):
         """Part of this session's budget that is left, from 0 to 1."""
         ...
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Add up a map over all rows, with noise."""
         ...
 
@@ -67,7 +67,7 @@ class AnswerSource(Protocol):
         """Choose the candidate that describes the rows worst, with noise."""
         ...
 
-    def noisy_rows(
+    def perturb_rows(
         self,
         tables: Sequence[Lookup],
         *,
@@ -77,10 +77,10 @@ class AnswerSource(Protocol):
         share: float,
         query: str,
         source: str,
-    ) -> RowsRelease:
+    ) -> PerturbedRows:
         """Let every row out by itself, with noise of its own."""
         ...
 
-    def part(self, share: float) -> AnswerSource:
+    def sub_session(self, share: float) -> AnswerSource:
         """Set a share of the budget aside as a session of its own."""
         ...

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError, UnsupportedCostError
 from synth.schema import Neighbours
 
-__all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "Part", "Receipt", "Release"]
+__all__ = ["GAUSSIAN", "CellNoise", "Mechanism", "NoisyAnswer", "Part", "Receipt"]
 
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
@@ -150,7 +150,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class NoisyAnswer:
     """One noisy answer and its receipt; safe to keep, print and publish."""
 
     receipt: Receipt

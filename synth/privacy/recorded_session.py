@@ -10,8 +10,8 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.descriptions import same_map
 from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise, RowsQuestion
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.selection import Candidate, Selection
 from synth.schema import Neighbours, Schema
 
@@ -38,9 +38,9 @@ class RecordedSession:
         budget: PrivacyBudget,
         *,
         rows: RowCount,
-        releases: Iterable[Release] = (),
+        releases: Iterable[NoisyAnswer] = (),
         selections: Iterable[Selection] = (),
-        row_releases: Iterable[RowsRelease] = (),
+        row_releases: Iterable[PerturbedRows] = (),
     ) -> None:
         self.schema, self.budget, self.rows = schema, budget, rows
         self.remaining_share = 1.0
@@ -56,7 +56,7 @@ class RecordedSession:
         """The change of the table that was hidden."""
         return self.budget.neighbours
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Return the recorded answer; ``share`` is taken off what remains, ``source`` is not used.
 
         Raises
@@ -88,7 +88,7 @@ class RecordedSession:
         self._take(share, query)
         return Selection(selection.receipt, selection.index, candidates[selection.index])
 
-    def noisy_rows(
+    def perturb_rows(
         self,
         tables: Sequence[Lookup],
         *,
@@ -98,7 +98,7 @@ class RecordedSession:
         share: float,
         query: str,
         source: str,
-    ) -> RowsRelease:
+    ) -> PerturbedRows:
         """Return the recorded rows; ``label_share`` and ``source`` are not used.
 
         Raises
@@ -114,7 +114,7 @@ class RecordedSession:
         self.asked[query] = self._of_whole * share
         return release
 
-    def part(self, share: float) -> RecordedSession:
+    def sub_session(self, share: float) -> RecordedSession:
         """Return the same recorded answers, for a part that has all of its own share left."""
         self._take(share)
         view = object.__new__(RecordedSession)

@@ -26,9 +26,9 @@ from synth.privacy.counting import Rows
 from synth.privacy.features import Constant, FeatureMap
 from synth.privacy.kept_answers import Asked, KeptAnswers, Numbers, digest_of_choice, digest_of_map
 from synth.privacy.more.row_questions import RowQuestions
-from synth.privacy.more.row_release import RowsRelease
+from synth.privacy.more.row_release import PerturbedRows
 from synth.privacy.noise import NoiseSource, SystemNoise
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
 from synth.privacy.sensitivities import ONE_SCORE, between_neighbours
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerSource",
     "Candidate",
+    "PerturbedRows",
     "PrivateSession",
     "RecordedSession",
     "RowCount",
-    "RowsRelease",
     "Selection",
     "between_neighbours",
 ]
@@ -135,7 +135,7 @@ class PrivateSession(RowQuestions):
         return tuple(self._record.receipts)
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[NoisyAnswer, ...]:
         """Every noisy sum, in order, those of all parts included."""
         return tuple(self._record.releases)
 
@@ -165,7 +165,7 @@ class PrivateSession(RowQuestions):
             raise PrivacyError("The number of rows is private and has not been measured yet; ask count_rows first.")
         return RowCount(max(float(counted.value[0]), 1.0), counted.noise_std, public=False)
 
-    def part(self, share: float) -> PrivateSession:
+    def sub_session(self, share: float) -> PrivateSession:
         """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
         return self._aside(share, self._table, self._memory)
 
@@ -180,7 +180,7 @@ class PrivateSession(RowQuestions):
         table : PrivateTable
             The hold-out of the same split as the rows of this session.
         share : float
-            As in :meth:`part`.
+            As in :meth:`sub_session`.
 
         Raises
         ------
@@ -199,12 +199,12 @@ class PrivateSession(RowQuestions):
         self._spent_units += view._units
         return view
 
-    def count_rows(self, *, share: float, source: str = "number of rows") -> Release:
+    def count_rows(self, *, share: float, source: str = "number of rows") -> NoisyAnswer:
         """Measure the number of rows, where it is private; answers ``rows`` from then on."""
         self._record.counted = self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
         return self._record.counted
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Add up a feature map over all rows and add discrete Gaussian noise.
 
         Parameters
@@ -220,7 +220,7 @@ class PrivateSession(RowQuestions):
 
         Returns
         -------
-        Release
+        NoisyAnswer
             The noisy sum in the shape of the map, with its receipt and the map.
 
         Raises
@@ -254,7 +254,7 @@ class PrivateSession(RowQuestions):
             return (sums + self._noise.gaussian(plan.variance, sums.size),)
 
         (noisy,) = self._answered((receipt,), lambda: digest_of_map(feature_map), ask)
-        release = Release(receipt, noisy.astype(np.float64).reshape(feature_map.shape) * plan.grid, feature_map)
+        release = NoisyAnswer(receipt, noisy.astype(np.float64).reshape(feature_map.shape) * plan.grid, feature_map)
         self._record.releases.append(release)
         return release
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import Selection
 from synth.schema import Neighbours, PrivacyUnit, Schema
 
@@ -17,12 +17,12 @@ class Record:
     """What a session and its parts have answered so far."""
 
     receipts: list[Receipt] = field(default_factory=list)
-    releases: list[Release] = field(default_factory=list)
+    releases: list[NoisyAnswer] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
-    row_releases: list[RowsRelease] = field(default_factory=list)
+    row_releases: list[PerturbedRows] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
     coordinates: int = 0
-    counted: Release | None = None
+    counted: NoisyAnswer | None = None
 
 
 def assumptions_of(schema: Schema) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.reports.charts import Cell, Table
 from synth.reports.compared import BAR
 from synth.reports.evidence import ChargedEvidence
@@ -34,12 +34,12 @@ _HIDDEN = "Privacy noise hides it: the hold-out is too small for the share that 
 _ONE_CLASS = "Not defined: fewer than two classes of the label stand out from nought among the held-out rows."
 
 
-def charged_predictions(releases: Sequence[Release], config: RunConfig) -> tuple[ChargedEvidence, ...]:
+def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> tuple[ChargedEvidence, ...]:
     """Report how well the label of held-out rows is predicted after training on synthetic rows.
 
     Parameters
     ----------
-    releases : sequence of Release
+    releases : sequence of NoisyAnswer
         The paid answers of a run.
     config : RunConfig
 

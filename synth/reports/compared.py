@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.answers import RowCount
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.reports.control import OneWay, coarse_bins, independent_rows
 from synth.reports.counting import CodeTable
 from synth.reports.measured import MeasuredTable, measured_tables
@@ -86,7 +86,7 @@ class ComparedTable:
 def compare_measured(
     synthetic: CodeTable,
     schema: Schema,
-    releases: Sequence[Release],
+    releases: Sequence[NoisyAnswer],
     rows: RowCount,
     *,
     coarse: bool = False,
@@ -103,7 +103,7 @@ def compare_measured(
         Codes in ``schema.names`` order.
     schema : Schema
         The declared columns.
-    releases : sequence of Release
+    releases : sequence of NoisyAnswer
         The paid answers of the run.
     rows : RowCount
         Public or measured number of private rows.

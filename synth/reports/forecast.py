@@ -19,7 +19,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.costs import MU_UNIT
 from synth.privacy.features import Constant, OneHot
 from synth.privacy.more.cell_conversion import row_epsilon_of_cells
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.expected import (
@@ -123,7 +123,7 @@ def forecast(config: RunConfig) -> Forecast:
         before = len(session.releases)
         try:
             with suppress(AllPlannedError):
-                generator.fit(session.part(session.remaining_share, ends=True), NullProgress())
+                generator.fit(session.sub_session(session.remaining_share, ends=True), NullProgress())
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
             if not session.row_plans:
@@ -176,7 +176,7 @@ def _rows_sentence(config: RunConfig, rows: float) -> str:
 
 def _prediction(config: RunConfig, session: PlannedSession, share: float) -> PredictionForecast:
     """Plan the question about the hold-out; trees change no noise."""
-    held = session.part(share)
+    held = session.sub_session(share)
     release = held.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="forecast")
     tables = held_out_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
     if tables is None:
@@ -198,7 +198,7 @@ def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[Column
 
 
 def _question_by_question(
-    generator: BudgetShare, asked: Sequence[Release], budget: PrivacyBudget
+    generator: BudgetShare, asked: Sequence[NoisyAnswer], budget: PrivacyBudget
 ) -> tuple[BudgetShare, ...]:
     """Divide a generator's part into its questions, where it has several; the last takes what rounding left."""
     if len(asked) < 2:
@@ -212,7 +212,7 @@ def _question_by_question(
 
 
 def _around_the_choices(
-    generator: BudgetShare, first: Sequence[Release], budget: PrivacyBudget
+    generator: BudgetShare, first: Sequence[NoisyAnswer], budget: PrivacyBudget
 ) -> tuple[BudgetShare, ...]:
     """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
     known = [

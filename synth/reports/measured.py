@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synth.generators.places import places_of
 from synth.privacy.features import FeatureMap, OneHot, Product, Stack
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.reports.control import PUBLIC_BINS
 from synth.schema import ModelledColumn, Schema
 
@@ -67,7 +67,7 @@ def _one_way(column: ModelledColumn) -> OneHot:
     return OneHot(columns=(column.name,), bins=(places.bins,), sizes=(column.size,))
 
 
-def measured_tables(releases: Iterable[Release]) -> tuple[MeasuredTable, ...]:
+def measured_tables(releases: Iterable[NoisyAnswer]) -> tuple[MeasuredTable, ...]:
     """Find every table of counts among noisy answers, best measured first.
 
     Looks into stacks and products; maps that are no counts (Fourier, Hermite) are passed over, and so is what was asked

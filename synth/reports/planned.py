@@ -19,8 +19,8 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.calibration import plan_gaussian
 from synth.privacy.features import FeatureMap, Lookup
 from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise, RowsPlan, RowsQuestion, plan_rows
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import between_neighbours
 from synth.privacy.terms import terms_of
@@ -57,7 +57,7 @@ class PlannedSession:
     def __init__(self, schema: Schema, budget: PrivacyBudget, *, rows: float) -> None:
         self.schema, self.budget = schema, budget
         self.rows = RowCount(rows, 0.0, public=True)
-        self.releases: list[Release] = []
+        self.releases: list[NoisyAnswer] = []
         self.row_plans: list[tuple[RowsQuestion, RowsPlan]] = []
         self._units = self._root_units = budget.units
         self._spent_units = 0
@@ -73,7 +73,7 @@ class PlannedSession:
         """Part of this session's budget that is left."""
         return (self._units - self._spent_units) / self._units
 
-    def part(self, share: float, *, ends: bool = False) -> PlannedSession:
+    def sub_session(self, share: float, *, ends: bool = False) -> PlannedSession:
         """Set a share aside; its questions are gathered with the others.
 
         With ``ends`` the question that uses it up raises :class:`AllPlannedError` after it has been planned.
@@ -86,7 +86,7 @@ class PlannedSession:
         view._ends = ends
         return view
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         """Plan a question and answer zeros."""
         require_whole_rows(self.schema)
         units = self._charged(share)
@@ -113,7 +113,7 @@ class PlannedSession:
             slack=plan.slack,
             private=False,
         )
-        release = Release(receipt, np.zeros(feature_map.shape), feature_map)
+        release = NoisyAnswer(receipt, np.zeros(feature_map.shape), feature_map)
         self.releases.append(release)
         if self._ends and self.remaining_share < _DUST:
             raise AllPlannedError("Every question is planned.")
@@ -123,7 +123,7 @@ class PlannedSession:
         """Refuse: which table is chosen, and so what is asked next, depends on the rows."""
         raise UnplannedError(f"What follows '{query}' depends on the rows and cannot be planned without them.")
 
-    def noisy_rows(
+    def perturb_rows(
         self,
         tables: Sequence[Lookup],
         *,
@@ -133,7 +133,7 @@ class PlannedSession:
         share: float,
         query: str,
         source: str,
-    ) -> RowsRelease:
+    ) -> PerturbedRows:
         """Plan the noise of every row, keep the plan, and refuse: what is made of noisy rows is not known before."""
         question = RowsQuestion(tuple(tables), label, label_share, noise)
         units = self._charged(share)

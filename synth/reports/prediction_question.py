@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synth.errors import ConfigError
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.reports.prediction_features import Target
 from synth.schema import ModelledColumn
 from synth.schema.config import RunConfig
@@ -122,7 +122,7 @@ class HeldOutTables:
     groups: tuple[tuple[str, NDArray[np.float64], float], ...]
 
 
-def held_out_tables(releases: Iterable[Release]) -> HeldOutTables | None:
+def held_out_tables(releases: Iterable[NoisyAnswer]) -> HeldOutTables | None:
     """Find the answer to a charged prediction among the answers of a run, or None."""
     release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
     if release is None or release.receipt.part != "holdout":

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from synth.generators.facts import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
 from synth.reports.charged_predictions import charged_predictions
@@ -31,7 +31,7 @@ __all__ = ["published_evidence", "published_rows"]
 
 def published_evidence(
     codes: NDArray[np.int64],
-    releases: Sequence[Release],
+    releases: Sequence[NoisyAnswer],
     config: RunConfig,
     *,
     rows: RowCount | None = None,
@@ -45,7 +45,7 @@ def published_evidence(
     ----------
     codes : array of shape (n_rows, n_modelled)
         Synthetic codes, columns in ``schema.names`` order.
-    releases : sequence of Release
+    releases : sequence of NoisyAnswer
         The paid answers of the run.
     config : RunConfig
         Declared facts.
@@ -80,7 +80,7 @@ def published_evidence(
     return tuple(found)
 
 
-def published_rows(releases: Sequence[Release]) -> RowCount | None:
+def published_rows(releases: Sequence[NoisyAnswer]) -> RowCount | None:
     """Return what the paid answers say about the number of private rows, or None where they say nothing.
 
     It is the measured number of rows, or else the total of the measured table that knows it best.

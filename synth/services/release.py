@@ -24,8 +24,8 @@ from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Forest
 from synth.privacy.kept_answers import KeptAnswers
-from synth.privacy.more.row_release import RowsRelease
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -97,11 +97,11 @@ class Measured:
 
     codes: np.ndarray
     state: State
-    releases: tuple[Release, ...]
+    releases: tuple[NoisyAnswer, ...]
     selections: tuple[Selection, ...]
     receipts: tuple[Receipt, ...]
     rows: RowCount
-    row_releases: tuple[RowsRelease, ...] = ()
+    row_releases: tuple[PerturbedRows, ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
@@ -154,7 +154,7 @@ def fit_and_sample(
     # Set aside before anything is asked: what is left afterwards is the generator's.
     held = None
     if PREDICTIONS in shares and not predict:
-        session.part(shares[PREDICTIONS])
+        session.sub_session(shares[PREDICTIONS])
     elif PREDICTIONS in shares:
         if holdout is None:
             raise PrivacyError("Predictions are to be paid for, but the hold-out was not opened.")
@@ -167,7 +167,7 @@ def fit_and_sample(
             evaluation_question(schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
         )
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
-    generator = make(config.generator, task, config.options).fit(session.part(session.remaining_share), progress)
+    generator = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     progress.phase("Sampling")
     codes = repair(generator.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
     if held is not None:

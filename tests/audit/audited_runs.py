@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from recorded_noise import RecordedNoise
 from sqlalchemy import inspect, text
 
 import synth.store.moments
@@ -35,7 +36,6 @@ from synth import worker
 from synth.errors import SynthError
 from synth.privacy import session
 from synth.privacy.more import row_questions
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.progress import Progress, StoredProgress
 from synth.schema import (
     CategoryColumn,

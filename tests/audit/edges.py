@@ -14,6 +14,7 @@ import numpy as np
 import oracle
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from recorded_noise import RecordedNoise
 from row_askers import CELL
 from scipy import stats
 from scipy.optimize import brentq
@@ -27,7 +28,6 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Lookup, OneHot
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import Candidate, PrivateSession
 from synth.privacy.table import PrivateTable
 
@@ -97,13 +97,13 @@ def t0_small_shares(budget: str, world: World) -> None:
 
     for share in SHARES:
         before = session.remaining_share
-        ask(session.part(share), 1.0)
+        ask(session.sub_session(share), 1.0)
         assert session.remaining_share <= before - share * (1 - 1e-6), f"a part of {share} is not charged"
         ask(session, share / 2)
         assert session.remaining_share <= before - 1.5 * share * (1 - 1e-6), f"a question of {share / 2} is not charged"
-    inner = session.part(0.2)
+    inner = session.sub_session(0.2)
     for share in SHARES:
-        ask(inner.part(share), 1.0)
+        ask(inner.sub_session(share), 1.0)
     while len(answered) < 60:
         try:
             ask(session, 0.03)
@@ -220,8 +220,8 @@ def t2_tails_of_rows() -> None:
     question = (Lookup("job", np.eye(column.size)),)
     for multiple in (0, 3, 6, 12):
         noise = TailNoise(multiple, multiple)
-        noisy = PrivateSession(table, budget, noise=noise).noisy_rows(question, **asked)
-        silent = PrivateSession(table, budget, noise=RecordedNoise(None)).noisy_rows(question, **asked)
+        noisy = PrivateSession(table, budget, noise=noise).perturb_rows(question, **asked)
+        silent = PrivateSession(table, budget, noise=RecordedNoise(None)).perturb_rows(question, **asked)
         draws = (noisy.numbers - silent.numbers).reshape(-1).astype(np.float64)
         ((scale, _),) = noise.scales
         assert_tail(draws, multiple * scale, (multiple + 1) * scale, stats.laplace(scale=scale))

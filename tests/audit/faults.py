@@ -15,7 +15,7 @@ from synth.generators.column_bins import ColumnBins
 from synth.privacy import accounting, bounds, calibration, counting, leaves, noise, selection, session, split, table
 from synth.privacy.bounds import Bound
 from synth.privacy.more import products
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.session import PrivateSession, RowCount, Selection
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
@@ -346,9 +346,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = PrivateSession.noisy_sum
 
-    def noisy_sum(self: PrivateSession, feature_map: Any, **asked: Any) -> Release:
+    def noisy_sum(self: PrivateSession, feature_map: Any, **asked: Any) -> NoisyAnswer:
         release = right(self, feature_map, **asked)
-        return Release(release.receipt, release.value / max(self._table._rows, 1), feature_map)
+        return NoisyAnswer(release.receipt, release.value / max(self._table._rows, 1), feature_map)
 
     patch.setattr(PrivateSession, "noisy_sum", noisy_sum)
 
@@ -384,7 +384,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = PrivateSession.noisy_sum
 
-    def noisy_sum(self: PrivateSession, *arguments: Any, **asked: Any) -> Release:
+    def noisy_sum(self: PrivateSession, *arguments: Any, **asked: Any) -> NoisyAnswer:
         before = self._spent_units
         try:
             return right(self, *arguments, **asked)

@@ -43,7 +43,7 @@ class Heard:
         ask = asker(name, world.schema)
         if not world.schema.rows_are_public:
             self.session.count_rows(share=0.05)
-        self.part = self.session.part(self.session.remaining_share)
+        self.part = self.session.sub_session(self.session.remaining_share)
         ask(self.part)
 
     @property

@@ -15,6 +15,7 @@ import numpy as np
 import oracle
 import pytest
 from askers import asker
+from recorded_noise import RecordedNoise
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtri
@@ -26,8 +27,7 @@ from synth.privacy import accounting, noise
 from synth.privacy import session as session_module
 from synth.privacy.count_memory import CountMemory
 from synth.privacy.features import OneHot
-from synth.privacy.receipt import Release
-from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.session import Candidate, PrivateSession, RowCount, Selection
 from synth.privacy.table import PrivateTable
 
@@ -41,7 +41,7 @@ def t0_calibration(name: str, world: World) -> None:
     """Noise asked for, drawn and added equals what an oracle works out from the questions; nothing else was read."""
     table = world.table(ordinary_rows(UNITS, world.rows_per_unit))
     transcript, made, session, tapped = record(asker(name, world.schema), world, table)
-    sums = [answered for answered in transcript.answered if isinstance(answered.answer, Release)]
+    sums = [answered for answered in transcript.answered if isinstance(answered.answer, NoisyAnswer)]
     choices = [answered for answered in transcript.answered if isinstance(answered.answer, Selection)]
     assert [draws.size for draws in tapped.draws] == [answered.receipt.dimension for answered in sums]
     assert [answered.receipt.dimension for answered in sums] == [answered.question.dimension for answered in sums]
@@ -86,7 +86,7 @@ def assert_receipts_are_honest(transcript: Transcript, tapped: TappedNoise, worl
         assert receipt.rows_per_unit == world.rows_per_unit
         assert receipt.neighbours is world.schema.neighbours
         assert not receipt.private
-        if isinstance(answered.answer, Release):
+        if isinstance(answered.answer, NoisyAnswer):
             variance = next(variances)
             assert receipt.noise_scale == pytest.approx(math.sqrt(variance) * receipt.grid, rel=1e-9)
             assert receipt.slack >= 6 * receipt.dimension / variance
@@ -176,7 +176,7 @@ def t1_sensitivity(
     later, made_again = replay(ask, world, world.table(changed), earlier, device=device)
     for before, after in zip(earlier.answered, later.answered, strict=True):
         change = (before.whole - after.whole).astype(np.float64) * before.receipt.grid
-        distance = np.linalg.norm(change) if isinstance(before.answer, Release) else np.abs(change).max()
+        distance = np.linalg.norm(change) if isinstance(before.answer, NoisyAnswer) else np.abs(change).max()
         assert distance <= before.receipt.sensitivity, (
             f"'{before.query}' moved by {distance:.6g}, its receipt says {before.receipt.sensitivity:.6g}"
         )
@@ -193,7 +193,7 @@ def t1_exactness(name: str, world: World) -> None:
     drawn = [np.random.default_rng(size).integers(0, len(few), size) for size in (1, 7, 48, 4096)]
     tables = [open_world.table([few[place] for place in chosen]) for chosen in drawn]
     for answered in earlier.answered:
-        if not isinstance(answered.answer, Release):
+        if not isinstance(answered.answer, NoisyAnswer):
             continue
         own = np.stack([exact_numbers(answered, open_world, table) for table in alone])
         for chosen, table in zip(drawn, tables, strict=True):
@@ -308,15 +308,15 @@ class Twin(Recording):
     def rows(self) -> RowCount:
         return self.session.rows
 
-    def part(self, share: float) -> Twin:
-        part = Twin(self.session.part(share), self.silent.part(share), self.world)
+    def sub_session(self, share: float) -> Twin:
+        part = Twin(self.session.sub_session(share), self.silent.sub_session(share), self.world)
         part.residuals = self.residuals
         return part
 
-    def count_rows(self, *, share: float) -> Release:
+    def count_rows(self, *, share: float) -> NoisyAnswer:
         return self._both(self.session.count_rows(share=share), self.silent.count_rows(share=share))
 
-    def noisy_sum(self, feature_map: Any, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: Any, *, share: float, query: str, source: str) -> NoisyAnswer:
         asked = {"share": share, "query": query, "source": source}
         return self._both(self.session.noisy_sum(feature_map, **asked), self.silent.noisy_sum(feature_map, **asked))
 
@@ -325,7 +325,7 @@ class Twin(Recording):
         self.silent.noisy_max(candidates, **asked)
         return self.session.noisy_max(candidates, **asked)
 
-    def _both(self, noisy: Release, silent: Release) -> Release:
+    def _both(self, noisy: NoisyAnswer, silent: NoisyAnswer) -> NoisyAnswer:
         # The claimed law comes from the oracle: its sensitivity and the cost on the receipt.
         cost = math.sqrt(noisy.receipt.mu_squared_units * accounting.MU_UNIT)
         claimed = max(oracle.sensitivity(noisy.feature_map, self.world), 2.0**-6) / cost
@@ -415,7 +415,7 @@ def t4_distinguishing(name: str, world: World, runs: int = 6000) -> float:
     rows = ordinary_rows(12, world.rows_per_unit)
     pair = worst_pair(world, rows)
     earlier, _, _, _ = record(asker(name, world.schema), world, pair[0])
-    questions = [answered for answered in earlier.answered if isinstance(answered.answer, Release)]
+    questions = [answered for answered in earlier.answered if isinstance(answered.answer, NoisyAnswer)]
     whole = [[_noiseless(answered, world, table) for answered in questions] for table in pair]
     guesses = np.array([_likelihoods(questions, whole, world, table, runs) for table in pair])
     half = runs // 2

@@ -11,6 +11,7 @@ import numpy as np
 import oracle
 import pytest
 from layers import assert_answer_is_sum_plus_noise, assert_cost_is_the_budget, assert_law, assert_receipts_are_honest
+from recorded_noise import RecordedNoise
 from transcripts import Answered, Recording, Replaying, TappedNoise, Transcript, start
 from worlds import DELTA, EPSILON, LABEL, Row, World, neighbours_of, ordinary_rows
 
@@ -18,8 +19,7 @@ from synth.bundle.canonical import canonical_json
 from synth.privacy import accounting
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
 from synth.privacy.noise import SystemNoise
-from synth.privacy.receipt import Release
-from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -50,9 +50,9 @@ class WholeRun:
         return tuple(one.answer.receipt for one in self.transcript.answered)
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[NoisyAnswer, ...]:
         heard = self.earlier.answered if hasattr(self, "earlier") else self.transcript.answered
-        return tuple(one.answer for one in heard if isinstance(one.answer, Release))
+        return tuple(one.answer for one in heard if isinstance(one.answer, NoisyAnswer))
 
     selections: tuple[Any, ...] = ()
     row_releases: tuple[Any, ...] = ()
@@ -63,8 +63,8 @@ class RecordedRun(WholeRun, Recording):
 
 
 class ReplayedRun(WholeRun, Replaying):
-    def part(self, share: float) -> ReplayedRun:
-        part = ReplayedRun(self.session.part(share), self.noise, self.transcript)
+    def sub_session(self, share: float) -> ReplayedRun:
+        part = ReplayedRun(self.session.sub_session(share), self.noise, self.transcript)
         part.earlier = self.earlier
         return part
 

@@ -55,8 +55,8 @@ def by_hand(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         halves = Lookup("visited", np.array([[0.1], [0.9]]), np.arange(sizes["visited"]) * 2 // sizes["visited"])
         noise = "laplace" if name.startswith("cells") else "gaussian"
         asked = {"noise": noise, "source": "by hand"}
-        first = session.noisy_rows((signed, Lookup("age", huge)), share=0.4, query="first", **asked)
-        second = session.noisy_rows(
+        first = session.perturb_rows((signed, Lookup("age", huge)), share=0.4, query="first", **asked)
+        second = session.perturb_rows(
             (halves, Lookup("job", np.eye(41))), label=LABEL, share=session.remaining_share, query="second", **asked
         )
         return [first.numbers, second.numbers, second.labels]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import tables_opened
+from recorded_noise import RecordedNoise
 
 from synth.generators.kahm import kahm_rows
 from synth.ledger import charging, ledger, spending
@@ -16,7 +17,6 @@ from synth.privacy.more import cell_conversion, row_bounds, row_plans, row_quest
 from synth.privacy.more.row_bounds import CellBound
 from synth.privacy.more.row_plans import RowsPlan
 from synth.privacy.noise import SystemNoise
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.store import accounts
 

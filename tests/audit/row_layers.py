@@ -17,6 +17,7 @@ from typing import Any
 import layers
 import numpy as np
 import oracle
+from recorded_noise import RecordedNoise
 from row_askers import ASKERS, asker
 from scipy import stats
 from scipy.special import ndtri
@@ -28,9 +29,8 @@ from synth.privacy import accounting, noise
 from synth.privacy.features import Lookup
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.session import PrivateSession, RowsRelease
+from synth.privacy.session import PerturbedRows, PrivateSession
 from synth.privacy.table import PrivateTable
 
 UNITS = 40
@@ -151,7 +151,7 @@ class _Reached:
         return [draws for kind, _, draws in self.tapped.drawn if kind in ("gaussian", "laplace")]
 
 
-def _paid(release: RowsRelease, draws: Any, world: World, table: PrivateTable) -> float:
+def _paid(release: PerturbedRows, draws: Any, world: World, table: PrivateTable) -> float:
     """Return what one answer costs, in epsilon of a cell or in mu^2, from the noise that was really drawn."""
     question, receipt = release.question, release.receipt
     codes = {name: np.asarray(column) for name, column in table._codes(table.schema.names).items()}
@@ -199,7 +199,7 @@ def mu_of_pure(epsilon: float) -> float:
     return 2 * float(ndtri(1 / (1 + math.exp(-epsilon)))) if epsilon else 0.0
 
 
-def _row_delta_drawn(releases: tuple[RowsRelease, ...], world: World, epsilon: float, draws: int = 20_000) -> float:
+def _row_delta_drawn(releases: tuple[PerturbedRows, ...], world: World, epsilon: float, draws: int = 20_000) -> float:
     """Return delta at ``epsilon`` of two rows that differ as far as they can in every cell, from draws of the loss."""
     rng = np.random.default_rng(6)
     losses = np.zeros(draws)
@@ -241,7 +241,7 @@ def _within(world: World, column: str, one: Row, other: Row) -> bool:
     return max(codes) >= levels or abs(codes[0] - codes[1]) <= math.floor(world.cell_change * (levels - 1))
 
 
-def _one_cell_moved(one: RowsRelease, other: RowsRelease, column: str, *, cell: bool) -> None:
+def _one_cell_moved(one: PerturbedRows, other: PerturbedRows, column: str, *, cell: bool) -> None:
     assert [receipt.to_dict() for receipt in one.receipts] == [receipt.to_dict() for receipt in other.receipts]
     change = np.abs(one.numbers - other.numbers)
     assert (change.any(axis=1)).sum() <= 1, "one cell moves more than one row"
@@ -289,9 +289,9 @@ class Hears(PrivateSession):
 
     __slots__ = ("told",)
 
-    def noisy_rows(self, *arguments: Any, **named: Any) -> RowsRelease:
-        PrivateSession.noisy_rows(self, *arguments, **named)
-        return self.told.noisy_rows(*arguments, **named)
+    def perturb_rows(self, *arguments: Any, **named: Any) -> PerturbedRows:
+        PrivateSession.perturb_rows(self, *arguments, **named)
+        return self.told.perturb_rows(*arguments, **named)
 
 
 def t1_made(name: str) -> None:
@@ -336,11 +336,11 @@ class _Only:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
 
-    def noisy_rows(self, *arguments: Any, **named: Any) -> RowsRelease:
-        release = self._session.noisy_rows(*arguments, **named)
+    def perturb_rows(self, *arguments: Any, **named: Any) -> PerturbedRows:
+        release = self._session.perturb_rows(*arguments, **named)
         few = slice(0, 12)
         labels = None if release.labels is None else release.labels[few]
-        return RowsRelease(release.receipts, release.question, release.numbers[few], labels)
+        return PerturbedRows(release.receipts, release.question, release.numbers[few], labels)
 
 
 def layers_world(world: World) -> World:
@@ -354,7 +354,7 @@ def _chance(values: np.ndarray, law: str) -> float:
     return min(float(stats.kstest(values, law).pvalue), 2 * float(stats.norm.sf(abs(z))))
 
 
-def _number_laws(one: RowsRelease, other: RowsRelease, world: World) -> None:
+def _number_laws(one: PerturbedRows, other: PerturbedRows, world: World) -> None:
     residuals = (one.numbers - other.numbers) * one.receipt.grid
     start = 0
     # The claimed law: the oracle's change of a cell or a row, at the cost on the receipt.
@@ -383,7 +383,7 @@ def _pure_of_mu(mu: float) -> float:
     return math.log(p / (1 - p))
 
 
-def _label_law(one: RowsRelease, other: RowsRelease) -> None:
+def _label_law(one: PerturbedRows, other: PerturbedRows) -> None:
     epsilon = _pure_of_mu(math.sqrt(one.receipts[1].mu_squared_units * accounting.MU_UNIT))
     truth, n = int(other.labels[0]), len(one.labels)
     kept = int((one.labels == truth).sum())
@@ -404,8 +404,8 @@ class _EnoughError(Exception):
 class _Stop(_Only):
     """Asks the first question only."""
 
-    def noisy_rows(self, *arguments: Any, **named: Any) -> RowsRelease:
-        self._session.noisy_rows(*arguments, **named)
+    def perturb_rows(self, *arguments: Any, **named: Any) -> PerturbedRows:
+        self._session.perturb_rows(*arguments, **named)
         raise _EnoughError
 
 
@@ -527,7 +527,7 @@ def _gain(rates: list[float]) -> float:
     return float(math.log(hit / alarm))
 
 
-def _log_ratio(release: RowsRelease, exact: list[RowsRelease]) -> np.ndarray:
+def _log_ratio(release: PerturbedRows, exact: list[PerturbedRows]) -> np.ndarray:
     receipt, total = release.receipt, np.zeros(len(release.numbers))
     middles = [one.numbers[0] for one in exact]
     if receipt.mechanism == "gaussian_rows":

@@ -21,7 +21,7 @@ from askers import HAND_MADE, asker
 from transcripts import Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.table import PrivateTable
 from synth.schema.config import TableFormat
 
@@ -37,7 +37,7 @@ ODD = {"person": "", "age": "80kg", "region": "", "income": "1e400", "job": "=1+
 def questions() -> tuple[Answered, ...]:
     """Every kind of question, as the hand-made asker puts them."""
     asked, *_ = record(asker(HAND_MADE, ROWS.schema), ROWS, ROWS.table(ordinary_rows(40, 1)))
-    return tuple(answered for answered in asked.answered if isinstance(answered.answer, Release))
+    return tuple(answered for answered in asked.answered if isinstance(answered.answer, NoisyAnswer))
 
 
 def as_csv(world: World, rows: Sequence[Row], end: str = "\n") -> bytes:

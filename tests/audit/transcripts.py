@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from recorded_noise import RecordedNoise
 from worlds import World
 
 from synth.privacy.descriptions import same_map
 from synth.privacy.features import FeatureMap
-from synth.privacy.receipt import Receipt, Release
-from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.session import AnswerSource, Candidate, PrivateSession, RowCount, Selection
 from synth.privacy.table import PrivateTable
 
@@ -58,7 +58,7 @@ class Answered:
     query: str
     receipt: Receipt
     whole: np.ndarray
-    answer: Release | Selection
+    answer: NoisyAnswer | Selection
 
 
 @dataclass
@@ -90,10 +90,10 @@ class Recording:
         self.transcript.rows.append(told)
         return self._heard_rows(told)
 
-    def count_rows(self, *, share: float) -> Release:
+    def count_rows(self, *, share: float) -> NoisyAnswer:
         return self._sum(self.session.count_rows(share=share), share)
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> Release:
+    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
         return self._sum(self.session.noisy_sum(feature_map, share=share, query=query, source=source), share)
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
@@ -104,10 +104,10 @@ class Recording:
         self.transcript.answered.append(answered)
         return self._heard(answered)
 
-    def part(self, share: float) -> Recording:
-        return type(self)(self.session.part(share), self.noise, self.transcript)
+    def sub_session(self, share: float) -> Recording:
+        return type(self)(self.session.sub_session(share), self.noise, self.transcript)
 
-    def _sum(self, release: Release, share: float) -> Release:
+    def _sum(self, release: NoisyAnswer, share: float) -> NoisyAnswer:
         steps = release.value.reshape(-1) / release.receipt.grid
         assert (steps == np.rint(steps)).all(), "an answer is not on its grid"
         draws = self.noise.draws[-1]
@@ -129,8 +129,8 @@ class Replaying(Recording):
 
     earlier: Transcript
 
-    def part(self, share: float) -> Replaying:
-        part = Replaying(self.session.part(share), self.noise, self.transcript)
+    def sub_session(self, share: float) -> Replaying:
+        part = Replaying(self.session.sub_session(share), self.noise, self.transcript)
         part.earlier = self.earlier
         return part
 
@@ -194,4 +194,4 @@ def run(ask: Asker, source: Recording) -> Any:
     if source.schema.rows_are_public:
         return ask(source)
     source.count_rows(share=0.05)
-    return ask(source.part(0.95))
+    return ask(source.sub_session(0.95))

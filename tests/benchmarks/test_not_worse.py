@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import tables
 from marginals import Found, Results, compare, differences
 from metrics import mean_total_variation
+from recorded_noise import RecordedNoise
 from tables import Table
 
 from synth.generators import GeneratorTask, make
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

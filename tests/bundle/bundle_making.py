@@ -126,7 +126,9 @@ def run(
         session.count_rows(share=0.02)
     session.noisy_sum(evaluation_question(schema), share=0.1, query=EVALUATION_QUERY, source="report")
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device="cpu")
-    fitted = make(config.generator, task, config.options).fit(session.part(session.remaining_share), NullProgress())
+    fitted = make(config.generator, task, config.options).fit(
+        session.sub_session(session.remaining_share), NullProgress()
+    )
     codes = repair(fitted.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
     facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from synth.bundle.texts import written_texts
 from synth.bundle.versions import current_versions
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.selection import Selection
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict
@@ -52,7 +52,7 @@ def costing(receipt: Receipt) -> Receipt:
 def with_receipts(found: Measurements, change: Change) -> Measurements:
     return dataclasses.replace(
         found,
-        releases=tuple(Release(change(one.receipt), one.value, one.feature_map) for one in found.releases),
+        releases=tuple(NoisyAnswer(change(one.receipt), one.value, one.feature_map) for one in found.releases),
         selections=tuple(Selection(change(one.receipt), one.index, one.candidate) for one in found.selections),
         row_releases=tuple(
             dataclasses.replace(one, receipts=tuple(map(change, one.receipts))) for one in found.row_releases

@@ -24,7 +24,7 @@ from synth.bundle.canonical import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
 from synth.privacy.features import OneHot
-from synth.privacy.receipt import CellNoise, Part, Receipt, Release
+from synth.privacy.receipt import CellNoise, NoisyAnswer, Part, Receipt
 from synth.privacy.selection import Candidate, Selection
 
 
@@ -186,7 +186,7 @@ def test_a_part_of_the_budget_that_the_configuration_does_not_give(tmp_path: Pat
 
 def second(found: Measurements) -> Measurements:
     """Another answer under each kind of receipt there is, of other noise."""
-    releases = [Release(one.receipt, one.value + one.receipt.grid, one.feature_map) for one in found.releases[:1]]
+    releases = [NoisyAnswer(one.receipt, one.value + one.receipt.grid, one.feature_map) for one in found.releases[:1]]
     rows = [dataclasses.replace(one, numbers=one.numbers + 1) for one in found.row_releases[:1]]
     if found.selections:
         return dataclasses.replace(found, selections=(*found.selections, found.selections[0]))
@@ -395,7 +395,7 @@ def test_a_question_of_another_table(tmp_path: Path, key: Key) -> None:
     def other(found: Measurements) -> Measurements:
         count, *others = found.releases
         question = OneHot(("outcome",), (np.zeros(3, dtype=np.int32),))
-        return dataclasses.replace(found, releases=(Release(count.receipt, count.value, question), *others))
+        return dataclasses.replace(found, releases=(NoisyAnswer(count.receipt, count.value, question), *others))
 
     path = forged(golden("independent-by-class"), tmp_path / "f.zip", key, answers=other)
     only(path, "cannot have been asked of the declared table", "not the noisy one that was paid for")

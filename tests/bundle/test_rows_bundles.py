@@ -18,7 +18,7 @@ from synth.bundle.replay import replay
 from synth.errors import ConfigError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.more.row_release import RowsRelease
+from synth.privacy.more.row_release import PerturbedRows
 from synth.privacy.receipt import CellNoise, Receipt
 from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.table import PrivateTable
@@ -156,7 +156,9 @@ def test_a_lie_in_the_certificate_is_found_though_it_is_signed(
     assert reason in failures(forged)
 
 
-def _forged(bundle: Path, target: Path, key: Key, change: Callable[[RowsRelease], RowsRelease], **stated: Any) -> Path:
+def _forged(
+    bundle: Path, target: Path, key: Key, change: Callable[[PerturbedRows], PerturbedRows], **stated: Any
+) -> Path:
     """Alter the answers and the certificate alike, so that they agree with one another."""
     known = measurements_of(bundle)
     release = change(known.row_releases[0])
@@ -173,7 +175,7 @@ def _forged(bundle: Path, target: Path, key: Key, change: Callable[[RowsRelease]
 def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
     sealed: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
-    def smaller(release: RowsRelease) -> RowsRelease:
+    def smaller(release: PerturbedRows) -> PerturbedRows:
         receipt = release.receipt
         cells = tuple(
             CellNoise(cell.l1 // 2, cell.row_l1 // 2, min(cell.row_largest, cell.row_l1 // 2), cell.scale)
@@ -248,9 +250,9 @@ def test_a_part_of_a_recorded_session_knows_the_rows(sealed: dict[str, Path]) ->
     schema = config_for("rows").schema
     (release,), budget = known.row_releases, PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=schema.neighbours)
     assert known.rows is not None
-    session = RecordedSession(schema, budget, rows=known.rows, row_releases=known.row_releases).part(0.5)
+    session = RecordedSession(schema, budget, rows=known.rows, row_releases=known.row_releases).sub_session(0.5)
     asked, query = release.question, release.receipts[0].query
-    again = session.noisy_rows(
+    again = session.perturb_rows(
         asked.tables, label=asked.label, noise=asked.noise, share=1.0, query=query, source="test"
     )
     assert again is release

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 from bundle_making import Key, checked, config_of, members_of, run, seal
+from recorded_noise import RecordedNoise
 
 from synth.bundle.archive import MEMBERS
 from synth.bundle.certificate import (
@@ -30,7 +31,6 @@ from synth.bundle.table_files import write_table
 from synth.bundle.texts import CANNOT_SHOW
 from synth.bundle.writer import write_bundle
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.reports.evidence import OwnerOnlyEvidence, Publishable, SafeEvidence
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from mutations import FORMATS, LONGEST, SCHEMA, Format, Line, codes_of, honest_cells, hostile_line
 from reading_here import read_here
+from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, FeatureMap, OneHot, Stack
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reading import text as reader_text

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 
 import numpy as np
+from recorded_noise import RecordedNoise
 
 from synth import generators
 from synth.generators import GeneratorTask
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

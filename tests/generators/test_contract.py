@@ -91,7 +91,7 @@ def test_it_spends_its_whole_budget_and_no_more(name, row_count):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_part_of_a_session_is_spent_like_a_whole_one(name):
     opened = session(schema(), dependent_codes(200))
-    part = opened.part(0.4)
+    part = opened.sub_session(0.4)
     generators.make(name, task(schema()), FAST[name]).fit(part, NullProgress())
     assert part.remaining_share <= 1e-3
     assert opened.remaining_share == pytest.approx(0.6, abs=1e-6)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from recorded_noise import RecordedNoise
 from safetensors.numpy import load, save
 from simulated import COLUMNS, check_domain, dependent_codes, schema, session, task
 from timing import require_within
@@ -23,7 +24,6 @@ from synth.generators.fine_places import OneWayOptions
 from synth.generators.joint_models import FieldFitter, MixtureFitter, kind_for
 from synth.generators.one_ways import measure_one_ways
 from synth.models.answers import Measured
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import Candidate, PrivateSession, RecordedSession, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -213,7 +213,7 @@ def test_every_choice_is_followed_by_its_table():
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_whole_budget_is_spent_by_its_last_question(row_count, n_rows, epsilon):
     opened = opened_on(n_rows, row_count=row_count, epsilon=epsilon)
-    part = opened.part(opened.remaining_share)
+    part = opened.sub_session(opened.remaining_share)
     fit(part)
     assert part.remaining_share < 1e-8  # a unit or two, rounded down
     spent = sum(receipt.mu_squared_units for receipt in opened.receipts)
@@ -223,7 +223,7 @@ def test_the_whole_budget_is_spent_by_its_last_question(row_count, n_rows, epsil
 
 def test_a_part_of_a_session_is_spent_and_no_more():
     opened = opened_on()
-    part = opened.part(0.4)
+    part = opened.sub_session(0.4)
     fit(part)
     assert part.remaining_share < 1e-11  # a unit or two, rounded down
     assert opened.remaining_share == pytest.approx(0.6, abs=1e-9)

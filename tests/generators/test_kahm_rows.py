@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from recorded_noise import RecordedNoise
 from simulated import COLUMNS, check_domain, dependent_codes, task
 
 from synth.errors import ConfigError, InputError
 from synth.generators.kahm.kahm_blocks import MOST_CLASSES
 from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

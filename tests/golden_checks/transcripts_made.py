@@ -14,11 +14,11 @@ from unittest import mock
 import numpy as np
 import pyarrow.csv
 from golden_cases import configuration, stand_in
+from recorded_noise import NoiseCall, RecordedNoise
 
 from synth.bundle.canonical import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.table_files import read_table
-from synth.privacy.recorded_noise import NoiseCall, RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

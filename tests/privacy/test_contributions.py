@@ -19,6 +19,7 @@ from by_hand import contribution
 from hypothesis import given
 from hypothesis import strategies as st
 from questions import every_kind_of_map, random_forest, small_codes, small_schema
+from recorded_noise import RecordedNoise
 
 from synth.privacy import counting, sums
 from synth.privacy.budget import PrivacyBudget
@@ -27,7 +28,6 @@ from synth.privacy.features import FeatureMap, Forest, Fourier, Lookup, Product,
 from synth.privacy.more import forests, fourier_sums, products, row_moments, row_release, row_sums
 from synth.privacy.more.row_plans import RowsQuestion, plan_rows
 from synth.privacy.more.row_release import draw_rows
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.selection import SCORE_STEP, Candidate, scores_of
 from synth.privacy.session import PrivateSession
 from synth.privacy.sums import exact_sum

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import SIZES, small_codes, small_schema
+from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy import count_memory, counting, selection
@@ -19,7 +20,6 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.count_memory import CountMemory
 from synth.privacy.counting import Axis, Rows, joint_counts, tables_of_counts
 from synth.privacy.features import Lookup, OneHot, Stack
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.selection import SCORE_STEP, TABLE_BITS, WEIGHT_BITS
 from synth.privacy.session import Candidate, PrivateSession
 from synth.privacy.table import PrivateTable
@@ -84,7 +84,7 @@ def test_a_round_after_the_first_reads_no_row() -> None:
     assert table.read_since() == sorted(SIZES)  # each column once, for all six pairs
     chosen = choose(session, pairs(2.0), "second")
     session.noisy_sum(chosen.one_hot, share=0.1, query="sum", source="test")
-    choose(session.part(0.5), pairs(3.0), "of a part")
+    choose(session.sub_session(0.5), pairs(3.0), "of a part")
     assert table.read_since() == []
 
 

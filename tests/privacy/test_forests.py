@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 from questions import random_forest, small_codes, small_schema, walked
+from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.descriptions import describe, from_description, same_map
 from synth.privacy.features import Forest, OneHot, Product
 from synth.privacy.more import forests
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from questions import SIZES, small_codes, small_schema
+from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, OneHot
 from synth.privacy.receipt import Part, Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import PrivacyUnit, Schema

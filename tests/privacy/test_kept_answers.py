@@ -15,6 +15,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from questions import every_kind_of_map, small_codes, small_schema
+from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy import kept_answers
@@ -22,8 +23,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.descriptions import describe, from_description
 from synth.privacy.features import Lookup
 from synth.privacy.kept_answers import AnswerFile, answers_path, digest_of_map, sweep_answers
-from synth.privacy.receipt import Release
-from synth.privacy.recorded_noise import RecordedNoise
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.session import Candidate, PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import NumberColumn, PrivacyUnit, Schema, YesNoColumn
@@ -80,7 +80,7 @@ def ask_all(session: PrivateSession, *, holdout: PrivateTable | None = None) -> 
     heard = [session.noisy_sum(REGION, share=0.2, query="regions", source="test").value]
     chosen = session.noisy_max(candidates(), share=0.1, query="choice", source="test")
     heard.append(np.array([chosen.index]))
-    part = session.part(0.3).part(0.5)
+    part = session.sub_session(0.3).sub_session(0.5)
     heard.append(part.noisy_sum(AGE, share=1.0, query="ages", source="test").value)
     heard.append(held.noisy_sum(REGION, share=1.0, query="held", source="test").value)
     return heard
@@ -98,7 +98,7 @@ def cut(path: Path, answers: int) -> None:
 
 def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
-    heard: list[tuple[int, bytes, Release]] = []
+    heard: list[tuple[int, bytes, NoisyAnswer]] = []
     right = os.fsync
 
     def fsync(file: int) -> None:
@@ -208,7 +208,7 @@ def test_repeated_answers_cost_what_they_did(tmp_path: Path) -> None:
 def test_every_kind_of_map_comes_back_bit_for_bit(tmp_path: Path) -> None:
     share = 1 / (len(MAPS) + 1)
 
-    def ask(session: PrivateSession) -> dict[str, Release]:
+    def ask(session: PrivateSession) -> dict[str, NoisyAnswer]:
         return {
             name: session.noisy_sum(one, share=share, query=name, source="test")
             for name, one in MAPS.items()
@@ -237,7 +237,7 @@ def test_noisy_rows_come_back_bit_for_bit(
     ages = Lookup("age", np.linspace(0, 1, schema.modelled_column("age").size)[:, None])
 
     def ask(session: PrivateSession) -> Any:
-        return session.noisy_rows([ages], label=label, noise="laplace", share=1.0, query="rows", source="test")
+        return session.perturb_rows([ages], label=label, noise="laplace", share=1.0, query="rows", source="test")
 
     with opened(tmp_path / "answers", begin=True) as file:
         heard = ask(session_with(file, table))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recorded_noise import RecordedNoise
 from scipy import stats
 
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
@@ -26,7 +27,6 @@ from synth.privacy.more.row_bounds import cell_bound, whole_table
 from synth.privacy.more.row_plans import MAXIMUM_NUMBERS
 from synth.privacy.noise import CipherStream, SystemNoise
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.samplers import random_order, randomised_response
 from synth.privacy.session import Candidate, PrivateSession
@@ -65,7 +65,7 @@ def ask(session: Any, **named: Any) -> Any:
     given |= named
     if session.schema.protection == "cell":
         given.setdefault("noise", "laplace")
-    return session.noisy_rows(given.pop("tables", tables_of(session.schema, label=given["label"])), **given)
+    return session.perturb_rows(given.pop("tables", tables_of(session.schema, label=given["label"])), **given)
 
 
 # How far a cell moves the numbers
@@ -302,10 +302,10 @@ def test_noisy_rows_cannot_be_written_to_and_are_not_copied_again() -> None:
     schema = schema_of("cell")
     release = ask(session_on(schema, codes_of(schema)))
     assert not release.numbers.flags.writeable
-    same = row_release.RowsRelease(release.receipts, release.question, release.numbers, release.labels)
+    same = row_release.PerturbedRows(release.receipts, release.question, release.numbers, release.labels)
     assert same.numbers is release.numbers
     given = release.numbers.copy()
-    copied = row_release.RowsRelease(release.receipts, release.question, given, release.labels)
+    copied = row_release.PerturbedRows(release.receipts, release.question, given, release.labels)
     given[:] = 0
     assert np.array_equal(copied.numbers, release.numbers)
     some = np.array([4, 1])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError, UnsupportedCostError
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.schema import Neighbours
 
 
@@ -131,7 +131,7 @@ def test_a_receipt_is_private_unless_said_otherwise_and_cannot_be_changed() -> N
 
 def test_a_release_keeps_its_own_unchangeable_copy() -> None:
     answer = np.arange(6, dtype=np.float64).reshape(2, 3)
-    release = Release(receipt(), answer, "the question")
+    release = NoisyAnswer(receipt(), answer, "the question")
     answer[0, 0] = 99.0
     assert release.value[0, 0] == 0.0
     assert release.value.shape == (2, 3)
@@ -140,6 +140,6 @@ def test_a_release_keeps_its_own_unchangeable_copy() -> None:
 
 
 def test_a_release_tells_its_noise_and_a_selection_has_none() -> None:
-    assert Release(receipt(), np.zeros(2), None).noise_std == 15.1
+    assert NoisyAnswer(receipt(), np.zeros(2), None).noise_std == 15.1
     with pytest.raises(PrivacyError, match="is a selection"):
-        _ = Release(receipt(mechanism="exponential"), np.zeros(1), None).noise_std
+        _ = NoisyAnswer(receipt(mechanism="exponential"), np.zeros(1), None).noise_std

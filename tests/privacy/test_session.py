@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
+from recorded_noise import RecordedNoise
 from scipy import stats
 
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError, SchemaError
@@ -22,7 +23,6 @@ from synth.privacy.calibration import GaussianPlan, _variance
 from synth.privacy.features import Constant, FeatureMap, Lookup, OneHot, Stack
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import Candidate, PrivateSession, RecordedSession, RowCount
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema
@@ -120,7 +120,7 @@ def test_two_questions_never_share_noise() -> None:
 )
 def test_sensitivities(row_count: str, rows_per_unit: int, one_hot: float, constant: float, fourier: float) -> None:
     schema = small_schema(row_count, PrivacyUnit(rows_per_unit=rows_per_unit))
-    session = session_on(schema=schema, noise=RecordedNoise(None)).part(1.0)
+    session = session_on(schema=schema, noise=RecordedNoise(None)).sub_session(1.0)
     for name, feature_map, expected in (
         ("one-hot", REGION, one_hot),
         ("constant", Constant(), constant),
@@ -153,13 +153,13 @@ def test_a_session_that_spends_everything_stays_within_its_budget(row_count: str
 def test_overspending_is_refused_before_a_row_is_read() -> None:
     schema = small_schema()
     session = PrivateSession(Unreadable(schema), budget_for(schema))
-    part = session.part(0.75)
+    part = session.sub_session(0.75)
     with pytest.raises(BudgetExceededError, match=r"0\.26"):
         session.noisy_sum(REGION, share=0.26, query="q", source="test")
     with pytest.raises(BudgetExceededError):
         session.noisy_max([Candidate(("region",), np.zeros(4))], share=0.26, query="q", source="test")
     with pytest.raises(BudgetExceededError):
-        session.part(0.26)
+        session.sub_session(0.26)
     with pytest.raises(AssertionError, match="rows were read"):
         part.noisy_sum(REGION, share=1.0, query="q", source="test")
     # Nothing is given back, whatever happened after the charge.
@@ -203,7 +203,7 @@ def _as_private(session: PrivateSession) -> list[Receipt]:
 
 def test_parts_share_receipts_and_answers_but_not_budgets() -> None:
     session = session_on(noise=RecordedNoise(None))
-    first, second = session.part(0.5), session.part(0.25)
+    first, second = session.sub_session(0.5), session.sub_session(0.25)
     a = ask(first, share=1.0, query="a")
     b = ask(second, share=0.5, query="b")
     assert (first.remaining_share, second.remaining_share, session.remaining_share) == pytest.approx((0, 0.5, 0.25))
@@ -277,7 +277,7 @@ def test_a_private_number_of_rows_has_to_be_measured(schema: Schema) -> None:
     with pytest.raises(PrivacyError, match="count_rows"):
         _ = session.rows
     release = session.count_rows(share=0.1)
-    assert session.part(0.5).rows == RowCount(123.0, release.noise_std, public=False)
+    assert session.sub_session(0.5).rows == RowCount(123.0, release.noise_std, public=False)
     with pytest.raises(PrivacyError, match="asked before"):
         session.count_rows(share=0.1)
 
@@ -387,7 +387,7 @@ def test_a_session_gives_no_rows_away() -> None:
     )
     assert {name for name in dir(session) if not name.startswith("_")} == {
         *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "releases", "selections"),
-        *("count_rows", "noisy_sum", "noisy_max", "noisy_rows", "row_releases", "part", "held_out"),
+        *("count_rows", "noisy_sum", "noisy_max", "perturb_rows", "row_releases", "sub_session", "held_out"),
     }
     assert not hasattr(session, "__dict__")
     for spread in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -422,7 +422,7 @@ def test_a_recorded_session_repeats_answers_and_knows_no_others() -> None:
         session.schema, session.budget, rows=session.rows, releases=session.releases, selections=session.selections
     )
     assert again.noisy_sum(REGION, share=0.5, query="q", source="another") is release
-    part = again.part(0.5)
+    part = again.sub_session(0.5)
     assert (part.rows, part.remaining_share) == (session.rows, 1.0)
     chosen = part.noisy_max(CANDIDATES, share=0.25, query="best", source="another")
     assert (chosen.index, chosen.receipt) == (selection.index, selection.receipt)

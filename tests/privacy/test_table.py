@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError, SchemaError, TableError
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema

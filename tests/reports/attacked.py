@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from recorded_noise import RecordedNoise
 
 from synth import generators
 from synth.generators import GeneratorTask
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_noise import RecordedNoise
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -77,7 +77,9 @@ def released_by(name: str, train: CodeTable, schema: Schema, *, seed: int = 0) -
     if not schema.rows_are_public:
         session.count_rows(share=0.02)
     task = GeneratorTask(schema=schema, label="outcome", seed=seed, device="cpu")
-    fitted = generators.make(name, task, FAST.get(name, {})).fit(session.part(session.remaining_share), NullProgress())
+    fitted = generators.make(name, task, FAST.get(name, {})).fit(
+        session.sub_session(session.remaining_share), NullProgress()
+    )
     codes = fitted.sample(len(train[0]), seed)
     # The noise is known so that a test is the same every time; its law is that of a run.
     receipts = tuple(replace(receipt, private=True) for receipt in session.receipts)

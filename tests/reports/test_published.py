@@ -14,7 +14,7 @@ from synth.generators.facts import Fact
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, Lookup, OneHot, Product, Stack
-from synth.privacy.receipt import Receipt, Release
+from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.charts import Table
@@ -41,7 +41,7 @@ from synth.schema.config import RunConfig
 SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
 
 
-def release(question: object, value: list[float], *, noise: float, query: str = "q", sequence: int = 0) -> Release:
+def release(question: object, value: list[float], *, noise: float, query: str = "q", sequence: int = 0) -> NoisyAnswer:
     receipt = Receipt(
         sequence=sequence,
         query=query,
@@ -57,7 +57,7 @@ def release(question: object, value: list[float], *, noise: float, query: str = 
         mu_squared_units=1,
         slack=0.0,
     )
-    return Release(receipt, np.array(value), question)
+    return NoisyAnswer(receipt, np.array(value), question)
 
 
 X, Y = OneHot(("x",), (None,), (2,)), OneHot(("y",), (None,), (3,))

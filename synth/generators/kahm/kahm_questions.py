@@ -28,7 +28,7 @@ from synth.generators.vectors import VectorColumn
 from synth.models.class_gaussians import ClassGaussians
 from synth.models.noisy_spectra import leading_directions, shrunk_covariances, shrunk_spread
 from synth.privacy.features import FeatureMap, Lookup, OneHot, Product, RowMoments
-from synth.privacy.receipt import Release
+from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn
 
@@ -245,7 +245,7 @@ class RecordQuestions:
         factors = shrunk_covariances(stretch * matrices, stretch * noises, np.diag(common), floor)
         return ClassGaussians(weights, means, directions, factors, residual)
 
-    def _sum(self, question: FeatureMap, share: float, query: str) -> Release:
+    def _sum(self, question: FeatureMap, share: float, query: str) -> NoisyAnswer:
         return self._session.noisy_sum(question, share=share, query=query, source=self._source)
 
 
@@ -272,13 +272,13 @@ def _with_means(
     return np.linalg.qr(np.concatenate([directions, new], axis=1))[0], common
 
 
-def _symmetric(answer: Release, question: RowMoments, scale: float) -> tuple[Vector, float]:
+def _symmetric(answer: NoisyAnswer, question: RowMoments, scale: float) -> tuple[Vector, float]:
     """Return the matrix behind an answer of products, and the noise of its entries off the diagonal."""
     matrices, noises = _by_class(answer, question, np.array([scale]))
     return matrices[0], float(noises[0])
 
 
-def _by_class(answer: Release, question: RowMoments, scales: Vector) -> tuple[Vector, Vector]:
+def _by_class(answer: NoisyAnswer, question: RowMoments, scales: Vector) -> tuple[Vector, Vector]:
     n = question.length
     upper = np.asarray(answer.value, dtype=np.float64).reshape(len(scales), -1) / question.factors * scales[:, None]
     rows, columns = np.triu_indices(n)

@@ -24,7 +24,7 @@ from synth.generators.sampling import check_rows, random_source
 from synth.generators.vectors import Vectors
 from synth.kernels.fabrication import fabrication, in_blocks
 from synth.privacy.more.row_plans import RowNoise
-from synth.privacy.session import AnswerSource, RowsRelease
+from synth.privacy.session import AnswerSource, PerturbedRows
 from synth.progress import Progress
 
 __all__ = ["RowsMode", "RowsOfKahm", "RowsSettings"]
@@ -92,7 +92,7 @@ class RowsOfKahm:
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for noisy rows with all that is left of the budget, and fabricate rows from them."""
         progress.phase("Measuring")
-        release = session.noisy_rows(
+        release = session.perturb_rows(
             self._vectors.tables,
             label=self._label,
             label_share=self._settings.label_share,
@@ -163,7 +163,7 @@ class RowsOfKahm:
         return self._codes
 
     def _fabricated(
-        self, release: RowsRelease, progress: Progress
+        self, release: PerturbedRows, progress: Progress
     ) -> tuple[NDArray[np.int32], tuple[FabricatedBlock, ...]]:
         names, settings = self._task.schema.names, self._settings
         n_rows = len(release.numbers)

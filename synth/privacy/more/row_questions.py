@@ -10,7 +10,7 @@ from synth.privacy.counting import Rows
 from synth.privacy.features import Lookup
 from synth.privacy.kept_answers import Numbers, digest_of_rows
 from synth.privacy.more.row_plans import LABEL_SHARE, RowNoise, RowsQuestion, plan_rows, require_few_numbers
-from synth.privacy.more.row_release import LABELS_QUERY, RowsRelease, draw_rows
+from synth.privacy.more.row_release import LABELS_QUERY, PerturbedRows, draw_rows
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import Receipt
 from synth.privacy.session_record import Record, rows_assumptions
@@ -48,11 +48,11 @@ class RowQuestions:
         def _rows(self) -> Rows: ...
 
     @property
-    def row_releases(self) -> tuple[RowsRelease, ...]:
+    def row_releases(self) -> tuple[PerturbedRows, ...]:
         """Every answer of noisy rows, in order, those of all parts included."""
         return tuple(self._record.row_releases)
 
-    def noisy_rows(
+    def perturb_rows(
         self,
         tables: Sequence[Lookup],
         *,
@@ -62,7 +62,7 @@ class RowQuestions:
         share: float,
         query: str,
         source: str,
-    ) -> RowsRelease:
+    ) -> PerturbedRows:
         """Let every row out by itself, its numbers and its label made noisy, in a drawn order.
 
         Parameters
@@ -81,7 +81,7 @@ class RowQuestions:
 
         Returns
         -------
-        RowsRelease
+        PerturbedRows
 
         Raises
         ------
@@ -105,6 +105,6 @@ class RowQuestions:
             return (drawn.numbers,) if drawn.labels is None else (drawn.numbers, drawn.labels)
 
         numbers, *labels = self._answered(tuple(receipts), lambda: digest_of_rows(question), ask)
-        release = RowsRelease(tuple(receipts), question, numbers, labels[0] if labels else None)
+        release = PerturbedRows(tuple(receipts), question, numbers, labels[0] if labels else None)
         self._record.row_releases.append(release)
         return release

@@ -19,7 +19,7 @@ from synth.privacy.more.row_plans import RowsPlan, RowsQuestion
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import Receipt
 
-__all__ = ["LABELS_QUERY", "NoisyRows", "RowsRelease", "draw_rows"]
+__all__ = ["LABELS_QUERY", "NoisyRows", "PerturbedRows", "draw_rows"]
 
 LABELS_QUERY = "{query}: labels"
 """Name of the question that a label is, beside the rows it belongs to."""
@@ -39,7 +39,7 @@ class NoisyRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsRelease:
+class PerturbedRows:
     """Noisy rows and their receipts; safe to keep, print and publish.
 
     Parameters

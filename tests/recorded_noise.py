@@ -1,7 +1,7 @@
 """A noise source for tests: known noise, every request written down, and marked NOT PRIVATE.
 
-No module of the product imports this one, no setting or environment variable selects it, and every receipt made with
-it carries ``private=False``, which a certificate refuses.
+It stands with the tests, so that nothing of the product can import it; no setting or environment variable selects it,
+and every receipt made with it carries ``private=False``, which a certificate refuses.
 """
 
 from __future__ import annotations
