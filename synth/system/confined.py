@@ -24,7 +24,7 @@ def start_confined(module: str, arguments: Sequence[str] = ()) -> subprocess.Pop
     arguments : sequence of str
         Its command line.
     """
-    root = str(Path(__file__).resolve().parents[1])
+    root = str(Path(__file__).resolve().parents[2])
     variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
     # One thread and one plain memory pool keep what is reserved small, and what is reserved is limited.
