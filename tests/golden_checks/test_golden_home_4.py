@@ -1,0 +1,152 @@
+"""A home of today's layout opens, its chains and seals hold, and a further run is charged, on each database."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from synth.bundle.verify import verify
+from synth.config import Settings
+from synth.errors import LedgerError
+from synth.keys import load_keys
+from synth.privacy.budget import PrivacyBudget
+from synth.privacy.ledger import Ledger
+from synth.privacy.notes import CHOSEN_AFTER_LOOKING
+from synth.privacy.vault import Vault
+from synth.store import Account, ChargeState, RunState, Store, TableState
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "home-4"
+
+
+@pytest.fixture
+def home(tmp_path: Path, database_url: str) -> Settings:
+    """The golden home on each database."""
+    folder = tmp_path / "home"
+    shutil.copytree(GOLDEN, folder)
+    if database_url.startswith("postgresql"):
+        import psycopg
+
+        (folder / "hermitage.sqlite").unlink()
+        shutil.rmtree(folder / "vault")
+        (folder / "vault-postgresql").rename(folder / "vault")
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
+    return Settings(home=folder, database_url=database_url)
+
+
+def named(store: Store, name: str) -> Account:
+    account = store.accounts.named(name)
+    assert account is not None
+    return account
+
+
+def test_its_chains_are_whole_and_say_what_was_spent(home: Settings) -> None:
+    with Store(home) as store:
+        ledger = Ledger(store)
+        ledger.verify_chain()
+        ledger.check_marks()
+        assert store.newer_layout_since() is None
+        assert {account.name: ledger.chain(account.id).head.count for account in store.accounts.all()} == {
+            "survey": 14,
+            "visits": 3,
+            "cells": 3,
+            "undescribed": 0,
+            "frozen": 0,
+        }
+        for account in store.accounts.all():
+            if account.name != "frozen":
+                ledger.check_whole(account.id)
+        survey = named(store, "survey")
+        assert (survey.epsilon_cap, survey.delta_cap) == (6.0, 1e-5)
+        assert [charge.state for charge in ledger.current(survey.id)] == [
+            ChargeState.RELEASED,
+            ChargeState.RESERVED,
+            ChargeState.RESERVED,
+            ChargeState.SPENT,
+            ChargeState.SPENT,
+            ChargeState.FAILED_SPENT,
+            ChargeState.FREED,
+        ]
+        assert f"{ledger.spent(survey.id, delta=1e-6).epsilon:.6g}" == "2.65363"
+        assert {name: named(store, name).sentence for name in ("survey", "visits", "cells", "undescribed")} == {
+            "survey": "Protects one person contributing one row",
+            "visits": "Protects one patient: all rows of one pid",
+            "cells": "Protects ONE CELL; class labels, class sizes and the number of rows are not protected",
+            "undescribed": None,
+        }
+
+
+def test_its_runs_are_where_they_were(home: Settings) -> None:
+    with Store(home) as store:
+        runs = store.runs.of_account(named(store, "survey").id)
+        assert sorted((run.state, run.attempts) for run in runs) == sorted(
+            [
+                (RunState.RELEASED, 1),
+                (RunState.PLANNED, 0),
+                (RunState.QUEUED, 0),
+                (RunState.RUNNING, 1),
+                (RunState.MEASURED, 1),
+                (RunState.FAILED, 1),
+                (RunState.CANCELLED, 0),
+            ]
+        )
+        taken = store.queue.take(host="here", slots=1, gpus=())
+        assert taken is not None
+        assert taken.attempts == 1
+
+
+@pytest.mark.parametrize("name", ["survey", "visits", "cells"])
+def test_a_further_run_is_charged_and_a_look_still_counts(home: Settings, name: str) -> None:
+    with Store(home) as store:
+        ledger, account = Ledger(store), named(store, name)
+        spent = ledger.spent(account.id).epsilon
+        before = store.runs.of_account(account.id)[0]
+        run = store.runs.add(account_id=account.id, config=before.config, owner="owner", table_id=before.table_id)
+        budget = PrivacyBudget(0.5, 1e-5 if name == "cells" else 1e-6, account.neighbours)  # type: ignore[arg-type]
+        ledger.spend(ledger.reserve(account.id, run.id, budget, purpose="a further run"))
+        assert ledger.spent(account.id).epsilon > spent
+        ledger.check_whole(account.id)
+        looked = CHOSEN_AFTER_LOOKING in ledger.notes(account.id, run_id=run.id)
+        assert looked == (name == "survey")
+        own = ledger.chain(account.id)
+    with Store(home) as again:
+        assert Ledger(again).chain(account.id).links == own.links
+
+
+def test_a_frozen_account_takes_no_run(home: Settings) -> None:
+    with Store(home) as store:
+        ledger, account = Ledger(store), named(store, "frozen")
+        run = store.runs.add(account_id=account.id, config=store.runs.all()[0].config, owner="owner")
+        budget = PrivacyBudget(0.5, 1e-6, account.neighbours)  # type: ignore[arg-type]
+        with pytest.raises(LedgerError, match="frozen"):
+            ledger.reserve(account.id, run.id, budget, purpose="a further run")
+
+
+def test_its_table_opens_and_its_certificates_point_into_the_chains(home: Settings) -> None:
+    with Store(home) as store:
+        vault, ledger = Vault(store, load_keys(home.home)), Ledger(store)
+        (table,) = (
+            table
+            for account in store.accounts.all()
+            for table in store.tables.of_account(account.id)
+            if table.state is TableState.STORED
+        )
+        with vault.open(table.id) as stream:
+            assert stream.read(20) == b"pid,age,region\np60,3"
+        if home.database_url.startswith("postgresql"):
+            return  # whose certificates are not kept
+        digests = {account.name: [row.digest for row in ledger.rows(account.id)] for account in store.accounts.all()}
+        certificates = sorted(home.home.glob("runs/*/certificate.json"))
+        assert len(certificates) == 3
+        for path in certificates:
+            body = json.loads(path.read_bytes())
+            assert digests[body["account"]][body["ledger"]["charges"] - 1] == body["ledger"]["head"]
+
+
+def test_one_of_its_bundles_verifies() -> None:
+    path = min(GOLDEN.glob("runs/*/bundle.zip"))
+    verdict = verify(path, public_key=GOLDEN / "keys" / "public-key.pem")
+    assert verdict.ok, verdict.lines
