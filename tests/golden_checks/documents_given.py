@@ -8,12 +8,12 @@ from typing import Any
 
 from synth.bundle.canonical import canonical_json
 from synth.bundle.schema_json import schema_from_document, schema_to_document
-from synth.config_file import config_of_text, config_to_yaml, read_mapping
 from synth.errors import InputError, SynthError, VerificationError
 from synth.generators import make
 from synth.generators.protocol import GeneratorTask
+from synth.rehearsal.simulation_file import parse_simulation
+from synth.schema.config_file import config_of_text, config_to_yaml, read_mapping
 from synth.services.planning import check_config
-from synth.simulation_file import parse_simulation
 
 __all__ = ["everything"]
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from synth.bundle.verify import verify
-from synth.config import Settings
 from synth.errors import LedgerError
-from synth.keys import load_keys
+from synth.ledger.ledger import Ledger
+from synth.ledger.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.budget import PrivacyBudget
-from synth.privacy.ledger import Ledger
-from synth.privacy.notes import CHOSEN_AFTER_LOOKING
-from synth.privacy.vault import Vault
+from synth.schema.config import Settings
 from synth.store import Account, ChargeState, RunState, Store, TableState
+from synth.vault.keys import load_keys
+from synth.vault.vault import Vault
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-4"
 

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from synth.cli import main
-from synth.config import Settings
 from synth.config_file import load_config
-from synth.privacy.ledger import Ledger
+
+from synth.cli import main
+from synth.ledger.ledger import Ledger
+from synth.schema.config import Settings
 from synth.services import local
 from synth.services.application import Application
 from synth.store import RunState, Store
