@@ -17,7 +17,7 @@ from pages.ui.guards import guard, quiet_logs
 from pages.ui.session import keep_address
 from pages.ui.warming import warm_up
 from synth.errors import ConfigError
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 
 
 def screens() -> None:

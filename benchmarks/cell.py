@@ -18,8 +18,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.schema import PrivacyUnit, Schema
-from synth.schema.schema_file import column_to_mapping, parse_column
+from synth.schema import PrivacyUnit, Schema, parse_column
 
 ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures a private number of rows: what a run of the product spends on it."""
@@ -29,7 +28,7 @@ def write_folder(folder: Path, schema: Schema, label: str | None, codes: np.ndar
     """Write what a cell reads: the declared schema and the rows as codes."""
     unit = {"protects": schema.unit.protects, "rows_per_unit": schema.unit.rows_per_unit}
     declared = {
-        "columns": {column.name: column_to_mapping(column) for column in schema},
+        "columns": {column.name: column.to_mapping() for column in schema},
         "unit": unit | {"id_column": schema.unit.id_column},
         "row_count": schema.row_count,
         "label": label,

@@ -37,7 +37,7 @@ from synth.reports.downstream import compare_predictions
 from synth.reports.prediction_problem import DownstreamOptions, Predictions, Problem
 from synth.reports.prediction_question import held_out_tables
 from synth.reports.prediction_table import MEASURES, table_measures
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.release import fit_and_sample
 
 HELD_OUT = 0.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from synth.schema.columns import CategoryColumn, Column, DropColumn, IdentifierColumn, NumberColumn, YesNoColumn
+from synth.schema import CategoryColumn, Column, DropColumn, IdentifierColumn, NumberColumn, YesNoColumn
 
 
 def numbers(text: str, *, missing: bool = False) -> list[Column]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from declared import category, flags, numbers
 
-from synth.schema.columns import Column
+from synth.schema import Column
 
 SERVICES = (
     "aol auth bgp courier csnet_ns ctf daytime discard domain domain_u echo eco_i ecr_i efs exec finger ftp ftp_data "

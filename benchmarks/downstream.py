@@ -44,8 +44,7 @@ from synth.reports.classifiers import CLASSIFIERS, classify
 from synth.reports.prediction_features import Features, Target
 from synth.reports.prediction_scores import class_measures, resampled
 from synth.reports.prediction_tasks import quiet_and_single
-from synth.schema import Schema
-from synth.schema.columns import CategoryColumn
+from synth.schema import CategoryColumn, Schema
 
 LEARNT_FROM = 20_000
 TESTED_ON = 20_000

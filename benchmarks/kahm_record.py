@@ -49,8 +49,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
-from synth.schema import CategoryColumn, Column, Neighbours, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import TableFormat
+from synth.schema import CategoryColumn, Column, Neighbours, NumberColumn, Schema, TableFormat, YesNoColumn
 
 ROOT = Path(__file__).resolve().parents[1]
 DELTA = 1e-5

@@ -36,8 +36,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Fourier, Lookup, Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.schema import Neighbours, NumberColumn, Schema
-from synth.schema.config import TableFormat
+from synth.schema import Neighbours, NumberColumn, Schema, TableFormat
 from synth.services.release import peak_memory_bytes
 
 COLUMNS = 15

@@ -40,7 +40,7 @@ from tables import Table, load_split
 from whole_runs import accuracies
 
 from synth.generators import GENERATORS
-from synth.schema.columns import NumberColumn
+from synth.schema import NumberColumn
 
 REAL = "real rows"
 TABLES = ("cervical", "creditcard", "adult", "diabetes130", "census")

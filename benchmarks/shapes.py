@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tables import Table
 
-from synth.schema.columns import NumberColumn
+from synth.schema import NumberColumn
 
 
 def values_of(column: NumberColumn, codes: NDArray[np.integer]) -> NDArray[np.float64]:

@@ -19,9 +19,7 @@ import synth
 from synth.generators.places import Places, places_of
 from synth.privacy.split import kept_rows
 from synth.reading.reader import read_codes
-from synth.schema import PrivacyUnit, Schema
-from synth.schema.columns import CategoryColumn, Column, ModelledColumn, NumberColumn
-from synth.schema.config import TableFormat
+from synth.schema import CategoryColumn, Column, ModelledColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 
 ROOT = Path(__file__).resolve().parents[1]
 AIM_BINS = 32

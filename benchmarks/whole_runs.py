@@ -39,8 +39,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import synth
 from synth.generators import GENERATORS
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 from synth.services.local import run_locally
 
 ROOT = Path(__file__).resolve().parents[1]

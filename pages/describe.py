@@ -16,7 +16,7 @@ from pages.ui.people import task_questions, unit_questions
 from pages.ui.session import draft, go
 from pages.ui.words import plain
 from synth.errors import SynthError
-from synth.schema.config_file import config_to_yaml
+from synth.schema import config_to_yaml
 
 __all__ = ["screen"]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
-    from synth.schema.config import RunConfig
+    from synth.schema import RunConfig
     from synth.services.local import RunResult
 
 __all__ = ["__version__", "load_config", "run", "verify"]
@@ -28,7 +28,7 @@ __version__ = "0.3.0"
 
 def load_config(path: str | Path) -> RunConfig:
     """Read a configuration file; see :func:`synth.schema.config_file.load_config`."""
-    from synth.schema.config_file import load_config as load
+    from synth.schema import load_config as load
     from synth.services.incidents import in_own_words
 
     return in_own_words(load, path)

@@ -17,8 +17,8 @@ import pandas as pd
 from pandas.api.extensions import ExtensionArray
 
 from synth.errors import InputError
-from synth.schema.config import RunConfig
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import RunConfig, parse_config
+from synth.schema.documents import read_mapping
 from synth.system.paths import path_of
 
 __all__ = [

@@ -1,7 +1,7 @@
 """How large one input may be, in one place: what a user gives is refused above these limits before memory is used.
 
 ``docs/known-limits.md`` prints them, and a test compares the two. The size of a table's file is a setting of the
-installation (:class:`synth.schema.config.Settings`); what one process may use while it reads a table stands in
+installation (:class:`synth.system.settings.Settings`); what one process may use while it reads a table stands in
 :class:`synth.reading.pipes.ReaderLimits`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 __all__ = [
     "COLUMNS",
+    "CONSTRAINTS",
     "DECLARED_VALUES",
     "DOCUMENT_BYTES",
     "DOCUMENT_DEPTH",
@@ -17,7 +18,6 @@ __all__ = [
     "NAME_CHARACTERS",
     "NUMBER_CHARACTERS",
     "PLACES",
-    "RULES",
     "TEXT_CHARACTERS",
 ]
 
@@ -39,8 +39,8 @@ TEXT_CHARACTERS = 4_096
 NUMBER_CHARACTERS = 1_000
 """Characters of a number, in a configuration or in a cell; a longer cell is no number."""
 
-RULES = 1_000
-"""Rules of one configuration."""
+CONSTRAINTS = 1_000
+"""Constraints (``rules:``) of one configuration."""
 
 GROUPS = 100
 """Columns whose groups a report tells apart."""

@@ -25,7 +25,6 @@ from synth.jobs.local import WORKER_COMMAND, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
-from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
 from synth.services.predicting import work_on_predictions
@@ -33,6 +32,7 @@ from synth.services.shadowing import work_on_shadows
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
 from synth.system.devices import is_lack_of_means
 from synth.system.machine import this_host
+from synth.system.settings import Settings
 
 __all__ = ["Execute", "main"]
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Account, Store
+from synth.system.settings import Settings
 from synth.vault.keys import Keys, load_keys
 
 # A busy machine is no reason for a test to fail.

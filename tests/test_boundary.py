@@ -24,9 +24,9 @@ from hypothesis import strategies as st
 
 import synth
 from synth.cli import main
-from synth.cli.common import overridden
+from synth.cli.common import config_of
 from synth.errors import InputError, SynthError
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.application import Application
 from synth.services.files import open_table
 from synth.system.paths import path_of
@@ -293,7 +293,7 @@ def test_every_command_is_tried() -> None:
     from synth.cli import _parser
 
     assert commands_of(_parser()) == {*COMMANDS, *WITHOUT_PATHS}
-    assert overridden  # the options that change a configuration are those of run, forecast and rehearse
+    assert config_of  # the options that change a configuration are those of run, forecast and rehearse
 
 
 @pytest.mark.parametrize("wrong", WRONG_TEXTS)

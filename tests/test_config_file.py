@@ -11,10 +11,19 @@ import pytest
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import ConfigError, InputError
-from synth.schema import CategoryColumn, NumberColumn
-from synth.schema.config import Settings, TableFormat, default_delta
-from synth.schema.config_file import config_to_mapping, config_to_yaml, load_config, parse_config, read_mapping
+from synth.schema import (
+    CategoryColumn,
+    NumberColumn,
+    TableFormat,
+    config_to_mapping,
+    config_to_yaml,
+    default_delta,
+    load_config,
+    parse_config,
+)
+from synth.schema.documents import read_mapping
 from synth.services.planning import check_config
+from synth.system.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 

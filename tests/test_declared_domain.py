@@ -21,8 +21,8 @@ from synth.schema import (
     Schema,
     YesNoColumn,
     domain_problem,
+    load_config,
 )
-from synth.schema.config_file import load_config
 
 
 def category(name: str, values: int) -> CategoryColumn:

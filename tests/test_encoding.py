@@ -15,18 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import SchemaError
-from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
-from synth.schema.encoding import (
-    CellCounts,
-    code_dtype,
-    code_values,
-    decode_column,
-    encode_cells,
-    encode_column,
-    positions,
-    smallest_codes,
-    typed_as,
-)
+from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn, code_dtype
+from synth.schema.encoding import CellCounts, arrow_type, decode_column, encode_cells, encode_column
 
 DAY = datetime.date
 
@@ -90,14 +80,14 @@ modelled_columns = st.one_of(
 def test_typed_cells_come_back_as_their_codes(column: ModelledColumn, data: st.DataObject) -> None:
     codes = data.draw(st.lists(st.integers(0, column.size - 1), max_size=20))
     cells = decode_column(column, np.array(codes, dtype=np.int64))
-    assert cells.type == typed_as(column)
+    assert cells.type == arrow_type(column)
     assert encode_column(column, cells).tolist() == codes
 
 
 @given(column=modelled_columns, data=st.data())
 def test_printed_cells_come_back_as_their_codes(column: ModelledColumn, data: st.DataObject) -> None:
     codes = data.draw(st.lists(st.integers(0, column.size - 1), max_size=20))
-    assert encode_column(column, pa.array(code_values(column, codes), pa.string())).tolist() == codes
+    assert encode_column(column, pa.array(column.texts(codes), pa.string())).tolist() == codes
 
 
 any_text = st.one_of(
@@ -195,7 +185,7 @@ NOTHING = CellCounts()
 )
 def test_one_text_at_a_time(column: ModelledColumn, cell: str | None, printed: str, counts: CellCounts) -> None:
     encoded = encode_cells(column, pa.array([cell], pa.string()), missing=("", "NA"))
-    assert code_values(column, encoded.codes) == [printed]
+    assert column.texts(encoded.codes) == [printed]
     assert encoded.counts == counts
 
 
@@ -232,13 +222,13 @@ def test_one_text_at_a_time(column: ModelledColumn, cell: str | None, printed: s
     ],
 )
 def test_typed_cells(column: ModelledColumn, cells: pa.Array, printed: list[str]) -> None:
-    assert code_values(column, encode_column(column, cells)) == printed
+    assert column.texts(encode_column(column, cells)) == printed
 
 
 def test_a_declared_pattern_is_read_before_iso() -> None:
     column = DateColumn("date", DAY(2020, 1, 1), DAY(2025, 12, 31), missing=True, pattern="%d/%m/%y")
     codes = encode_column(column, pa.array(["04/03/21", "2021-03-05", "2021-03-06 10:00", "03-04-21"]))
-    assert code_values(column, codes) == ["2021-03-04", "2021-03-05", "2021-03-06", ""]
+    assert column.texts(codes) == ["2021-03-04", "2021-03-05", "2021-03-06", ""]
 
 
 def test_a_pattern_that_cannot_be_used_is_refused_whatever_the_cells() -> None:
@@ -265,24 +255,17 @@ def test_chunks_are_one_column() -> None:
     assert encode_column(AGE, chunks).tolist() == [1, 2, 120]
 
 
-def test_positions_lie_on_the_grid_and_atoms_have_none() -> None:
-    column = NumberColumn("x", 0, 2, 1, special=(9,), missing=True)
-    np.testing.assert_array_equal(positions(column), [0, 0.5, 1, np.nan, np.nan])
-    assert np.isnan(positions(REGION)).all()
-    assert positions(NumberColumn("one", 0, 1, 5)).tolist() == [0.0]
-
-
 def test_numbers_print_with_their_own_decimals() -> None:
     column = NumberColumn("x", -0.3, 0.3, 0.1)
-    assert code_values(column) == ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]
+    assert column.texts() == ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]
     assert decode_column(column, np.arange(7)).to_pylist() == [-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3]
-    assert code_values(AGE, [5, 121], missing="missing") == ["5", "missing"]
+    assert AGE.texts([5, 121], missing="missing") == ["5", "missing"]
 
 
 @pytest.mark.parametrize("codes", [[-1], [122], [[0]], [0.5]])
 def test_codes_that_are_none_are_refused(codes: list[object]) -> None:
     with pytest.raises(SchemaError, match="'age'"):
-        smallest_codes(AGE, np.array(codes))
+        AGE.smallest_codes(np.array(codes))
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(1, "uint8"), (256, "uint8"), (257, "uint16"), (65_537, "uint32")])
@@ -310,11 +293,11 @@ def test_what_cannot_be_read_becomes_the_fallback(column: ModelledColumn, printe
     codes = encode_column(column, pa.array(HOPELESS, pa.string()), missing=("", "?"))
     assert column.fallback_code is not None
     assert codes.tolist() == [column.fallback_code] * len(HOPELESS)
-    assert code_values(column)[column.fallback_code] == printed
+    assert column.texts()[column.fallback_code] == printed
     # It adds no code, and no cell that can be read becomes another.
     without = replace(column, fallback=None)
-    assert (column.size, code_values(column)) == (without.size, code_values(without))
-    honest = pa.array(code_values(column), pa.string())
+    assert (column.size, column.texts()) == (without.size, without.texts())
+    honest = pa.array(column.texts(), pa.string())
     np.testing.assert_array_equal(encode_column(column, honest), encode_column(without, honest))
     assert without.fallback_code is None
 

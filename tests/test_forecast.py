@@ -24,8 +24,7 @@ from synth.reports.forecast import budget_parts, forecast, one_way_noise, smalle
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.reports.planned import PlannedSession
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
-from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, Weight
 from synth.services.planning import forecast_lines
 
 COLUMNS = (

@@ -27,13 +27,17 @@ from synth.schema import (
     IdentifierColumn,
     NumberColumn,
     PrivacyUnit,
+    RunConfig,
     Schema,
     YesNoColumn,
+    config_of_text,
+    config_to_yaml,
+    load_config,
+    parse_column,
+    parse_config,
 )
-from synth.schema.config import RunConfig
-from synth.schema.config_file import config_of_text, config_to_yaml, load_config, parse_config, read_mapping
-from synth.schema.constraints import parse_rules
-from synth.schema.schema_file import parse_column, parse_number
+from synth.schema.constraints import parse_constraints
+from synth.schema.documents import parse_number, read_mapping
 from synth.services.planning import check_config, forecast_lines
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -126,7 +130,7 @@ def test_a_format_of_any_size_is_answered_soon() -> None:
     """Passing over 10^18 lines of a file of eight bytes kept the reading child busy for half an hour."""
     import io
 
-    from synth.schema.config import TableFormat
+    from synth.schema import TableFormat
 
     plain = {"header": False, "separator": ","}
     refused = {
@@ -157,7 +161,7 @@ def test_cells_of_many_digits_are_no_numbers_and_take_no_time() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from synth.schema.cells import NO_DAY, days_of_texts, numbers_of_texts
+    from synth.schema.encoding import NO_DAY, days_of_texts, numbers_of_texts
 
     cells = pa.array(["1" * 1000, "1" * 1001, "1" * 10**6, "7", None, "1e" + "0" * 10**6, "2020-01-01" + " " * 10**6])
     require_within(2, lambda: (numbers_of_texts(cells), days_of_texts(cells, pattern="%d %m", shortest=10)))
@@ -367,13 +371,13 @@ def test_rules_and_groups_have_a_number() -> None:
 def test_rules_of_a_wide_table_are_read_in_linear_time() -> None:
     schema = Schema(tuple(NumberColumn(f"n{place}", 0, 1, 1, missing=True) for place in range(limits.COLUMNS)))
     longest = "n0 >= " + "+".join(f"n{place}" for place in range(1, 600))
-    rules = [longest, "n0 <= 1", *["n1 >= n2"] * (limits.RULES - 2)]
-    require_within(2, lambda: parse_rules(rules, schema))
+    rules = [longest, "n0 <= 1", *["n1 >= n2"] * (limits.CONSTRAINTS - 2)]
+    require_within(2, lambda: parse_constraints(rules, schema))
     for text in ("n0 " + " " * 4_000 + "=", "=" * 4_096, " " * 4_096 + "=", "n0 >= " + "+" * 4_000):
 
         def refused(text: str = text) -> None:
             with pytest.raises(ConfigError):
-                parse_rules([text] * 10, schema)
+                parse_constraints([text] * 10, schema)
 
         require_within(1, refused)
 
@@ -498,7 +502,7 @@ def test_paths_and_hosts_of_any_length_take_no_time() -> None:
     """A request line and its headers may have 64 KiB."""
     from pages.server.surface import _name_of
     from pages.server.uploads import UPLOAD_PATH
-    from synth.schema.config import Settings
+    from synth.system.settings import Settings
 
     for host in ("a." * 30_000 + "!", "a" * 60_000 + ":x", "-" * 60_000, "[" + ":" * 60_000, "a-." * 20_000):
 

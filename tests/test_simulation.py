@@ -23,8 +23,8 @@ from synth.rehearsal.simulation import (
     simulated_table,
 )
 from synth.rehearsal.simulation_file import load_simulation, parse_simulation
-from synth.schema import Schema
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import Schema, parse_config
+from synth.schema.documents import read_mapping
 
 SCHEMA = parse_config(
     read_mapping(

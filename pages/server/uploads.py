@@ -26,7 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from synth.errors import InputError
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 from synth.vault.incoming import Arrival, Incoming, NoPlaceError
 
 __all__ = ["UPLOAD_PATH", "EncryptedUploads", "incoming", "stream_of", "too_large", "whole_stream"]

@@ -13,10 +13,12 @@ from typing import Any
 
 from synth.errors import SchemaError
 from synth.names import words_of
-from synth.schema.schema_file import parse_column
+from synth.schema import COLUMN_TYPES, Column, DropColumn, FormField, ModelledColumn, parse_column
 
 __all__ = [
+    "CLASS_ROLES",
     "MAXIMUM_PAIR_CELLS",
+    "MODELLED_ROLES",
     "PRESETS",
     "ROLES",
     "Row",
@@ -35,7 +37,17 @@ __all__ = [
 
 Row = dict[str, Any]
 
-ROLES = ("number", "category", "yes/no", "date", "text (dropped)", "identifier (replaced)", "leave out")
+_MODELLED = [one for one in COLUMN_TYPES.values() if issubclass(one, ModelledColumn)]
+_TYPE_OF: dict[str, type[Column]] = {one.role: one for one in COLUMN_TYPES.values()}
+
+MODELLED_ROLES = tuple(one.role for one in _MODELLED)
+CLASS_ROLES = tuple(one.role for one in _MODELLED if not one.is_ordered)
+"""Roles of columns whose values are classes."""
+
+FREE_TEXT = "text (dropped)"
+"""A role of its own on the screen, which leaves the column out and says why."""
+
+ROLES = (*MODELLED_ROLES, FREE_TEXT, *(role for role in _TYPE_OF if role not in MODELLED_ROLES))
 
 MAXIMUM_PAIR_CELLS = 1_000_000
 """Cells of the largest two-way table beyond which a column should be grouped."""
@@ -51,7 +63,7 @@ _KINDS = {
     "date": "date", "timestamp": "date", "datetime": "date",
     "yes_no": "yes/no", "bool": "yes/no", "boolean": "yes/no",
     "category": "category", "string": "category", "identifier": "identifier (replaced)",
-    "text": "text (dropped)", "drop": "leave out",
+    "text": FREE_TEXT, "drop": "leave out",
 }  # fmt: skip
 
 _NUMBER, _CATEGORY = {"role": "number"}, {"role": "category"}
@@ -89,7 +101,7 @@ def guess_role(name: str, kind: str) -> str:
     if _named_like_identifier(words):
         return "identifier (replaced)"
     if words & _TEXT_WORDS:
-        return "text (dropped)"
+        return FREE_TEXT
     guess = _KINDS.get(kind.lower(), "category") if kind else ""
     return "date" if guess in {"", "category"} and words & _DATE_WORDS else guess
 
@@ -102,7 +114,7 @@ def new_row(name: str, kind: str) -> Row:
         "role": role,
         "low": "",
         "high": "",
-        "step": {"number": "1", "date": "day"}.get(role, ""),
+        "step": next((field.default for field in _form(role) if field.cell == "step"), ""),
         "categories": "",
         "missing": False,
         "other": False,
@@ -122,9 +134,18 @@ def look_again(row: Row, kind: str) -> Row:
 
 def lacks_fallback(row: Row) -> bool:
     """Whether nobody has said yet what a cell of the column becomes that cannot be read."""
-    if row["role"] not in {"number", "category", "yes/no", "date"}:
+    if row["role"] not in MODELLED_ROLES:
         return False
-    return not (row["missing"] or row["fallback"] or (row["other"] and row["role"] == "category"))
+    return not (row["missing"] or row["fallback"] or (row["other"] and _asks_for_other(row["role"])))
+
+
+def _form(role: str) -> tuple[FormField, ...]:
+    """Return what is asked about a column of this role."""
+    return _TYPE_OF[role].form if role in _TYPE_OF else ()
+
+
+def _asks_for_other(role: str) -> bool:
+    return any(field.cell == "other" for field in _form(role))
 
 
 def apply_preset(row: Row, preset: str) -> Row:
@@ -160,50 +181,58 @@ def _quoted(value: str) -> str:
 
 def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
     """Return the row of a column as a configuration declares it."""
-    kind = str(body.get("type"))
-    role = {"yes_no": "yes/no", "identifier": "identifier (replaced)", "drop": "leave out"}.get(kind, kind)
-    categories = [body.get("yes", "yes"), body.get("no", "no")] if kind == "yes_no" else body.get("values", ())
-    return {
-        "name": name,
-        "role": role,
-        "low": _plain(body.get("low")),
-        "high": _plain(body.get("high")),
-        "step": _plain(body.get("step")),
-        "categories": join_list(list(categories)) if categories else "",
-        "missing": bool(body.get("missing", False)),
-        "other": bool(body.get("other", False)),
-        "fallback": _plain(body.get("fallback")),
-        "special": join_list([_plain(value) for value in body.get("special", ())]) if body.get("special") else "",
-        "weight": str(body.get("weight", "normal")),
-        "extra": {key: body[key] for key in ("aliases", "pattern") if key in body},
-    }
+    column_type = COLUMN_TYPES[str(body["type"])]
+    row = {**new_row(name, ""), "role": column_type.role, "step": ""}
+    row |= {"missing": bool(body.get("missing", False)), "weight": str(body.get("weight", "normal"))}
+    for field in column_type.form:
+        values = [body[key] for key in field.keys if key in body]
+        if values:
+            row[field.cell] = _typed(field, values)
+    return {**row, "extra": {key: body[key] for key in column_type.unasked if key in body}}
+
+
+def _typed(field: FormField, values: list[Any]) -> str | bool:
+    """Return the values of a configuration as they would be typed into a cell of the table."""
+    if field.shape == "flag":
+        return bool(values[0])
+    if field.shape in {"numbers", "texts"}:
+        entries = values if len(field.keys) > 1 else list(values[0])
+        return join_list([_plain(entry) for entry in entries])
+    return _plain(values[0])
 
 
 def mapping_of_row(row: Row) -> dict[str, Any]:
     """Return what a configuration would hold for this row; only the keys of its role."""
-    role, extra = row["role"], row.get("extra") or {}
-    common = {"missing": bool(row["missing"]), "weight": row["weight"] or "normal"}
-    if row["fallback"]:
-        common["fallback"] = _number(row["fallback"]) if role == "number" else row["fallback"]
-    if role == "number":
-        body: dict[str, Any] = {"type": "number", "low": _number(row["low"]), "high": _number(row["high"]), **common}
-        if row["step"]:
-            body["step"] = _number(row["step"])
-        if row["special"]:
-            body["special"] = [_number(value) for value in split_list(row["special"])]
-        return body
-    if role == "date":
-        body = {"type": "date", "low": row["low"] or None, "high": row["high"] or None, **common}
-        return {**body, "step": row["step"] or "day", **{key: extra[key] for key in ("pattern",) if key in extra}}
-    if role == "category":
-        body = {"type": "category", "values": split_list(row["categories"]), "other": bool(row["other"]), **common}
-        return {**body, **{key: extra[key] for key in ("aliases",) if key in extra}}
-    if role == "yes/no":
-        words = split_list(row["categories"]) or ["yes", "no"]
-        if len(words) != 2:
-            raise SchemaError(f"'{row['name']}': a yes/no column needs two words, first yes and then no.")
-        return {"type": "yes_no", "yes": words[0], "no": words[1], **common}
-    return {"type": "identifier" if role == "identifier (replaced)" else "drop"}
+    column_type = _TYPE_OF.get(row["role"], DropColumn)
+    if row["role"] not in MODELLED_ROLES:
+        return {"type": column_type.kind}
+    body: dict[str, Any] = {"type": column_type.kind, "missing": bool(row["missing"])}
+    body["weight"] = row["weight"] or "normal"
+    extra = row.get("extra") or {}
+    body |= {key: extra[key] for key in column_type.unasked if key in extra}
+    for field in column_type.form:
+        body |= _read(field, row)
+    return body
+
+
+def _read(field: FormField, row: Row) -> dict[str, Any]:
+    """Return what one cell of the table declares; nothing where it is empty."""
+    typed = row[field.cell]
+    if field.shape == "flag":
+        return {field.keys[0]: bool(typed)}
+    if field.shape in {"numbers", "texts"}:
+        values = split_list(typed)
+        if not values:
+            return {}
+        if field.shape == "numbers":
+            return {field.keys[0]: [_number(value) for value in values]}
+        if len(field.keys) == 1:
+            return {field.keys[0]: values}
+        if len(values) != len(field.keys):
+            raise SchemaError(f"'{row['name']}'{field.needed}")
+        return dict(zip(field.keys, values, strict=True))
+    value = _number(typed) if field.shape == "number" else typed
+    return {field.keys[0]: value} if value else {}
 
 
 def errors_of_rows(rows: Sequence[Row]) -> list[str]:
@@ -224,7 +253,7 @@ def notes_of_rows(rows: Sequence[Row]) -> list[str]:
     return [
         f"'{row['name']}' is free text. Free text cannot be released here; it will be dropped."
         for row in rows
-        if row["role"] == "text (dropped)"
+        if row["role"] == FREE_TEXT
     ]
 
 
@@ -232,24 +261,25 @@ def _error_of_row(row: Row) -> str | None:
     name, role = row["name"], row["role"]
     if role not in ROLES:
         return f"'{name}' needs a role. Choose one, or 'leave out'."
-    listed = role in {"category", "yes/no"} and row["categories"]
-    if _named_like_identifier(_words(name)) and role in {"number", "date", "category"} and not listed:
+    form = {field.cell: field for field in _form(role)}
+    listed = "categories" in form and (row["categories"] or form["categories"].default)
+    if _named_like_identifier(_words(name)) and role in MODELLED_ROLES and not listed:
         return f"'{name}' looks like an identifier by its name. Mark it as identifier or leave it out."
-    if role == "category" and not split_list(row["categories"]):
-        return f"'{name}' needs its categories. Type them with commas between, or fill them from a preset."
-    if role == "date" and not (row["low"] and row["high"]):
-        return f"'{name}' needs an earliest and a latest date, for example 2020-01-01 and 2025-12-31."
-    if role in {"number", "date"} and row["low"] and row["high"] and not _in_order(role, row["low"], row["high"]):
+    for field in form.values():
+        if field.needed and not field.default and not _read(field, row):
+            return f"'{name}'{field.needed}"
+    bounds = [row[cell] for cell in ("low", "high") if cell in form]
+    if all(bounds) and bounds and not _in_order(form["low"], *bounds):
         return f"Highest must be larger than lowest ({name}: {row['low']}, {row['high']})."
     parse_column(name, mapping_of_row(row))
     if lacks_fallback(row):
-        ticks = "'Empty' or 'Other'" if role == "category" else "'Empty'"
+        ticks = "'Empty' or 'Other'" if _asks_for_other(role) else "'Empty'"
         return f"'{name}' needs a place for a cell that cannot be read. Tick {ticks}, or type one under 'Unreadable'."
     return None
 
 
-def _in_order(role: str, low: str, high: str) -> bool:
-    if role == "date":
+def _in_order(field: FormField, low: str, high: str) -> bool:
+    if field.shape != "number":
         return low.strip() < high.strip()
     try:
         return float(_number(low) or "") < float(_number(high) or "")

@@ -25,8 +25,7 @@ from pages.ui.session import application, draft, editor_key, renew_editor
 from pages.ui.words import plain
 from synth.errors import SynthError
 from synth.names import visible
-from synth.schema import ModelledColumn, domain_problem
-from synth.schema.schema_file import parse_column
+from synth.schema import ModelledColumn, domain_problem, modelled_columns, parse_column
 
 __all__ = ["column_editor", "domain_meter", "kinds_by_looking", "preset_form"]
 
@@ -146,15 +145,13 @@ def _about(cells: int) -> str:
     return f"{cells / 1e6:,.1f} million" if cells < 1e9 else f"{cells / 1e9:,.1f} billion"
 
 
-def _declared(rows: list[Row]) -> list[ModelledColumn]:
+def _declared(rows: list[Row]) -> tuple[ModelledColumn, ...]:
     """Return the modelled columns whose declaration is complete."""
     columns = []
     for row in rows:
         with contextlib.suppress(SynthError):
-            column = parse_column(row["name"], mapping_of_row(row))
-            if isinstance(column, ModelledColumn):
-                columns.append(column)
-    return columns
+            columns.append(parse_column(row["name"], mapping_of_row(row)))
+    return modelled_columns(columns)
 
 
 def _editor_input(rows: list[Row]) -> list[list[Any]]:

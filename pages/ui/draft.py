@@ -12,8 +12,7 @@ from typing import Any
 
 from pages.ui.columns import mapping_of_row, new_row, row_of_mapping
 from synth.errors import ConfigError
-from synth.schema.config import RunConfig, prediction_refusal
-from synth.schema.config_file import config_to_mapping, parse_config
+from synth.schema import RunConfig, config_to_mapping, parse_config, prediction_refusal
 
 __all__ = ["Draft", "asks_for_number", "config_of", "fill_from_config", "missing_answers", "new_draft", "take_table"]
 
@@ -107,7 +106,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     draft["number_of_units"] = config.schema.number_of_units
     draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
     draft["prediction_share"] = config.prediction_share
-    draft.update(label=config.label, groups=list(config.groups), rules=list(config.rules))
+    draft.update(label=config.label, groups=list(config.groups), rules=list(config.constraints))
     draft["format"], draft["test_format"] = body["format"], body.get("test_format")
     if not draft["account"]:
         draft["account"] = config.account

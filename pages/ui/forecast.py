@@ -14,7 +14,7 @@ from synth.errors import SynthError
 from synth.reports.charts import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.drawing import letters
 from synth.reports.forecast import CellForecast, Forecast, PairForecasts, smallest_epsilon
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["error_sentence", "forecast_panel", "smallest_epsilon_form"]
 

@@ -9,7 +9,7 @@ from pages.ui.notes import note
 from pages.ui.session import bind, draft
 from pages.ui.words import plain
 from synth.generators import Card, OptionField, cards, options_of
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["generator_cards", "options_form", "output_form"]
 

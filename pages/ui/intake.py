@@ -24,8 +24,7 @@ from pages.ui.words import count, plain, size_in_words
 from synth.errors import ConfigError, SynthError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
-from synth.schema.config import RunConfig, TableFormat
-from synth.schema.config_file import config_of_text
+from synth.schema import RunConfig, TableFormat, config_of_text
 from synth.services.views import ReceivedTable
 
 __all__ = ["account_question", "codebook_uploader", "format_form", "show_stored", "table_uploader"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.ui.columns import CLASS_ROLES, MODELLED_ROLES
 from pages.ui.draft import asks_for_number
 from pages.ui.notes import note
 from pages.ui.session import bind, draft, renew_editor
@@ -75,8 +76,8 @@ def task_questions() -> None:
     """Ask for the column to predict, the share of people kept apart for checking, and the groups to compare."""
     held = draft()
     left, right = st.columns(2, gap="large")
-    modelled = [row["name"] for row in held["columns"] if row["role"] in {"number", "category", "yes/no", "date"}]
-    classes = [row["name"] for row in held["columns"] if row["role"] in {"category", "yes/no"}]
+    modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]
+    classes = [row["name"] for row in held["columns"] if row["role"] in CLASS_ROLES]
     if held["label"] not in classes:
         held["label"] = None
         st.session_state.pop("field:label", None)

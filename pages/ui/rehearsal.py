@@ -23,7 +23,7 @@ from synth.errors import SynthError
 from synth.rehearsal.rehearsing_grid import Grid
 from synth.rehearsal.simulation import simulated_table
 from synth.reports import Evidence
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["rehearsal", "stand_in_attacks"]
 

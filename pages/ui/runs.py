@@ -14,7 +14,7 @@ from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, plain, row_note, row_worth
 from synth.reports.charts import MAXIMUM_POINTS
 from synth.reports.drawing import COLOURS
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.views import RunView
 
 __all__ = ["confirm_and_start", "follow_run", "list_runs"]

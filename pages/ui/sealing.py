@@ -9,7 +9,7 @@ from pages.ui.notes import note
 from pages.ui.session import application, draft
 from pages.ui.words import DELTA_MEANS, amount, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
-from synth.schema import IdentifierColumn, Schema
+from synth.schema import Schema
 from synth.services.views import RunView
 
 __all__ = ["attest_and_seal", "certificate_summary", "checklist", "download", "how_to_verify"]
@@ -38,7 +38,7 @@ def checklist(run: RunView) -> None:
 
 def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return what was checked when the bundle was written, by name; nothing is said that this table does not have."""
-    made = [column.name for column in schema if isinstance(column, IdentifierColumn)]
+    made = schema.identifiers
     fresh = f", identifiers ({', '.join(made)}) are freshly made" if made else ""
     return (
         ("Labelled as synthetic", "README.txt says that the rows are made, not real."),

@@ -10,9 +10,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from pages.server.uploads import incoming
 from pages.ui.draft import Draft, fill_from_config, new_draft, take_table
 from synth.errors import DatabaseAwayError, SynthError
-from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.services.views import ReceivedTable
+from synth.system.settings import Settings
 
 __all__ = [
     "application",

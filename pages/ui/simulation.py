@@ -12,7 +12,7 @@ from pages.ui.columns import split_list
 from pages.ui.notes import note
 from synth.rehearsal.simulation import SHAPES, Simulation
 from synth.rehearsal.simulation_file import parse_simulation
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["ask_simulation"]
 

@@ -9,7 +9,7 @@ from pages.ui.charts import show_table
 from pages.ui.notes import note
 from pages.ui.session import application, bind, draft
 from pages.ui.words import DELTA_MEANS, amount, count, plain
-from synth.schema.config import RunConfig, default_delta, prediction_refusal
+from synth.schema import RunConfig, default_delta, prediction_refusal
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 

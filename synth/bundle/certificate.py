@@ -13,8 +13,7 @@ from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import Receipt
 from synth.reports.drawing import rounded_up
-from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import OptionValue
+from synth.schema import Neighbours, OptionValue, PrivacyUnit
 
 __all__ = [
     "CERTIFICATE_KEYS",

@@ -47,9 +47,8 @@ from synth.reports.evidence import (
 )
 from synth.reports.measured import EVALUATION_QUERY
 from synth.reports.prediction_question import PREDICTION_QUERY
-from synth.schema import Neighbours, Schema
-from synth.schema.config import RunConfig
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import Neighbours, RunConfig, Schema, parse_config
+from synth.schema.documents import read_mapping
 from synth.system.confined import confine
 
 __all__ = ["check", "main"]

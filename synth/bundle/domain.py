@@ -6,11 +6,8 @@ are looked at one by one, so a million rows take seconds.
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-import math
 import re
-from decimal import Decimal
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,107 +20,62 @@ from synth.bundle.table_files import IDENTIFIER_PATTERN
 from synth.errors import VerificationError
 from synth.schema import (
     Column,
-    DateColumn,
-    DateStep,
-    DropColumn,
-    IdentifierColumn,
     ModelledColumn,
-    NumberColumn,
     Schema,
-    YesNoColumn,
 )
-from synth.schema.codes import code_values, guarded, printed_name, typed_as
+from synth.schema.encoding import arrow_type
 
-__all__ = ["TableCheck", "check_csv", "check_parquet", "code_of_text"]
-
-_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,1074})?")
-"""As many digits as the longest finite float has, before the point and behind it."""
+__all__ = ["TableCheck", "check_csv", "check_parquet"]
 
 _IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _BATCH_ROWS = 65_536
 _BLOCK_BYTES = 8 * 2**20
-_OUTSIDE = -1
 _LARGEST_CACHE = 1_000_000
 
 Places = npt.NDArray[np.integer[Any]]
 
 
-def code_of_text(column: ModelledColumn, text: str) -> int:
-    """Return the code a printed cell stands for, or -1 where no code of the column prints so.
-
-    Parameters
-    ----------
-    column : ModelledColumn
-        The declared column.
-    text : str
-        A cell as it stands in ``synthetic.csv``; the empty text is a missing cell.
-    """
-    if text == "":
-        return _OUTSIDE if column.missing_code is None else column.missing_code
-    if isinstance(column, NumberColumn):
-        candidates = _number_candidates(column, text)
-    elif isinstance(column, DateColumn):
-        candidates = _date_candidates(column, text)
-    else:
-        labels = [guarded(label) for label in column.labels]
-        return labels.index(text) if text in labels else _OUTSIDE
-    for code in candidates:
-        if code_values(column, [code])[0] == text:
-            return code
-    return _OUTSIDE
-
-
-def _number_candidates(column: NumberColumn, text: str) -> list[int]:
-    if _PLAIN_NUMBER.fullmatch(text) is None:
-        return []
-    value = Decimal(text)
-    place = round((value - Decimal(repr(column.low))) / Decimal(repr(column.step)))
-    special = [column.levels + index for index, known in enumerate(column.special) if Decimal(repr(known)) == value]
-    return [*special, *([int(place)] if 0 <= place < column.levels else [])]
-
-
-def _date_candidates(column: DateColumn, text: str) -> list[int]:
-    try:
-        day = datetime.date.fromisoformat(text)
-    except ValueError:
-        return []
-    years = day.year - column.low.year
-    if column.step is DateStep.DAY:
-        place = (day - column.low).days
-    else:
-        place = years if column.step is DateStep.YEAR else 12 * years + day.month - column.low.month
-    return [place] if 0 <= place < column.levels else []
-
-
 class _ColumnCheck:
     """One column: how many cells lie outside, and a hash of all codes by which two files are compared."""
 
-    def __init__(self, column: Column, *, keep: bool) -> None:
-        self.column = column
+    def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
+        self.column: Column = column
         self.outside = 0
         self.digest = hashlib.sha256()
-        self.kept: list[Places] | None = [] if keep and isinstance(column, ModelledColumn) else None
+        self.kept: list[Places] | None = [] if keep else None
+        self._modelled = column
         self._known: dict[str, int] = {}
 
     def add(self, texts: list[str], places: Places) -> None:
-        if isinstance(self.column, IdentifierColumn):
-            fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
-            self.outside += int((~fresh[places]).sum())
-            # A line break after every text, the last one too: the two files come in batches of different lengths.
-            self.digest.update("".join(f"{texts[place]}\n" for place in places).encode())
-            return
         codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
         self.outside += int((codes < 0).sum())
         self.digest.update(codes.tobytes())
         if self.kept is not None:
-            self.kept.append(codes.astype(np.min_scalar_type(-self.column.size)))  # type: ignore[union-attr]
+            self.kept.append(codes.astype(np.min_scalar_type(-self._modelled.size)))
 
     def _code(self, text: str) -> int:
         if text not in self._known:
             if len(self._known) > _LARGEST_CACHE:
                 self._known.clear()
-            self._known[text] = code_of_text(self.column, text)  # type: ignore[arg-type]  # dropped ones are not printed
+            self._known[text] = self._modelled.code_of_text(text)
         return self._known[text]
+
+
+class _IdentifierCheck:
+    """A column of fresh ids: how many cells are none, and a hash of all by which two files are compared."""
+
+    kept: list[Places] | None = None
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.outside = 0
+        self.digest = hashlib.sha256()
+
+    def add(self, texts: list[str], places: Places) -> None:
+        fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
+        self.outside += int((~fresh[places]).sum())
+        # A line break after every text, the last one too: the two files come in batches of different lengths.
+        self.digest.update("".join(f"{texts[place]}\n" for place in places).encode())
 
 
 class TableCheck:
@@ -141,7 +93,11 @@ class TableCheck:
         self.name = name
         self.rows = 0
         self.problems: list[str] = []
-        self._columns = [_ColumnCheck(column, keep=keep) for column in schema.printed]
+        modelled = {column.name: column for column in schema.modelled}
+        self._columns = [
+            _ColumnCheck(modelled[column.name], keep=keep) if column.name in modelled else _IdentifierCheck(column)
+            for column in schema.printed
+        ]
 
     @property
     def codes(self) -> Places:
@@ -193,7 +149,7 @@ def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool 
         If it is not a table with the printed columns of the schema.
     """
     check = TableCheck("synthetic.csv", schema, keep=keep)
-    names = [printed_name(column) for column in schema.printed]
+    names = [column.printed_name for column in schema.printed]
     try:
         reader = pa_csv.open_csv(
             stream,
@@ -228,10 +184,10 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
     try:
         footer = pa_parquet.read_metadata(pa.BufferReader(data))
         names = footer.schema.to_arrow_schema().names
-        if names not in ([column.name for column in columns], [printed_name(column) for column in columns]):
+        if names not in ([column.name for column in columns], [column.printed_name for column in columns]):
             raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
         # By the names of the file: the library knows no others.
-        texts = [name for name, column in zip(names, columns, strict=True) if _declared_type(column) == pa.string()]
+        texts = [name for name, column in zip(names, columns, strict=True) if arrow_type(column) == pa.string()]
         file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=footer, read_dictionary=texts)
         _check_size(check, rows, file.metadata.num_rows)
         if not all(map(_has_its_type, columns, file.schema_arrow.types)):
@@ -255,33 +211,9 @@ def _printed(column: Column, array: pa.Array) -> tuple[list[str], Places]:
     """Return the distinct printed texts of an array, the last one for missing cells, and every row's place in them."""
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    texts = [_print(column, cell) for cell in encoded.dictionary.to_pylist()]
+    texts = [column.text_of_cell(cell) for cell in encoded.dictionary.to_pylist()]
     return [*texts, ""], places
 
 
-def _print(column: Column, cell: Any) -> str:
-    if isinstance(cell, str):
-        return cell
-    if isinstance(cell, bool):
-        return guarded(column.labels[cell]) if isinstance(column, YesNoColumn) else str(cell)
-    if isinstance(cell, float) and isinstance(column, NumberColumn):
-        return _print_number(column, cell)
-    return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
-
-
-def _print_number(column: NumberColumn, cell: float) -> str:
-    """Return the text of the place that reads back as this float; a long step has longer texts than a float holds."""
-    if not math.isfinite(cell):
-        return str(cell)
-    place = round(min(max((cell - column.low) / column.step, 0), column.levels - 1))
-    near = [code for code in (place - 1, place, place + 1) if 0 <= code < column.levels]
-    texts = code_values(column, [*near, *range(column.levels, column.levels + len(column.special))])
-    return next((text for text in texts if float(text) == cell), repr(cell))
-
-
-def _declared_type(column: Column) -> pa.DataType:
-    return pa.string() if isinstance(column, IdentifierColumn | DropColumn) else typed_as(column)
-
-
 def _has_its_type(column: Column, kind: pa.DataType) -> bool:
-    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == _declared_type(column))
+    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == arrow_type(column))

@@ -24,7 +24,7 @@ import pyarrow.parquet as pa_parquet
 from synth.bundle.archive import MEMBERS
 from synth.bundle.domain import check_csv, check_parquet
 from synth.errors import VerificationError
-from synth.schema import CategoryColumn, Schema, YesNoColumn
+from synth.schema import Schema
 
 __all__ = ["TEXT_FILES", "LeakWords", "lint_members"]
 
@@ -117,13 +117,9 @@ def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[
 
 
 def _public_words(schema: Schema) -> set[str]:
-    public = {schema.unit.protects}
-    for column in schema:
-        public.add(column.name)
-        if isinstance(column, CategoryColumn):
-            public.update(column.values)
-        elif isinstance(column, YesNoColumn):
-            public.update((column.yes, column.no))
+    public = {schema.unit.protects, *(column.name for column in schema)}
+    for column in schema.modelled:
+        public.update(column.declared_labels)
     return {word.lower() for text in public for word in (text, *re.findall(r"[\w-]+", text))}
 
 

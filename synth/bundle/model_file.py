@@ -17,8 +17,7 @@ from safetensors.numpy import save as save_safetensors
 
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import VerificationError
-from synth.schema import Schema
-from synth.schema.config import OptionValue, RunConfig
+from synth.schema import OptionValue, RunConfig, Schema
 
 __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 

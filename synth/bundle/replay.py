@@ -28,9 +28,9 @@ from synth.progress import NullProgress, Progress
 from synth.reports.document import report_document
 from synth.reports.marginals import compare_marginals
 from synth.reports.published import published_evidence, published_rows
-from synth.schema.config import RunConfig
-from synth.schema.config_file import parse_config, read_mapping
-from synth.schema.constraints import parse_rules, repair
+from synth.schema import RunConfig, parse_config
+from synth.schema.constraints import parse_constraints, repair
+from synth.schema.documents import read_mapping
 
 __all__ = ["Replay", "replay"]
 
@@ -208,7 +208,7 @@ def _cost(receipt: Receipt) -> int:
 
 def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:
     codes = fitted.sample(config.rows, config.seed)
-    return repair(codes, parse_rules(config.rules, config.schema), config.schema)
+    return repair(codes, parse_constraints(config.constraints, config.schema), config.schema)
 
 
 def _distance(archive: Archive, written: Path, config: RunConfig) -> float:

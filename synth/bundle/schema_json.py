@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from synth.errors import InputError, VerificationError
-from synth.schema import PrivacyUnit, Schema
-from synth.schema.schema_file import column_to_mapping, parse_column
+from synth.schema import PrivacyUnit, Schema, parse_column
 
 __all__ = ["schema_from_document", "schema_to_document"]
 
@@ -25,7 +24,7 @@ def schema_to_document(schema: Schema) -> dict[str, Any]:
         "row_count": schema.row_count,
         **({} if schema.number_of_units is None else {"number_of_units": schema.number_of_units}),
         **cell,
-        "columns": [{"name": column.name, **column_to_mapping(column)} for column in schema],
+        "columns": [{"name": column.name, **column.to_mapping()} for column in schema],
     }
 
 

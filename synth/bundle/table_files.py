@@ -20,17 +20,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from synth.errors import TableError
-from synth.schema import CategoryColumn, Column, IdentifierColumn, ModelledColumn, Schema, YesNoColumn
-from synth.schema.codes import (
-    code_values,
-    distinct_codes,
-    guarded,
-    printed_name,
-    smallest_codes,
-    typed_as,
-    typed_values,
-)
-from synth.schema.encoding import encode_column
+from synth.schema import ModelledColumn, Schema
+from synth.schema.encoding import arrow_type, encode_column
 
 __all__ = ["IDENTIFIER_PATTERN", "fresh_ids", "read_table", "write_csv", "write_parquet", "write_table"]
 
@@ -78,7 +69,7 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
     rows = _as_rows(codes, schema)
     printers = _printers(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
-    target.write((",".join(_quoted(printed_name(column)) for column in schema.printed) + "\n").encode())
+    target.write((",".join(_quoted(column.printed_name) for column in schema.printed) + "\n").encode())
     for first in range(0, len(rows), PIECE):
         last = min(first + PIECE, len(rows))
         *before, end = (printer(first, last) for printer in printers)
@@ -91,8 +82,8 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
 def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int) -> None:
     """Write a synthetic table as Parquet: nullable int64, float64, date32, string and bool; see :func:`write_table`."""
     rows = _as_rows(codes, schema)
-    printers = _printers(rows, schema, seed, _guarded_values)
-    fields = pa.schema([(printed_name(column), _parquet_type(column)) for column in schema.printed])
+    printers = _printers(rows, schema, seed, _parquet_cells)
+    fields = pa.schema([(column.printed_name, arrow_type(column)) for column in schema.printed])
     # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
     with pyarrow.parquet.ParquetWriter(target, fields, store_schema=False) as writer:
         for first in range(0, len(rows), PIECE):
@@ -129,11 +120,11 @@ def read_table(path: Path, schema: Schema) -> _Rows:
         cells = _read_cells(Path(path), schema)
     except (pa.ArrowException, OSError, ValueError):
         raise TableError(f"'{Path(path).name}' cannot be read as a synthetic table. Make it again.") from None
-    missing = [column.name for column in schema.modelled if printed_name(column) not in cells.column_names]
+    missing = [column.name for column in schema.modelled if column.printed_name not in cells.column_names]
     if missing:
         raise TableError(f"'{Path(path).name}' has no column '{missing[0]}'. Check that it belongs to this schema.")
     columns = [
-        encode_column(column, cells.column(printed_name(column)), strip=False).astype(np.int64)
+        encode_column(column, cells.column(column.printed_name), strip=False).astype(np.int64)
         for column in schema.modelled
     ]
     return np.column_stack(columns)
@@ -185,39 +176,29 @@ def _printers(
     """Return, for each printed column, what makes its cells; values are worked out once per code that occurs."""
     place_of = {name: place for place, name in enumerate(schema.names)}
 
-    def modelled(column: ModelledColumn) -> _Printer:
-        codes = smallest_codes(column, rows[:, place_of[column.name]])
-        found, place = distinct_codes(column, codes)
+    def coded(column: ModelledColumn) -> _Printer:
+        codes = column.smallest_codes(rows[:, place_of[column.name]])
+        found, place = column.distinct_codes(codes)
         cells = values(column, found)
         return lambda first, last: cells.take(pa.array(place[codes[first:last]]))
 
-    def identifier(column: IdentifierColumn) -> _Printer:
-        return lambda first, last: fresh_ids(column.name, np.arange(first, last), seed)
+    def fresh(name: str) -> _Printer:
+        return lambda first, last: fresh_ids(name, np.arange(first, last), seed)
 
+    modelled = {column.name: column for column in schema.modelled}
     return [
-        modelled(column) if isinstance(column, ModelledColumn) else identifier(IdentifierColumn(column.name))
-        for column in schema.printed
+        coded(modelled[column.name]) if column.name in modelled else fresh(column.name) for column in schema.printed
     ]
 
 
 def _csv_texts(column: ModelledColumn, codes: npt.NDArray[np.int64], schema: Schema) -> list[str]:
     # An empty line would be passed over when a table of one column is read.
     missing = '""' if len(schema.printed) == 1 else ""
-    texts = code_values(column, codes)
-    if isinstance(column, CategoryColumn | YesNoColumn):
-        texts = [_quoted(guarded(text)) for text in texts]
-    return [text or missing for text in texts]
+    return [_quoted(text) or missing for text in column.printed_texts(codes)]
 
 
-def _guarded_values(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
-    cells = typed_values(column, codes)
-    if not isinstance(column, CategoryColumn):
-        return cells
-    return pa.array([None if text is None else guarded(text) for text in cells.to_pylist()], type=cells.type)
-
-
-def _parquet_type(column: Column) -> pa.DataType:
-    return typed_as(column) if isinstance(column, ModelledColumn) else pa.string()
+def _parquet_cells(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.array(column.printed_cells(codes), type=arrow_type(column))
 
 
 def _quoted(text: str) -> str:
@@ -228,7 +209,7 @@ def _quoted(text: str) -> str:
 def _read_cells(path: Path, schema: Schema) -> pa.Table:
     if ".parquet" in path.suffixes:
         return pyarrow.parquet.read_table(path)
-    names = [printed_name(column) for column in schema.printed]
+    names = [column.printed_name for column in schema.printed]
     return pyarrow.csv.read_csv(
         str(path),
         parse_options=pyarrow.csv.ParseOptions(

@@ -9,7 +9,7 @@ from synth.bundle.certificate import Certificate, promise
 from synth.names import visible
 from synth.reports.evidence import Publishable
 from synth.reports.page import report_page
-from synth.schema import IdentifierColumn, Neighbours, Schema
+from synth.schema import Neighbours, Schema
 
 __all__ = ["CANNOT_SHOW", "LEFT_TO_REPLAY", "citation_text", "readme_text", "written_texts"]
 
@@ -75,7 +75,7 @@ def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[P
 
 def readme_text(certificate: Certificate, schema: Schema) -> str:
     """Write README.txt."""
-    identifiers = [column.name for column in schema if isinstance(column, IdentifierColumn)]
+    identifiers = schema.identifiers
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     lines = [
         "SYNTHETIC TABLE",

@@ -24,8 +24,7 @@ from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.selection import Selection
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
-from synth.schema.config import RunConfig
-from synth.schema.config_file import config_to_yaml
+from synth.schema import RunConfig, config_to_yaml
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle"]
 

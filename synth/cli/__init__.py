@@ -9,11 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from synth.cli.common import add_config_options, overridden, say, tell
+from synth.cli.common import add_config_options, config_of, say, tell
 from synth.cli.ledger import add_ledger_commands
 from synth.cli.rehearsal import add_rehearsal_commands
 from synth.errors import InputError, RunCancelledError, SynthError
-from synth.schema.config_file import load_config
 from synth.system.paths import path_of
 
 __all__ = ["main"]
@@ -86,7 +85,7 @@ def _demo(parsed: argparse.Namespace) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     from synth.services.local import run_locally
 
-    config = overridden(load_config(parsed.config), parsed)
+    config = config_of(parsed)
     result = run_locally(
         config,
         parsed.out,
@@ -103,7 +102,7 @@ def _run(parsed: argparse.Namespace) -> int:
 def _forecast(parsed: argparse.Namespace) -> int:
     from synth.services.planning import forecast_lines
 
-    config = overridden(load_config(parsed.config), parsed)
+    config = config_of(parsed)
     for line in forecast_lines(config):
         say(line)
     return 0

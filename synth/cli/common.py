@@ -5,15 +5,21 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from synth.names import visible_lines
-from synth.schema.config import RunConfig
 
-__all__ = ["add_config_options", "overridden", "say", "tell"]
+if TYPE_CHECKING:
+    from synth.schema import RunConfig
+
+__all__ = ["add_config_options", "config_of", "say", "tell"]
 
 
-def overridden(config: RunConfig, parsed: argparse.Namespace) -> RunConfig:
-    """Apply the options of the command line; another generator keeps no option of the one it replaces."""
+def config_of(parsed: argparse.Namespace) -> RunConfig:
+    """Read the configuration and apply the options given; another generator keeps no option of the one it replaces."""
+    from synth.schema import load_config
+
+    config = load_config(parsed.config)
     changes = {
         name: value
         for name, value in {

@@ -155,8 +155,8 @@ def _ledger(_: argparse.Namespace) -> int:
 
 
 def _backup(parsed: argparse.Namespace) -> int:
-    from synth.schema.config import Settings
     from synth.services.backup import back_up
+    from synth.system.settings import Settings
 
     folder = path_of(parsed.folder, "the backup")
     made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
@@ -166,8 +166,8 @@ def _backup(parsed: argparse.Namespace) -> int:
 
 
 def _restore(parsed: argparse.Namespace) -> int:
-    from synth.schema.config import Settings
     from synth.services.backup import restore
+    from synth.system.settings import Settings
 
     found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
     say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")

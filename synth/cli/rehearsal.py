@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from synth.cli.common import add_config_options, overridden, say, tell
+from synth.cli.common import add_config_options, config_of, say, tell
 from synth.errors import AttackError
-from synth.schema.config_file import load_config
 
 __all__ = ["MOST_SIMULATED", "add_rehearsal_commands"]
 
@@ -50,7 +49,7 @@ def _rehearse(parsed: argparse.Namespace) -> int:
     from synth.rehearsal.simulation_file import load_simulation
     from synth.services.local import rehearse_locally
 
-    config = overridden(load_config(parsed.config), parsed)
+    config = config_of(parsed)
     stand_in: str | Simulation = parsed.stand_in
     if parsed.stand_in is None:
         rows = min(config.rows, MOST_SIMULATED)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from synth.generators.options import check_between
 from synth.generators.places import Places, places_of
-from synth.schema import ModelledColumn, NumberColumn
+from synth.schema import ModelledColumn
 
 __all__ = ["OneWayOptions", "fine_places", "place_near_zero"]
 
@@ -48,7 +48,7 @@ def fine_places(column: ModelledColumn, options: OneWayOptions) -> Places:
     equal = places_of(column, grid=options.grid, atoms=options.categories)
     if column.levels <= options.grid:
         return equal
-    starts = _grid_starts(column.levels, options.grid, _code_near_zero(column))
+    starts = _grid_starts(column.levels, options.grid, column.code_near_zero)
     first = np.concatenate([starts, equal.first[equal.levels :]])
     return Places(
         levels=len(starts),
@@ -60,14 +60,7 @@ def fine_places(column: ModelledColumn, options: OneWayOptions) -> Places:
 
 def place_near_zero(column: ModelledColumn, places: Places) -> int:
     """Return the ordered place of zero, or nearest to it."""
-    return int(np.searchsorted(places.first[: places.levels], _code_near_zero(column), side="right")) - 1
-
-
-def _code_near_zero(column: ModelledColumn) -> int:
-    """Return the code of zero, of the end nearest to it, or of a date's first day."""
-    if not isinstance(column, NumberColumn):
-        return 0
-    return round(min(max(-column.low / column.step, 0.0), column.levels - 1.0))
+    return int(np.searchsorted(places.first[: places.levels], column.code_near_zero, side="right")) - 1
 
 
 def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.privacy.split import with_id
-from synth.schema.codes import Codes
+from synth.schema import Codes
 
 if TYPE_CHECKING:
     from synth.schema.encoding import CellCounts

@@ -18,9 +18,7 @@ from synth.privacy.encoded_table import EncodedTable, ReadingCounts
 from synth.privacy.split import with_id
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.reading.pipes import ReaderLimits
-from synth.schema import Schema
-from synth.schema.codes import Codes, smallest_codes
-from synth.schema.config import TableFormat
+from synth.schema import Codes, Schema, TableFormat
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 
@@ -116,7 +114,7 @@ class OwnerView:
         view = cls._empty(schema)
         for part, codes in parts.items():
             view._parts[part] = {
-                column.name: smallest_codes(column, codes[column.name]).copy() for column in schema.modelled
+                column.name: column.smallest_codes(codes[column.name]).copy() for column in schema.modelled
             }
         return view
 

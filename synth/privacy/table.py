@@ -18,9 +18,7 @@ from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.receipt import Part
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
 from synth.reading.pipes import HASH_BYTES, ReaderLimits
-from synth.schema import Neighbours, Schema
-from synth.schema.codes import Codes, smallest_codes
-from synth.schema.config import TableFormat
+from synth.schema import Codes, Neighbours, Schema, TableFormat
 
 __all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of", "units_to_split"]
 
@@ -194,7 +192,7 @@ class PrivateTable:
         SchemaError
             If columns or codes do not fit the schema.
         """
-        columns = {column.name: smallest_codes(column, codes[column.name]).copy() for column in schema.modelled}
+        columns = {column.name: column.smallest_codes(codes[column.name]).copy() for column in schema.modelled}
         lengths = {len(values) for values in columns.values()}
         has_ids = schema.unit.id_column is not None
         if len(lengths) != 1 or set(codes) != set(columns):

@@ -18,7 +18,7 @@ from synth.names import shown
 from synth.reading.file_bytes import CHUNK, Counted, too_large, too_many_columns
 from synth.reading.pipes import ReaderLimits
 from synth.reading.text import TextTable
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 
 __all__ = ["Batch", "Batches", "holds_parquet", "open_batches"]
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from synth.names import words_of
 from synth.reading.batches import Batches
 from synth.reading.pipes import Request
-from synth.schema.cells import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
+from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
 
 __all__ = ["ColumnKind", "SeenColumns", "describe_columns", "kind_by_name"]
 

@@ -8,8 +8,6 @@ from synth.errors import TableError
 from synth.limits import NAME_CHARACTERS
 from synth.names import SHOWN_CHARACTERS, shown
 from synth.reading.pipes import Request
-from synth.schema import DropColumn
-from synth.schema.codes import printed_name
 
 __all__ = ["check_names", "is_plain", "places_of"]
 
@@ -75,9 +73,9 @@ def places_of(names: Sequence[str], request: Request) -> dict[str, int]:
     columns = request.columns or ()
     declared = {column.name for column in columns}
     check_names(names, declared=declared)
-    printed = {printed_name(column): column.name for column in columns}
+    printed = {column.printed_name: column.name for column in columns}
     place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
-    absent = [column.name for column in columns if column.name not in place_of and not isinstance(column, DropColumn)]
+    absent = [column.name for column in columns if column.name not in place_of and column.is_printed]
     if absent and not any(name in place_of for name in declared):
         raise TableError(
             "The first row of the table names none of the declared columns. If the table has no header, say so with "

@@ -13,9 +13,7 @@ from typing import Any, BinaryIO, Literal, Protocol
 
 from synth.errors import ConfigError, InputError, SchemaError, TableError
 from synth.limits import COLUMNS
-from synth.schema import Column
-from synth.schema.config import TableFormat
-from synth.schema.schema_file import column_to_mapping, parse_column
+from synth.schema import Column, TableFormat, parse_column
 
 __all__ = [
     "HASH_BYTES",
@@ -103,7 +101,7 @@ class Request:
             "limits": asdict(self.limits),
             "columns": None
             if self.columns is None
-            else [[column.name, column_to_mapping(column)] for column in self.columns],
+            else [[column.name, column.to_mapping()] for column in self.columns],
             "id_column": self.id_column,
             "drop_undeclared": self.drop_undeclared,
             "key": self.key.hex(),

@@ -26,9 +26,8 @@ from synth.reading.file_bytes import open_bytes, size_text, too_large
 from synth.reading.guess import describe_columns
 from synth.reading.header import check_names, places_of
 from synth.reading.pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
-from synth.schema import ModelledColumn
-from synth.schema.cells import texts_of
-from synth.schema.encoding import CellCounts, encode_cells
+from synth.schema import modelled_columns
+from synth.schema.encoding import CellCounts, encode_cells, texts_of
 
 __all__ = ["main", "serve"]
 
@@ -148,7 +147,7 @@ class _AskedRanges(io.RawIOBase):
 
 
 def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
-    columns = [column for column in request.columns or () if isinstance(column, ModelledColumn)]
+    columns = modelled_columns(request.columns or ())
     place_of = places_of(batches.names, request)
     wanted = [column.name for column in columns]
     if request.id_column is not None:

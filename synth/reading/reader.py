@@ -19,9 +19,7 @@ from synth.privacy.encoded_table import EncodedTable
 from synth.reading.asker import ask
 from synth.reading.guess import ColumnKind, kind_by_name
 from synth.reading.pipes import HASH_BYTES, ReaderLimits, Request
-from synth.schema import ModelledColumn, Schema
-from synth.schema.codes import Codes, code_dtype
-from synth.schema.config import TableFormat
+from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.encoding import CellCounts
 
 __all__ = ["Header", "ReaderLimits", "check_readable", "inspect_header", "read_codes"]

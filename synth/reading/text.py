@@ -25,7 +25,7 @@ import pyarrow.csv
 from synth.errors import TableError
 from synth.reading.file_bytes import Counted, size_text, too_many_columns
 from synth.reading.pipes import ReaderLimits
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 
 __all__ = ["LONGEST_LINE", "TextTable", "cells_of_line"]
 

@@ -31,8 +31,7 @@ from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import config_to_mapping, parse_config
+from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.attacks import attack_stand_in, rows_of_part
 from synth.services.background import Work, WorkView
@@ -41,6 +40,7 @@ from synth.services.planning import check_config
 from synth.services.release import fit_and_sample
 from synth.services.reports import exact_numbers, open_stand_in
 from synth.store import Store, now
+from synth.system.settings import Settings
 from synth.vault.fingerprint import Fingerprint
 from synth.vault.keys import Keys
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal

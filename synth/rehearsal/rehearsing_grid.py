@@ -26,7 +26,7 @@ from synth.reports.prediction_problem import DownstreamOptions, Problem, Trained
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.rehearsal_grid import GridCell, grid_cell_to_dict, grid_evidence
 from synth.reports.stand_in import REHEARSAL_SENTENCE
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
 from synth.services.reports import free_threads

@@ -23,9 +23,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from synth.errors import ConfigError
-from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, ModelledColumn, NumberColumn, Schema
-from synth.schema.codes import code_values
-from synth.schema.config import TableFormat
+from synth.schema import ModelledColumn, Schema, TableFormat
 
 __all__ = [
     "MISSING_SHARE",
@@ -139,14 +137,15 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
         own = simulation.columns.get(column.name, SimulatedColumn())
         codes = _with_atoms(_codes(column, own, scores[column.name]), column, random)
         used, place = np.unique(codes, return_inverse=True)
-        printed = np.array(code_values(column, used), dtype=object)
+        printed = np.array(column.texts(used), dtype=object)
         texts[column.name] = printed[place].tolist()
     units = _units(simulation.rows, schema, random)
     for number, other in enumerate(schema.columns):
-        if isinstance(other, IdentifierColumn):
-            own_ids = other.name == schema.unit.id_column
-            texts[other.name] = [f"unit-{unit}" for unit in units] if own_ids else _numbered(number, simulation.rows)
-        elif isinstance(other, DropColumn):
+        if other.name == schema.unit.id_column:
+            texts[other.name] = [f"unit-{unit}" for unit in units]
+        elif other.is_identifier:
+            texts[other.name] = _numbered(number, simulation.rows)
+        elif other.name not in texts:
             texts[other.name] = [""] * simulation.rows
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -194,7 +193,7 @@ def _codes(column: ModelledColumn, own: SimulatedColumn, scores: npt.NDArray[np.
 
 def _shares(column: ModelledColumn, own: SimulatedColumn) -> npt.NDArray[np.float64]:
     """Return the weight of every plain code."""
-    plain = column.levels or (len(column.values) if isinstance(column, CategoryColumn) else 2)
+    plain = column.n_values
     if own.shares:
         if not column.levels and len(own.shares) != plain:
             raise ConfigError(
@@ -216,11 +215,11 @@ def _with_atoms(
     codes: npt.NDArray[np.int64], column: ModelledColumn, random: np.random.Generator
 ) -> npt.NDArray[np.int64]:
     """Let special values, "other" and missing take their shares."""
-    if isinstance(column, NumberColumn) and column.special:
+    if column.special:
         each = min(SPECIAL_SHARE, 0.5 / len(column.special))
         place = np.floor(random.random(len(codes)) / each).astype(np.int64)
         codes = np.where(place < len(column.special), column.levels + place, codes)
-    if isinstance(column, CategoryColumn) and column.other_code is not None:
+    if column.other_code is not None:
         codes = np.where(random.random(len(codes)) < OTHER_SHARE, column.other_code, codes)
     if column.missing_code is not None:
         codes = np.where(random.random(len(codes)) < MISSING_SHARE, column.missing_code, codes)

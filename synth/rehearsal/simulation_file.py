@@ -9,8 +9,7 @@ from typing import Any
 from synth.errors import ConfigError, SchemaError
 from synth.names import shown
 from synth.rehearsal.simulation import SHAPES, SimulatedColumn, Simulation
-from synth.schema.config_file import read_mapping, read_text
-from synth.schema.schema_file import parse_number, parse_text
+from synth.schema.documents import parse_number, parse_text, read_mapping, read_text
 from synth.system.paths import path_of
 
 __all__ = ["load_simulation", "parse_simulation"]

@@ -17,7 +17,7 @@ from synth.bundle.versions import current_versions
 from synth.errors import AttackError, InputError
 from synth.generators import GENERATORS
 from synth.generators.options import build_options
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.store import EventKind, Store
 
 __all__ = ["Stop", "Stops", "configuration_digest"]

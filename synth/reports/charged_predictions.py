@@ -17,8 +17,7 @@ from synth.reports.evidence import ChargedEvidence
 from synth.reports.prediction_problem import Measure
 from synth.reports.prediction_question import HeldOutTables, charged_groups, held_out_tables
 from synth.reports.prediction_table import MEASURES, TableMeasures, table_measures
-from synth.schema.codes import code_values
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["charged_predictions"]
 
@@ -76,7 +75,7 @@ class _Charged:
         # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
         self._epsilon = epsilon_of_receipts((replace(tables.receipt, private=True),), config.delta)
         column = config.schema.modelled_column(tables.label)
-        self._classes = code_values(column, range(tables.counts.shape[0]), missing="missing")
+        self._classes = column.texts(range(tables.counts.shape[0]), missing="missing")
 
     def _evidence(
         self, name: str, title: str, measure: Measure, sentence: str, *, unit: str = "", table: Table | None = None
@@ -150,7 +149,7 @@ class _Charged:
 
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
         """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
-        labels = code_values(self._config.schema.modelled_column(name), missing="missing")
+        labels = self._config.schema.modelled_column(name).texts(missing="missing")
         told = [
             table_measures(counts[..., place], noise_std, seed=self._config.seed + place)
             for place in range(counts.shape[3])

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.drawing import number_text
-from synth.schema import DateColumn, ModelledColumn, NumberColumn
-from synth.schema.codes import code_values
+from synth.schema import ModelledColumn
 
 __all__ = [
     "PERCENTS",
@@ -122,9 +121,8 @@ def quantiles(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[np.int64] 
 
 def scale_unit(column: ModelledColumn) -> tuple[float, str]:
     """Return the length of a declared scale and its unit: days, months or years, nothing for a number."""
-    if isinstance(column, NumberColumn):
-        return column.step * (column.levels - 1), ""
-    return float(column.levels - 1), f"{column.step.value}s" if isinstance(column, DateColumn) else ""
+    scale = column.scale
+    return scale.step * (column.levels - 1), scale.unit
 
 
 def moved_text(column: ModelledColumn, wasserstein: float) -> str:
@@ -135,9 +133,8 @@ def moved_text(column: ModelledColumn, wasserstein: float) -> str:
 
 def scale_values(column: ModelledColumn, codes: NDArray[np.int64]) -> tuple[float, ...]:
     """Return codes in declared units: numbers as they are, dates as days, months or years after the lowest."""
-    if isinstance(column, NumberColumn):
-        return tuple(np.round(column.low + column.step * codes, column.decimals).tolist())
-    return tuple(codes.astype(float).tolist())
+    scale = column.scale
+    return tuple(np.round(scale.low + scale.step * codes, scale.decimals).tolist())
 
 
 def apart_codes(column: ModelledColumn) -> tuple[tuple[int, str], ...]:
@@ -145,7 +142,7 @@ def apart_codes(column: ModelledColumn) -> tuple[tuple[int, str], ...]:
     codes = list(range(column.levels, column.size)) if column.levels else []
     if not codes and column.missing_code is not None:
         codes = [column.missing_code]
-    return tuple(zip(codes, code_values(column, codes, missing="missing"), strict=True))
+    return tuple(zip(codes, column.texts(codes, missing="missing"), strict=True))
 
 
 def ordered_places(columns: Sequence[ModelledColumn]) -> tuple[int, ...]:

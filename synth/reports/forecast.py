@@ -36,7 +36,7 @@ from synth.reports.expected import (
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.reports.planned import AllPlannedError, PlannedSession, UnplannedError
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = [
     "PREDICTIONS",

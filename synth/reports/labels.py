@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.schema import ModelledColumn
-from synth.schema.codes import code_values
 
 __all__ = ["bin_labels"]
 
@@ -30,8 +29,8 @@ def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ..
         if start == end:
             labels.append("nothing")
         elif int(codes[-1]) - int(codes[0]) == len(codes) - 1:
-            labels.append(" to ".join(code_values(column, sorted({int(codes[0]), int(codes[-1])}), missing="missing")))
+            labels.append(" to ".join(column.texts(sorted({int(codes[0]), int(codes[-1])}), missing="missing")))
         else:
-            (first,) = code_values(column, [int(codes[0])], missing="missing")
+            (first,) = column.texts([int(codes[0])], missing="missing")
             labels.append(f"{first} and {len(codes) - 1} more")
     return tuple(labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from synth.privacy.encoded_table import ReadingCounts
 from synth.reports.charts import Table
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
-from synth.schema import CategoryColumn, ModelledColumn, Schema
+from synth.schema import ModelledColumn, Schema
 
 __all__ = ["owner_reading"]
 
@@ -58,7 +58,7 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
 def _fate(column: ModelledColumn) -> str:
     if column.missing_code is not None:
         return "missing"
-    if isinstance(column, CategoryColumn) and column.other:
+    if column.other_code is not None:
         return "other"
     if isinstance(column.fallback, float | int):
         return f"{column.fallback:,.12g}"

@@ -8,7 +8,6 @@ fitted to rows, so rows of every origin are seen alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.reports.counting import CodeTable
-from synth.schema import CategoryColumn, DateColumn, ModelledColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema import ModelledColumn, Schema
 
 __all__ = ["Features", "Target"]
 
@@ -95,8 +94,7 @@ def _atoms(column: ModelledColumn) -> int:
     """Return how many indicators of its own a column has at its end: special values and missing, "other" of a list."""
     if column.levels:
         return column.size - column.levels
-    other = isinstance(column, CategoryColumn) and column.other
-    return int(other) + (column.missing_code is not None)
+    return (column.other_code is not None) + (column.missing_code is not None)
 
 
 def _width(column: ModelledColumn, blocks: int) -> int:
@@ -124,9 +122,9 @@ def _coordinates(column: ModelledColumn, codes: NDArray[Any], blocks: int) -> ND
 def _place(column: ModelledColumn, codes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the place of every row between the declared bounds; a special value stands where its number lies."""
     atoms = [_MIDDLE] * _atoms(column)
-    if isinstance(column, NumberColumn):
-        for place, value in enumerate(column.special):
-            atoms[place] = min(max((value - column.low) / (column.high - column.low), 0.0), 1.0)
+    scale = column.scale
+    for place, value in enumerate(column.special):
+        atoms[place] = min(max((value - scale.low) / (scale.high - scale.low), 0.0), 1.0)
     on_grid = np.minimum(codes, column.levels - 1) / max(column.levels - 1, 1)
     beside = np.array([*atoms, _MIDDLE])[np.clip(codes - column.levels, 0, len(atoms))]
     return np.where(codes < column.levels, on_grid, beside)
@@ -163,8 +161,6 @@ class Target:
     @property
     def kind(self) -> Literal["classes", "number"]:
         """Classes for categories, yes/no and numbers with two places; a number for the rest."""
-        if isinstance(self.column, CategoryColumn | YesNoColumn):
-            return "classes"
         return "classes" if self.column.levels <= 2 else "number"
 
     @property
@@ -180,14 +176,12 @@ class Target:
     @property
     def bounds(self) -> tuple[float, float]:
         """Declared lowest and highest number."""
-        if isinstance(self.column, NumberColumn):
-            return self.column.low, self.column.high
-        return 0.0, float(self.column.levels - 1)
+        return self.column.scale.low, self.column.scale.high
 
     @property
     def unit(self) -> str:
         """What one is one of, where the label is a number."""
-        return f"{self.column.step}s" if isinstance(self.column, DateColumn) else f"units of {self.column.name}"
+        return self.column.scale.unit or f"units of {self.column.name}"
 
     def usable(self, codes: CodeTable) -> NDArray[np.int64]:
         """Return the places of the rows whose label is known.
@@ -202,8 +196,8 @@ class Target:
         if self.kind == "classes":
             return chosen.astype(np.float64)
         low, high = self.bounds
-        on_grid = low + chosen * (self.column.step if isinstance(self.column, NumberColumn) else 1.0)
-        specials = self.column.special if isinstance(self.column, NumberColumn) else ()
+        on_grid = low + chosen * self.column.scale.step
+        specials = self.column.special
         beside = np.array([*specials, low])[np.clip(chosen - self.column.levels, 0, len(specials))]
         return np.clip(np.where(chosen < self.column.levels, on_grid, beside), low, high)
 
@@ -211,8 +205,8 @@ class Target:
         known = np.ones(self.column.size, dtype=bool)
         if self.column.missing_code is not None:
             known[self.column.missing_code] = False
-        if self.kind == "number" and isinstance(self.column, NumberColumn):
-            specials: Sequence[float] = self.column.special
-            inside = [self.column.low <= value <= self.column.high for value in specials]
+        if self.kind == "number":
+            specials, (low, high) = self.column.special, self.bounds
+            inside = [low <= value <= high for value in specials]
             known[self.column.levels : self.column.levels + len(specials)] = inside
         return known

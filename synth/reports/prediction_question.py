@@ -17,8 +17,7 @@ from synth.errors import ConfigError
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
 from synth.privacy.receipt import NoisyAnswer, Receipt
 from synth.reports.prediction_features import Target
-from synth.schema import ModelledColumn
-from synth.schema.config import RunConfig
+from synth.schema import ModelledColumn, RunConfig
 
 __all__ = [
     "MOST_GROUPS",

@@ -24,7 +24,7 @@ from synth.reports.published_fidelity import published_fidelity
 from synth.reports.published_groups import smallest_groups
 from synth.reports.published_marginals import published_marginals
 from synth.reports.published_subsample import published_subsample
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 
 __all__ = ["published_evidence", "published_rows"]
 

@@ -21,8 +21,8 @@ from synth.reports.anchors import Anchored
 from synth.reports.charts import Cell, Table
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
-from synth.schema import DateColumn, ModelledColumn, NumberColumn, Schema
-from synth.schema.codes import decode_column
+from synth.schema import ModelledColumn, Schema
+from synth.schema.encoding import decode_column
 
 __all__ = ["no_scores", "owner_scores"]
 
@@ -123,17 +123,15 @@ def _frame(table: CodeTable, schema: Schema, kept: Sequence[int], random: np.ran
 
 
 def _cells(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[Any]:
-    if isinstance(column, NumberColumn):
-        values = decode_column(column, codes).cast("float64")
-        return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
-    if isinstance(column, DateColumn):
-        return np.asarray(decode_column(column, codes).cast("timestamp[s]").to_numpy(zero_copy_only=False))
-    texts = np.array([*column.labels, None], dtype=object)
-    # A missing code is the last one; without one it is never looked up.
-    return np.asarray(texts[codes])
+    kind = _kind(column)
+    if kind == "categorical":
+        return np.asarray(np.array([text or None for text in column.texts()], dtype=object)[codes])
+    values = decode_column(column, codes).cast("float64" if kind == "numerical" else "timestamp[s]")
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def _kind(column: ModelledColumn) -> str:
-    if isinstance(column, NumberColumn):
-        return "numerical"
-    return "datetime" if isinstance(column, DateColumn) else "categorical"
+    """Return what sdmetrics calls a column like this."""
+    if not column.is_ordered:
+        return "categorical"
+    return "datetime" if column.cell_type == "date32" else "numerical"

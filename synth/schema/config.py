@@ -1,26 +1,22 @@
-"""Configuration: what one run is asked to do and where this installation keeps its state."""
+"""What one run is asked to do, and how the cells of its table's file are written."""
 
 from __future__ import annotations
 
 import codecs
 import math
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Literal
 
 from synth.errors import ConfigError
 from synth.limits import COLUMNS
 from synth.names import shown
-from synth.schema import DateColumn, NumberColumn, Schema
+from synth.schema.schema import Schema
 
 __all__ = [
     "MOST_CHARGED_CLASSES",
     "OptionValue",
     "RunConfig",
-    "Settings",
     "TableFormat",
     "default_delta",
     "prediction_refusal",
@@ -31,11 +27,6 @@ OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 MAXIMUM_ROWS = 50_000_000
 
 _CODECS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
-
-LOCAL_HOSTS = ("localhost", "127.0.0.1")
-"""Names under which a browser on the same machine reaches the server."""
-
-_HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 MOST_CHARGED_CLASSES = 10
 """Most classes of a label whose predictions can be charged: with more, counts by guess and label are noise."""
@@ -156,7 +147,7 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
         )
     column = schema.modelled_column(label)
     classes = column.size - (column.missing_code is not None)
-    scale = isinstance(column, NumberColumn | DateColumn) and column.levels > 2
+    scale = column.levels > 2
     if scale or not 2 <= classes <= MOST_CHARGED_CLASSES:
         return (
             f"the label '{label}' must have 2 to {MOST_CHARGED_CLASSES} classes, got "
@@ -191,7 +182,7 @@ class RunConfig:
     holdout: float = 0.2
     label: str | None = None
     groups: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
     seed: int = 0
     device: str = "auto"
     evaluation_share: float = 0.1
@@ -232,65 +223,3 @@ class RunConfig:
     def published(self) -> RunConfig:
         """Return the configuration as it may leave the machine: without paths."""
         return replace(self, table=None, test_table=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Where this installation keeps its state, and its limits.
-
-    ``hosts`` are the names under which browsers may reach the server: those of the machine itself, and what
-    ``HERMITAGE_HOSTS`` lists.
-    """
-
-    home: Path
-    database_url: str
-    job_slots: int = 1
-    maximum_upload_bytes: int = 200 * 2**20
-    maximum_table_bytes: int = 20 * 2**30
-    retention_hours: float = 24.0
-    heartbeat_seconds: float = 30.0
-    approval_epsilon: float | None = None
-    threads: int = 0
-    hosts: tuple[str, ...] = LOCAL_HOSTS
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Read ``HERMITAGE_HOME`` (default ``~/.hermitage``), ``DATABASE_URL`` and the ``HERMITAGE_*`` limits."""
-        variables = os.environ if environment is None else environment
-        home = Path(variables.get("HERMITAGE_HOME") or Path.home() / ".hermitage").expanduser().resolve()
-        url = variables.get("DATABASE_URL") or f"sqlite:///{home / 'hermitage.sqlite'}"
-        return cls(
-            home=home,
-            database_url=url,
-            job_slots=int(_number(variables, "HERMITAGE_JOB_SLOTS", 1)),
-            maximum_upload_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_UPLOAD_MIB", 200) * 2**20),
-            maximum_table_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_TABLE_GIB", 20) * 2**30),
-            retention_hours=_number(variables, "HERMITAGE_RETENTION_HOURS", 24.0),
-            approval_epsilon=_number(variables, "HERMITAGE_APPROVAL_EPSILON", 0.0) or None,
-            threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
-            hosts=_hosts(variables),
-        )
-
-
-def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:
-    named = [name.strip().lower() for name in variables.get("HERMITAGE_HOSTS", "").split(",") if name.strip()]
-    for name in named:
-        if not _HOST.fullmatch(name):
-            raise ConfigError(
-                "The environment variable HERMITAGE_HOSTS must list names of this server, separated by commas and "
-                "without port or path, for example synth.example.org,10.0.0.7."
-            )
-    return tuple(dict.fromkeys((*LOCAL_HOSTS, *named)))
-
-
-def _number(variables: Mapping[str, str], name: str, default: float) -> float:
-    text = variables.get(name)
-    if not text:
-        return default
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise ConfigError(f"The environment variable {name} must be a number that is not negative.")
-    return value

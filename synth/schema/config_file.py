@@ -1,8 +1,4 @@
-"""Configurations as YAML or JSON, and back.
-
-Numbers are read as text and converted where a number is expected, so ``1e-6`` is a number (YAML 1.1 calls it a text)
-and a category written 007 keeps its zeros.
-"""
+"""Configurations as YAML or JSON, and back."""
 
 from __future__ import annotations
 
@@ -15,19 +11,12 @@ from typing import Any
 import yaml
 
 from synth.errors import ConfigError, SchemaError
-from synth.limits import (
-    DOCUMENT_BYTES,
-    DOCUMENT_DEPTH,
-    DOCUMENT_NODES,
-    GROUPS,
-    NUMBER_CHARACTERS,
-    RULES,
-    TEXT_CHARACTERS,
-)
+from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.names import shown
-from synth.schema import PrivacyUnit, Schema, size_problem
+from synth.schema.columns import parse_column
 from synth.schema.config import OptionValue, RunConfig, TableFormat, default_delta
-from synth.schema.schema_file import column_to_mapping, parse_column, parse_number, parse_text
+from synth.schema.documents import parse_number, parse_text, read_mapping, read_text
+from synth.schema.schema import PrivacyUnit, Schema, size_problem
 from synth.system.paths import path_of
 
 __all__ = [
@@ -38,19 +27,7 @@ __all__ = [
     "load_config",
     "parse_config",
     "parse_format",
-    "read_mapping",
-    "read_text",
 ]
-
-_PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its events are used; the one in C is ten times faster
-_WORDS: dict[str, bool | None] = {
-    written: value
-    for word, value in {**yaml.SafeLoader.bool_values, "null": None}.items()
-    for written in (word, word.capitalize(), word.upper())
-} | {"": None, "~": None}
-"""The plain words that YAML 1.1 takes for truth values or for nothing."""
-
-_TOO_LARGE = f"more than {DOCUMENT_BYTES:,} bytes. Make it shorter, for example by grouping categories."
 
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
@@ -90,135 +67,12 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
     problem = size_problem(config.schema.columns)
     if problem is not None:
         raise SchemaError(problem)
-    for what, entries, most in (("rules", config.rules, RULES), ("groups", config.groups, GROUPS)):
+    for what, entries, most in (("rules", config.constraints, CONSTRAINTS), ("groups", config.groups, GROUPS)):
         if len(entries) > most:
             raise ConfigError(
                 f"{what} has {len(entries):,} entries, and at most {most:,} are possible. Leave some out."
             )
     return config
-
-
-def read_text(path: Path, what: str) -> str:
-    """Return the text of a document that a user gives; ``what`` begins the sentence of a refusal.
-
-    Raises
-    ------
-    ConfigError
-        If the file cannot be read, is larger than a document may be, or is no text in UTF-8.
-    """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(DOCUMENT_BYTES + 1)
-    except OSError:
-        raise ConfigError(f"{what} '{shown(path.name)}' cannot be read. Check that the file exists.") from None
-    if len(data) > DOCUMENT_BYTES:
-        raise ConfigError(f"{what} '{shown(path.name)}' has {_TOO_LARGE}")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{what} '{shown(path.name)}' is no text in UTF-8. Save it as UTF-8.") from None
-
-
-def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
-    """Parse YAML (of which JSON is a part) into a mapping of texts, truth values, lists and mappings.
-
-    Anchors, aliases and tags are refused: a short document of them can stand for a vast one.
-
-    Parameters
-    ----------
-    text : str
-        What a user gives, at most :data:`synth.limits.DOCUMENT_BYTES` in UTF-8.
-    sealed : bool
-        Whether it comes from a bundle instead, whose reader has limits of its own: size and lengths are not bounded.
-
-    Raises
-    ------
-    ConfigError
-        In one sentence that quotes nothing of the document.
-    """
-    if not sealed and (len(text) > DOCUMENT_BYTES or len(text.encode("utf-8", "replace")) > DOCUMENT_BYTES):
-        raise ConfigError(f"The configuration has {_TOO_LARGE}")
-    reader = _Document(text, bounded=not sealed)
-    try:
-        document = reader.read()
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise ConfigError(f"The configuration is not valid YAML near line {line}.") from None
-    except (yaml.YAMLError, UnicodeError):
-        raise ConfigError("The configuration is not valid YAML.") from None
-    if not isinstance(document, dict):
-        raise ConfigError("The configuration must be a mapping of keys such as account, budget and columns.")
-    return document
-
-
-class _Document:
-    """One document, read event by event: whatever is refused is refused before anything is built of it."""
-
-    def __init__(self, text: str, *, bounded: bool) -> None:
-        self._events = yaml.parse(text, Loader=_PARSER)
-        self._bounded = bounded
-        self._nodes = 0
-
-    def read(self) -> object:
-        """Return the only document of the text; None where there is none."""
-        found: object = None
-        documents = 0
-        for event in self._events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    raise _refused(event, "begins a second document. Keep one")
-            elif isinstance(event, yaml.NodeEvent):
-                found = self._node(event, depth=0)
-        return found
-
-    def _node(self, event: yaml.Event, *, depth: int) -> object:
-        self._admit(event)
-        if isinstance(event, yaml.ScalarEvent):
-            # Only plain words are looked at: in quotes they are texts. Numbers stay as they are written.
-            return _WORDS.get(event.value, event.value) if event.implicit[0] else event.value
-        if depth == DOCUMENT_DEPTH:
-            raise _refused(event, f"lies deeper than {DOCUMENT_DEPTH} levels. Make it flatter")
-        return self._sequence(depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(depth)
-
-    def _admit(self, event: yaml.Event) -> None:
-        """Refuse a key or value that exceeds a limit or is more than it says, whatever it is."""
-        self._nodes += 1
-        if self._bounded and self._nodes > DOCUMENT_NODES:
-            raise _refused(event, f"begins more than {DOCUMENT_NODES:,} keys and values. Make it shorter")
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
-            raise _refused(event, "has an anchor or an alias (& or *), which are not read. Write the value out")
-        if getattr(event, "tag", None) is not None:
-            raise _refused(event, "has a tag (!), which is not read. Leave it out")
-        if self._bounded and isinstance(event, yaml.ScalarEvent) and len(event.value) > TEXT_CHARACTERS:
-            raise _refused(event, f"has a text of more than {TEXT_CHARACTERS:,} characters. Make it shorter")
-
-    def _sequence(self, depth: int) -> list[object]:
-        values = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            values.append(self._node(event, depth=depth + 1))
-        return values
-
-    def _mapping(self, depth: int) -> dict[str, object]:
-        mapping: dict[str, object] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            self._admit(event)
-            if not isinstance(event, yaml.ScalarEvent):
-                raise ConfigError(f"A key is not a plain text (line {_line(event)}).")
-            # Keys are read as written: a column may be called "no", which YAML would turn into a truth value.
-            if event.value in mapping:
-                # Not quoted: a table may have been given instead of a configuration.
-                raise ConfigError(f"A key is given twice (line {_line(event)}).")
-            mapping[event.value] = self._node(next(self._events), depth=depth + 1)
-        return mapping
-
-
-def _refused(event: yaml.Event, what: str) -> ConfigError:
-    return ConfigError(f"Line {_line(event)} of the configuration {what}.")
-
-
-def _line(event: yaml.Event) -> int:
-    return 0 if event.start_mark is None else event.start_mark.line + 1
 
 
 def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:
@@ -275,7 +129,7 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         holdout=parse_number("holdout", document.get("holdout", 0.2)),
         label=None if document.get("label") is None else parse_text("label", document["label"]),
         groups=_texts(document, "groups"),
-        rules=_texts(document, "rules"),
+        constraints=_texts(document, "rules"),
         seed=_whole(document, "seed", "seed", 0),
         device=parse_text("device", document.get("device", "auto")),
         evaluation_share=parse_number("evaluation_share", document.get("evaluation_share", 0.1)),
@@ -305,12 +159,12 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         "rows": config.rows,
         "label": config.label,
         "groups": list(config.groups),
-        "rules": list(config.rules),
+        "rules": list(config.constraints),
         "seed": config.seed,
         "device": config.device,
         "evaluation_share": config.evaluation_share,
         "undeclared": config.undeclared,
-        "columns": {column.name: column_to_mapping(column) for column in config.schema},
+        "columns": {column.name: column.to_mapping() for column in config.schema},
     }
     if config.test_format is not None:
         body["test_format"] = format_to_mapping(config.test_format)

@@ -1,14 +1,15 @@
-"""Cells to codes, from the schema alone; nothing is ever fitted to rows.
+"""Cells of any file type to the codes of a declared column, and codes back to typed cells.
 
-Encoding is total: any cell of any type gets a code, so a run can never fail because of a value. It is done once for
-every distinct cell of a batch and copied to its rows; the code of a cell is a function of that cell and of the
-declared column, whatever the other cells are.
+Encoding is total: any cell of any type gets a code, so a run can never fail because of a value; nothing is ever fitted
+to rows. The code of a cell is a function of that cell and of the declared column, whatever the other cells are; so it
+is worked out once for every distinct cell of a batch and copied to its rows. What a number, a day or a word means for a
+column is asked of the column (:meth:`synth.schema.ModelledColumn.encode`); here stands what they are in a file.
 """
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 from typing import Any
 
@@ -17,55 +18,34 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn
-from synth.schema.cells import (
-    EPOCH,
-    NO_DAY,
-    days_of_dates,
-    days_of_texts,
-    is_date,
-    is_number,
-    numbers_of,
-    numbers_of_texts,
-    texts_of,
-)
-from synth.schema.codes import (
-    Codes,
-    code_dtype,
-    code_values,
-    decode_column,
-    positions,
-    smallest_codes,
-    spellings,
-    typed_as,
-)
-from synth.schema.schema_file import check_pattern
+from synth.limits import NUMBER_CHARACTERS
+from synth.schema.columns.base import Column, Fate, ModelledColumn, code_dtype
 
 __all__ = [
     "CellCounts",
-    "Codes",
     "EncodedCells",
-    "Fate",
-    "code_dtype",
-    "code_values",
+    "FileCells",
+    "arrow_type",
+    "days_of_dates",
+    "days_of_texts",
     "decode_column",
     "encode_cells",
     "encode_column",
-    "positions",
-    "smallest_codes",
-    "typed_as",
+    "is_date",
+    "is_number",
+    "numbers_of",
+    "numbers_of_texts",
+    "texts_of",
 ]
 
-_SHORTEST_ISO = {DateStep.DAY: 10, DateStep.MONTH: 7, DateStep.YEAR: 4}
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
+INFINITY = r"(?i)^[+-]?inf(inity)?$"
+ISO_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?\s*(Z|[+-][0-9]{2}:?[0-9]{2})?)?$"
+NO_DAY = np.iinfo(np.int64).min
+"""Marks a cell that is not a date."""
 
-
-class Fate(IntEnum):
-    """What encoding did to a cell."""
-
-    KEPT = 0
-    MISSING = 1
-    MALFORMED = 2
-    OUTSIDE = 3
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+_DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +70,6 @@ class EncodedCells:
 
     codes: npt.NDArray[np.unsignedinteger[Any]]
     counts: CellCounts
-
-
-_Coded = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
 
 
 def encode_column(
@@ -143,13 +120,113 @@ def encode_cells(
 ) -> EncodedCells:
     """Turn cells into codes as :func:`encode_column` does, and count those that did not arrive as declared."""
     distinct, index = _distinct_cells(cells)
-    codes, fates = _encode_distinct(column, distinct, missing=missing, strip=strip)
+    codes, fates = column.encode(FileCells(distinct, missing=missing, strip=strip))
     counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
     small = codes.astype(code_dtype(column.size))
     return EncodedCells(
         small if index is None else small[index],
         CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
     )
+
+
+def decode_column(column: ModelledColumn, codes: npt.ArrayLike) -> pa.Array:
+    """Turn codes into typed cells; the missing code becomes null.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+        The declared column.
+    codes : array of integers of shape (rows,), values in [0, column.size)
+
+    Returns
+    -------
+    pyarrow.Array of length rows
+        int64 where low, step and special values are whole, else float64; date32 (the first day of a month or year,
+        never before ``low``); bool; string.
+
+    Raises
+    ------
+    SchemaError
+        If a code is not one of the column's.
+    """
+    checked = column.smallest_codes(codes)
+    distinct, place = column.distinct_codes(checked)
+    return pa.array(column.cells(distinct), type=arrow_type(column)).take(pa.array(place[checked]))
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """Return the Parquet type of a column: int64 or float64, date32, bool, string."""
+    return pa.type_for_alias(column.cell_type)
+
+
+class FileCells:
+    """Cells of one column of a file, each of which a declared column takes for a number, a day or a word.
+
+    Parameters
+    ----------
+    cells : pyarrow array
+        Texts, or typed cells.
+    missing : tuple of str
+        Texts that mean "missing".
+    strip : bool
+        Whether white space around a text is passed over.
+    """
+
+    def __init__(self, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> None:
+        self._cells = cells
+        self._missing_texts = missing
+        self._strip = strip
+
+    def numbers(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return the number of every cell, NaN where it is none, and which cells are missing."""
+        if not is_number(self._cells.type):
+            texts = self._texts()
+            return numbers_of_texts(texts), self._is_missing(texts)
+        values = numbers_of(self._cells)
+        tokens = numbers_of_texts(pa.array(self._missing_texts, pa.string()))
+        return values, np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
+
+    def days(
+        self, *, pattern: str | None, shortest: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the day of every cell since 1970-01-01, which cells are none, and which are missing.
+
+        ``pattern`` and ``shortest`` are those of :func:`days_of_texts`.
+        """
+        if is_date(self._cells.type):
+            days, absent = days_of_dates(self._cells), _missing(self._cells)
+        else:
+            texts = self._texts()
+            days, absent = days_of_texts(texts, pattern=pattern, shortest=shortest), self._is_missing(texts)
+        return days, days == NO_DAY, absent
+
+    def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return the code of the word that every cell spells, -1 for none, and which cells are missing."""
+        texts = self._texts()
+        known, code_of = _spellings(column, strip=self._strip, typed=is_number(self._cells.type))
+        found = pc.fill_null(pc.index_in(texts, value_set=known.cast(texts.type)), -1).to_numpy(zero_copy_only=False)
+        return np.where(found >= 0, code_of[found], -1), self._is_missing(texts)
+
+    def _texts(self) -> pa.Array:
+        texts = texts_of(self._cells)
+        return pc.utf8_trim_whitespace(texts) if self._strip else texts
+
+    def _is_missing(self, texts: pa.Array) -> npt.NDArray[np.bool_]:
+        token = pc.is_in(texts, value_set=pa.array(self._missing_texts, texts.type))
+        absent: npt.NDArray[np.bool_] = pc.or_(token, texts.is_null()).to_numpy(zero_copy_only=False)
+        return absent
+
+
+@lru_cache(maxsize=1024)
+def _spellings(column: ModelledColumn, *, strip: bool, typed: bool) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    code_of = column.spellings(trim=_trimmed if strip else None, typed=typed)
+    return pa.array(list(code_of), pa.string()), np.array(list(code_of.values()), dtype=np.int64)
+
+
+def _trimmed(texts: list[str]) -> list[str]:
+    # By the same function as the cells, which has its own idea of white space.
+    trimmed: list[str] = pc.utf8_trim_whitespace(pa.array(texts, pa.string())).to_pylist()
+    return trimmed
 
 
 def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.NDArray[np.int64] | None]:
@@ -173,108 +250,156 @@ def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.ND
     return distinct, index.to_numpy(zero_copy_only=False)
 
 
-def _encode_distinct(column: ModelledColumn, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> _Coded:
-    if isinstance(column, NumberColumn):
-        return _encode_numbers(column, cells, missing=missing, strip=strip)
-    if isinstance(column, DateColumn):
-        return _encode_dates(column, cells, missing=missing, strip=strip)
-    return _encode_labels(column, cells, missing=missing, strip=strip)
+def is_number(kind: pa.DataType) -> bool:
+    """Whether cells of this type are numbers or truth values."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
 
 
-def _encode_numbers(column: NumberColumn, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> _Coded:
-    if is_number(cells.type):
-        values = numbers_of(cells)
-        tokens = numbers_of_texts(pa.array(missing, pa.string()))
-        absent = np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
+def is_date(kind: pa.DataType) -> bool:
+    """Whether cells of this type are dates or times of a calendar."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def texts_of(cells: pa.Array) -> pa.Array:
+    """Return cells as a string array.
+
+    3 and 3.0 become "3", truth values "true" and "false", dates their ISO form, NaN null.
+    Bytes that are not UTF-8 become replacement characters; null stays null.
+    """
+    kind = cells.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return cells
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        decoded = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells.to_pylist()]
+        return pa.array(decoded, pa.string())
+    if pa.types.is_float16(kind):
+        cells = cells.cast(pa.float32())
+    texts = cells.cast(pa.string())
+    if pa.types.is_floating(kind):
+        whole = pc.and_(pc.equal(pc.floor(cells), cells), pc.less(pc.abs(cells), 2.0**53))
+        # Adding zero makes -0.0 print as 0.
+        whole_texts = pc.if_else(whole, pc.add(cells.cast(pa.float64()), 0.0), None).cast(pa.int64()).cast(pa.string())
+        return pc.if_else(pc.is_nan(cells), None, pc.coalesce(whole_texts, texts))
+    return texts
+
+
+def numbers_of(cells: pa.Array) -> npt.NDArray[np.float64]:
+    """Return typed numbers as float64; null becomes NaN.
+
+    A 32-bit number is read as the shortest decimal that it prints as: 0.1 stored in 32 bits is 0.1, not 0.10000000149.
+    """
+    if pa.types.is_float16(cells.type):
+        cells = cells.cast(pa.float32())
+    if pa.types.is_float32(cells.type):
+        cells = cells.cast(pa.string())
+    elif pa.types.is_boolean(cells.type):
+        cells = cells.cast(pa.uint8())
+    return _with_nan(cells.cast(pa.float64(), safe=False))
+
+
+def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
+    """Return the numbers that texts such as "5", "-0.5" or "1e-6" write; NaN for any other text, and for null.
+
+    A text of more than :data:`synth.limits.NUMBER_CHARACTERS` characters is no number.
+    """
+    texts = _short(texts)
+    written = pc.or_(pc.match_substring_regex(texts, NUMBER), pc.match_substring_regex(texts, INFINITY))
+    return _with_nan(pc.if_else(written, texts, None).cast(pa.float64()))
+
+
+def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the days since 1970-01-01 of typed dates and times (at their own time zone); null becomes ``NO_DAY``."""
+    kind = cells.type
+    if pa.types.is_timestamp(kind):
+        if kind.tz is not None:
+            cells = _local(cells)
+        days = _whole(cells.cast(pa.timestamp(kind.unit)).view(pa.int64())) // _DAYS_PER_UNIT[kind.unit]
+    elif pa.types.is_date64(kind):
+        days = _whole(cells.view(pa.int64())) // _DAYS_PER_UNIT["ms"]
     else:
-        texts = _stripped(texts_of(cells), strip)
-        values = numbers_of_texts(texts)
-        absent = _is_missing(texts, missing)
-    codes, fates = _places(column, values)
-    codes[absent], fates[absent] = _fallback(column), Fate.MISSING
-    for place, special in enumerate(column.special):
-        # A value that the column declares is that value, whatever the table-wide missing texts say.
-        same = values == special
-        codes[same], fates[same] = column.levels + place, Fate.KEPT
-    return codes, fates
+        days = _whole(cells.view(pa.int32()))
+    return np.where(_missing(cells), NO_DAY, days)
 
 
-def _places(column: NumberColumn, values: npt.NDArray[np.float64]) -> _Coded:
-    malformed = np.isnan(values)
-    inside = np.clip(np.where(malformed, column.low, values), column.low, column.high)
-    codes = np.minimum(np.rint((inside - column.low) / column.step).astype(np.int64), column.levels - 1)
-    codes[malformed] = _fallback(column)
-    fates = np.where((values < column.low) | (values > column.high), Fate.OUTSIDE, Fate.KEPT).astype(np.int8)
-    fates[malformed] = Fate.MALFORMED
-    return codes, fates
+def days_of_texts(texts: pa.Array, *, pattern: str | None, shortest: int) -> npt.NDArray[np.int64]:
+    """Return the days since 1970-01-01 of written dates.
+
+    Parameters
+    ----------
+    texts : pyarrow string array
+        Dates as ``pattern`` or ISO 8601 writes them; a time of day after an ISO date is passed over.
+    pattern : str, optional
+        How dates are written, in the notation of ``strptime``; tried before ISO.
+    shortest : int
+        Characters of the shortest ISO form that is understood: 10 for days, 7 for months, 4 for years.
+
+    Returns
+    -------
+    array of shape (rows,)
+        ``NO_DAY`` for any other text, and for null.
+    """
+    texts = _short(texts)
+    iso = pc.match_substring_regex(texts, ISO_DAY)
+    # Times of day make nearly every text different; the dates before them are few.
+    short = pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts) if pattern is None else texts
+    cells = short.dictionary_encode()
+    with_time = pc.match_substring_regex(cells.dictionary, ISO_DAY).to_pylist()
+    days = [
+        _day(text, pattern, shortest, iso=is_iso)
+        for text, is_iso in zip(cells.dictionary.to_pylist(), with_time, strict=True)
+    ]
+    days.append(NO_DAY)
+    index = pc.fill_null(cells.indices, len(days) - 1)
+    of_rows: npt.NDArray[np.int64] = np.array(days, dtype=np.int64)[index.to_numpy(zero_copy_only=False)]
+    return of_rows
 
 
-def _encode_dates(column: DateColumn, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> _Coded:
-    if column.pattern is not None:
-        check_pattern(column.name, column.pattern)
-    if is_date(cells.type):
-        days = days_of_dates(cells)
-        absent = _nulls(cells)
-    else:
-        texts = _stripped(texts_of(cells), strip)
-        days = days_of_texts(texts, pattern=column.pattern, shortest=_SHORTEST_ISO[column.step])
-        absent = _is_missing(texts, missing)
-    first, last = (day.toordinal() - EPOCH for day in (column.low, column.high))
-    inside = np.clip(days, first, last)
-    if column.step is DateStep.DAY:
-        codes = inside - first
-    else:
-        unit = "datetime64[M]" if column.step is DateStep.MONTH else "datetime64[Y]"
-        codes = _in_units(inside, unit) - _in_units(np.array(first), unit)
-    fates = np.where((days < first) | (days > last), Fate.OUTSIDE, Fate.KEPT).astype(np.int8)
-    malformed = days == NO_DAY
-    codes[malformed], fates[malformed] = _fallback(column), Fate.MALFORMED
-    codes[absent], fates[absent] = _fallback(column), Fate.MISSING
-    return codes, fates
+def _day(text: str, pattern: str | None, shortest: int, *, iso: bool) -> int:
+    if pattern is not None:
+        try:
+            return datetime.datetime.strptime(text, pattern).date().toordinal() - EPOCH
+        except (ValueError, OverflowError):
+            pass  # perhaps written in ISO form
+    digits = text.replace("-", "")
+    if not (digits.isascii() and digits.isdigit()):
+        text = text[:10] if iso else ""
+    elif len(text) == 4 and shortest <= 4:
+        text = f"{text}-01-01"
+    elif len(text) == 7 and text[4] == "-" and shortest <= 7:
+        text = f"{text}-01"
+    try:
+        return datetime.date.fromisoformat(text).toordinal() - EPOCH
+    except ValueError:
+        return NO_DAY
 
 
-def _in_units(days: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:
-    whole: npt.NDArray[np.int64] = days.astype("datetime64[D]").astype(unit).astype(np.int64)
-    return whole
+def _short(texts: pa.Array) -> pa.Array:
+    """Return texts without those that are too long for a number or a date: null instead."""
+    lengths = pc.binary_length(texts)
+    longest = pc.max(lengths).as_py() if len(texts) else None
+    if longest is None or longest <= NUMBER_CHARACTERS:
+        return texts
+    return pc.if_else(pc.less_equal(lengths, NUMBER_CHARACTERS), texts, None)
 
 
-def _encode_labels(
-    column: CategoryColumn | YesNoColumn, cells: pa.Array, *, missing: tuple[str, ...], strip: bool
-) -> _Coded:
-    texts = _stripped(texts_of(cells), strip)
-    known, code_of = _lookup(column, strip=strip, typed=is_number(cells.type))
-    found = pc.fill_null(pc.index_in(texts, value_set=known.cast(texts.type)), -1).to_numpy(zero_copy_only=False)
-    undeclared = column.other_code if isinstance(column, CategoryColumn) else None
-    codes = np.where(found >= 0, code_of[found], _fallback(column) if undeclared is None else undeclared)
-    fates = np.where(found >= 0, Fate.KEPT, Fate.OUTSIDE).astype(np.int8)
-    absent = _is_missing(texts, missing) & (found < 0)
-    codes[absent], fates[absent] = _fallback(column), Fate.MISSING
-    return codes, fates
+def _local(cells: pa.Array) -> pa.Array:
+    try:
+        return pc.local_timestamp(cells)
+    except pa.ArrowInvalid:  # a time zone this machine does not know: the name is metadata of the file, not a cell
+        return cells
 
 
-@lru_cache(maxsize=1024)
-def _lookup(
-    column: CategoryColumn | YesNoColumn, *, strip: bool, typed: bool
-) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    code_of = spellings(column, strip=strip, typed=typed)
-    return pa.array(list(code_of), pa.string()), np.array(list(code_of.values()), dtype=np.int64)
+def _with_nan(numbers: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = pc.fill_null(numbers, float("nan")).to_numpy(zero_copy_only=False)
+    return values
 
 
-def _fallback(column: ModelledColumn) -> int:
-    """Code of an empty or malformed cell."""
-    return column.fallback_code or 0
+def _whole(cells: pa.Array) -> npt.NDArray[np.int64]:
+    values: npt.NDArray[Any] = pc.fill_null(cells, 0).to_numpy(zero_copy_only=False)
+    return values.astype(np.int64)
 
 
-def _stripped(texts: pa.Array, strip: bool) -> pa.Array:
-    return pc.utf8_trim_whitespace(texts) if strip else texts
-
-
-def _is_missing(texts: pa.Array, missing: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    token = pc.is_in(texts, value_set=pa.array(missing, texts.type))
-    absent: npt.NDArray[np.bool_] = pc.or_(token, texts.is_null()).to_numpy(zero_copy_only=False)
-    return absent
-
-
-def _nulls(cells: pa.Array) -> npt.NDArray[np.bool_]:
+def _missing(cells: pa.Array) -> npt.NDArray[np.bool_]:
     mask: npt.NDArray[np.bool_] = cells.is_null().to_numpy(zero_copy_only=False)
     return mask

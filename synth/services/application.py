@@ -18,8 +18,7 @@ from synth.rehearsal.rehearsing import Rehearsals
 from synth.rehearsal.stops import Stops
 from synth.reports.prediction_problem import Choice
 from synth.reports.shadow_models import USUAL_RUNS
-from synth.schema.config import RunConfig, Settings, TableFormat
-from synth.schema.config_file import config_to_mapping, parse_config
+from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.background import WorkView
 from synth.services.intake import SINGLE_USER, Intake
@@ -32,6 +31,7 @@ from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, Ru
 from synth.store import ChargeState, Event, EventKind, Run, RunState, Store, TableState
 from synth.system.devices import require_device
 from synth.system.disks import fullest, has_no_room
+from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 

@@ -23,7 +23,7 @@ from synth.reports.membership import UnitRows
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.shadow_evidence import no_shadows, shadow_evidence
 from synth.reports.shadow_models import Remade, ShadowGame
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.release import fit_and_sample
 from synth.services.run_folder import read_json

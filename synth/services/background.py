@@ -18,9 +18,9 @@ from typing import Any, Literal
 from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import processes
 from synth.progress import Progress
-from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
+from synth.system.settings import Settings
 
 __all__ = ["Work", "WorkView"]
 

@@ -21,10 +21,10 @@ from synth.errors import ConfigError, InputError, LedgerError
 from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
 from synth.privacy.kept_answers import ANSWERS_FILE
-from synth.schema.config import Settings
 from synth.store import EventKind, RunState, Store, TableState, now
 from synth.store.copies import copy_database, database_file, is_empty, restore_database
 from synth.system.disks import naming_full_disk
+from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 
 __all__ = ["BackupMade", "Restored", "back_up", "restore"]

@@ -11,8 +11,7 @@ from functools import lru_cache
 
 from synth.errors import SynthError
 from synth.reports.forecast import forecast
-from synth.schema import Neighbours
-from synth.schema.config_file import parse_config
+from synth.schema import Neighbours, parse_config
 from synth.store import Charge, ChargeState, Store
 
 __all__ = ["RowWorth", "added_worth", "row_epsilon_of_config", "row_worth_words", "worth_of_charge", "worth_of_charges"]

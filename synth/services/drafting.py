@@ -7,20 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synth.schema.config import TableFormat
+from synth.schema import COLUMN_TYPES, TableFormat
 from synth.services.files import open_table
 from synth.services.views import DraftColumn
 
 __all__ = ["draft_columns", "draft_configuration"]
 
-_BLANKS = {
-    "number": "{type: number, low: , high: , step: 1}",
-    "category": "{type: category, values: []}",
-    "yes_no": '{type: yes_no, yes: "yes", no: "no"}',
-    "date": "{type: date, low: , high: , step: day}",
-    "identifier": "{type: identifier}",
-    "drop": "{type: drop}",
-    "": "{type: }  # number, category, yes_no, date, identifier or drop",
+_KINDS = list(COLUMN_TYPES)
+_BLANKS = {kind: column_type.blank for kind, column_type in COLUMN_TYPES.items()} | {
+    "": f"{{type: }}  # {', '.join(_KINDS[:-1])} or {_KINDS[-1]}"
 }
 
 _HEAD = """\

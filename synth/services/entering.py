@@ -17,8 +17,8 @@ from synth.bundle.certificate import Certificate, certificate_from_dict
 from synth.bundle.signature import signature_problem
 from synth.errors import AlreadyEnteredError, InputError
 from synth.privacy.budget import PrivacyBudget
-from synth.schema.config import RunConfig
-from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
+from synth.schema import RunConfig, config_to_mapping, parse_config
+from synth.schema.documents import read_mapping
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.system.paths import path_of

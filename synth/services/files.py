@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from synth.errors import TableError
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 from synth.system.paths import path_of
 
 __all__ = ["open_table"]

@@ -14,8 +14,8 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from synth.errors import DiskFullError, SynthError
-from synth.schema.config import Settings
 from synth.system.disks import disk_full, is_full
+from synth.system.settings import Settings
 
 __all__ = ["code_location", "in_own_words", "own_error", "record_incident"]
 

@@ -12,8 +12,7 @@ from synth.errors import TableError
 from synth.ledger.ledger import Ledger
 from synth.reading.pipes import ReaderLimits
 from synth.reading.reader import Header, check_readable, inspect_header
-from synth.schema.config import RunConfig, TableFormat
-from synth.schema.config_file import format_to_mapping, parse_format
+from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, display_name
 from synth.vault.vault import Vault

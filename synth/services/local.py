@@ -20,7 +20,7 @@ from synth.rehearsal.rehearsing import Rehearsal
 from synth.rehearsal.rehearsing_grid import Grid, GridRehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.shadow_models import FEWEST_RUNS
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.cell_worth import row_worth_words

@@ -12,10 +12,8 @@ from synth.privacy.budget import PrivacyBudget
 from synth.rehearsal.stops import Stops
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.forecast import Forecast, forecast
-from synth.schema import Neighbours, size_problem, undeclared_facts
-from synth.schema.config import RunConfig
-from synth.schema.config_file import config_to_mapping, parse_config
-from synth.schema.constraints import parse_rules
+from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
+from synth.schema.constraints import parse_constraints
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 
@@ -41,7 +39,7 @@ def check_config(config: RunConfig) -> None:
         config.test_format.check()
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
     make(config.generator, task, config.options)
-    parse_rules(config.rules, config.schema)
+    parse_constraints(config.constraints, config.schema)
     _check_written(config)
     units = config.schema.number_of_units
     if units is not None and config.schema.rows_are_public and round(config.holdout * units) == units:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from synth.progress import Progress
 from synth.reports.prediction_problem import Choice
-from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
 from synth.store import PATIENCE_SECONDS
+from synth.system.settings import Settings
 
 __all__ = ["cancel_predicting", "predict_in_background", "predicting", "work_on_predictions"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synth.ledger.ledger import Ledger
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.cell_worth import row_epsilon_of_config, worth_of_charge, worth_of_charges
 from synth.services.views import AccountView, LedgerRow, RunState, RunView
 from synth.store import Account, Charge, ChargeState, Run, Store, now

@@ -36,8 +36,8 @@ from synth.reports.prediction_features import Target
 from synth.reports.prediction_forest import constant_forest, synthetic_forest
 from synth.reports.prediction_question import PREDICTION_QUERY, bins_of_confidence, prediction_question
 from synth.reports.published import published_evidence
-from synth.schema.config import RunConfig
-from synth.schema.constraints import parse_rules, repair
+from synth.schema import RunConfig
+from synth.schema.constraints import parse_constraints, repair
 from synth.services.incidents import record_incident
 from synth.system.devices import is_lack_of_means
 
@@ -169,7 +169,7 @@ def fit_and_sample(
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
     generator = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     progress.phase("Sampling")
-    codes = repair(generator.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
+    codes = repair(generator.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
     if held is not None:
         progress.phase("Predicting from synthetic rows")
         question = prediction_question(_forest(codes, config), config)

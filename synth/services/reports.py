@@ -27,7 +27,7 @@ from synth.reports.owner_reading import owner_reading
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.reports.shadow_evidence import SHADOW_PREFIX
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services.attacks import attack_run, attack_with_shadows
 from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json

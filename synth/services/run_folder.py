@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from synth.errors import JobError
 from synth.privacy.kept_answers import forget_answers
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 
 __all__ = [
     "PUBLISHABLE",

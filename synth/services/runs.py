@@ -14,8 +14,7 @@ from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import parse_config
+from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.services.application import Application
 from synth.services.incidents import record_incident
@@ -25,6 +24,7 @@ from synth.services.reports import build_owner_report, downstream_options
 from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
 from synth.system.devices import resolved_device
+from synth.system.settings import Settings
 
 __all__ = ["carry_out", "execute"]
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from synth.errors import JobError
 from synth.progress import Progress
 from synth.reports.shadow_models import USUAL_RUNS
-from synth.schema.config import Settings
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
 from synth.store import PATIENCE_SECONDS
+from synth.system.settings import Settings
 
 __all__ = ["cancel_shadowing", "expected_minutes", "shadow_in_background", "shadowing", "work_on_shadows"]
 

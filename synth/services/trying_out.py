@@ -33,12 +33,11 @@ from synth.generators import GENERATORS
 from synth.generators.options import option_fields
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
-from synth.schema import Column, IdentifierColumn, ModelledColumn, Schema
-from synth.schema.codes import code_values
-from synth.schema.config import RunConfig, Settings, TableFormat
+from synth.schema import Column, RunConfig, Schema, TableFormat
 from synth.services.incidents import record_incident
 from synth.services.release import Sealing, fit_and_sample, seal_release
 from synth.system.private_files import locked
+from synth.system.settings import Settings
 from synth.vault.keys import ThrowawayKey
 
 __all__ = ["PHASE", "made_up_file", "sweep_trials", "try_out"]
@@ -172,9 +171,7 @@ def made_up_file(schema: Schema, form: TableFormat) -> bytes:
 
 def _cell(column: Column) -> str:
     """Return the text of a cell that is as declared: the first that any text file can hold."""
-    if isinstance(column, ModelledColumn):
-        return next(filter(_is_plain, code_values(column, range(min(column.size, _ROWS)))), "")
-    return "unit-1" if isinstance(column, IdentifierColumn) else ""
+    return next(filter(_is_plain, column.examples(_ROWS)), "")
 
 
 def _is_plain(text: str) -> bool:

@@ -10,7 +10,6 @@ from typing import Self
 
 from sqlalchemy import Connection
 
-from synth.schema.config import Settings
 from synth.store.accounts import Accounts
 from synth.store.charges import Charges
 from synth.store.decisions import Decisions
@@ -21,6 +20,7 @@ from synth.store.queue import RunQueue
 from synth.store.releases import Releases
 from synth.store.runs import Runs
 from synth.store.tables import Tables
+from synth.system.settings import Settings
 
 __all__ = ["Store"]
 

@@ -46,12 +46,13 @@ from synth.schema import (
     PrivacyUnit,
     Protection,
     RowCountRule,
+    RunConfig,
     Schema,
     YesNoColumn,
 )
-from synth.schema.config import RunConfig, Settings
 from synth.services import run_folder, runs
 from synth.services.application import Application
+from synth.system.settings import Settings
 
 Line = bytes
 Public = dict[str, Any]

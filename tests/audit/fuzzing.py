@@ -18,10 +18,9 @@ import pyarrow.parquet
 from synth.errors import InputError, SynthError
 from synth.names import odd_names, shown, visible
 from synth.reading.reader import ReaderLimits, inspect_header, read_codes
-from synth.schema import CategoryColumn, NumberColumn, Schema
-from synth.schema.config import TableFormat
-from synth.schema.config_file import config_of_text, config_to_yaml, read_mapping
-from synth.schema.constraints import parse_rules
+from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat, config_of_text, config_to_yaml
+from synth.schema.constraints import parse_constraints
+from synth.schema.documents import read_mapping
 
 __all__ = ["CANARY", "LIMITS", "Outcome", "documents", "judged", "names_in_files", "read", "tables", "told"]
 
@@ -99,7 +98,7 @@ def told(names: list[str]) -> None:
         try:
             mapping_of_row({**row, "role": "category", "categories": row["name"]})
             NumberColumn(row["name"], 0, 1, 1)
-            parse_rules([f"{row['name']} >= 1"], _SCHEMA)
+            parse_constraints([f"{row['name']} >= 1"], _SCHEMA)
         except InputError:
             continue
 
@@ -197,4 +196,4 @@ def read_document(text: str) -> None:
     """Read a configuration as the server does, and write it again."""
     config = config_of_text(text)
     config_to_yaml(config)
-    parse_rules(config.rules, config.schema)
+    parse_constraints(config.constraints, config.schema)

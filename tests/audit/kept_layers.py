@@ -24,9 +24,9 @@ from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Store
 from synth.system.machine import this_host
+from synth.system.settings import Settings
 
 KEY = bytes(32)
 RUN = "0a4b3d55-7a0e-4d34-a1f5-2a4d6f4c8e01"

@@ -26,7 +26,7 @@ from synth.progress import NullProgress
 from synth.reports.document import report_document
 from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.reports.published import published_evidence
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services import release
 from synth.services.release import Measured, fit_and_sample
 

@@ -551,8 +551,8 @@ def accounts_stay_apart(folder: Path) -> None:
     from synth.ledger.ledger import Ledger
     from synth.privacy.budget import PrivacyBudget
     from synth.schema import Neighbours, PrivacyUnit
-    from synth.schema.config import Settings
     from synth.store import Store
+    from synth.system.settings import Settings
 
     settings = Settings(home=folder, database_url=f"sqlite:///{folder / 'audit.sqlite'}")
     with Store(settings) as store:

@@ -23,7 +23,7 @@ from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
 from synth.privacy.receipt import NoisyAnswer
 from synth.privacy.table import PrivateTable
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 
 ROWS = World("private")
 PEOPLE = World("private", rows_per_unit=3, ids=True)

@@ -29,7 +29,7 @@ from synth.ledger.notes import WENT_ON
 from synth.privacy.session import PrivateSession
 from synth.reading import reader
 from synth.reports.evidence import SafeEvidence
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig
 from synth.services import release, run_folder, runs
 from synth.services.application import Application
 from synth.store import ChargeState

@@ -15,8 +15,7 @@ from raw_tables import frame
 from tables import Table, split
 from whole_runs import accuracies
 
-from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
-from synth.schema.columns import IdentifierColumn
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema
 
 COLUMNS = (NumberColumn("size", 0, 9, 1, missing=True), CategoryColumn("kind", ("a", "b")))
 

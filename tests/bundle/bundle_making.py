@@ -41,11 +41,11 @@ from synth.schema import (
     IdentifierColumn,
     NumberColumn,
     PrivacyUnit,
+    RunConfig,
     Schema,
     YesNoColumn,
 )
-from synth.schema.config import RunConfig
-from synth.schema.constraints import parse_rules, repair
+from synth.schema.constraints import parse_constraints, repair
 
 COLUMNS: tuple[Column, ...] = (
     IdentifierColumn("person"),
@@ -129,7 +129,7 @@ def run(
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
     )
-    codes = repair(fitted.sample(config.rows, config.seed), parse_rules(config.rules, schema), schema)
+    codes = repair(fitted.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
     facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)

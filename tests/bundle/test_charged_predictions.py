@@ -27,8 +27,7 @@ from synth.reports.forecast import forecast
 from synth.reports.measured import measured_tables
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables
 from synth.reports.prediction_table import table_measures
-from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
 from synth.services import release
 from synth.services.release import Sealing, fit_and_sample, seal_release
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.bundle.domain import TableCheck, check_csv, check_parquet, code_of_text
+from synth.bundle.domain import TableCheck, check_csv, check_parquet
 from synth.bundle.table_bytes import parquet_problems
 from synth.bundle.table_files import write_csv, write_parquet
 from synth.errors import SchemaError, VerificationError
@@ -25,8 +25,8 @@ from synth.schema import (
     NumberColumn,
     Schema,
     YesNoColumn,
+    guarded,
 )
-from synth.schema.codes import code_values, guarded
 
 COLUMNS: list[ModelledColumn] = [
     NumberColumn("whole", -5, 20, 1, missing=True),
@@ -47,11 +47,11 @@ SCHEMA = Schema((IdentifierColumn("id"), *COLUMNS))
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
 def test_every_code_prints_into_the_domain(column: ModelledColumn) -> None:
     codes = np.unique(np.linspace(0, column.size - 1, 300).astype(int))
-    for code, text in zip(codes, code_values(column, codes), strict=True):
+    for code, text in zip(codes, column.texts(codes), strict=True):
         shown = text if isinstance(column, NumberColumn | DateColumn) else guarded(text)
-        again = code_of_text(column, shown)
+        again = column.code_of_text(shown)
         # A grid value that is also a special one prints as the special one does.
-        assert again == code or code_values(column, [again]) == [text]
+        assert again == code or column.texts([again]) == [text]
 
 
 OUTSIDE = {
@@ -70,14 +70,14 @@ OUTSIDE = {
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in OUTSIDE.items() for text in texts])
 def test_anything_else_lies_outside(name: str, text: str) -> None:
-    assert code_of_text(SCHEMA.modelled_column(name), text) == -1
+    assert SCHEMA.modelled_column(name).code_of_text(text) == -1
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(COLUMNS), st.text(max_size=12))
 def test_random_texts_never_raise(column: ModelledColumn, text: str) -> None:
-    code = code_of_text(column, text)
-    assert code == -1 or guarded(code_values(column, [code])[0]) == text or code_values(column, [code])[0] == text
+    code = column.code_of_text(text)
+    assert code == -1 or guarded(column.texts([code])[0]) == text or column.texts([code])[0] == text
 
 
 def written(rows: int = 200) -> tuple[np.ndarray, bytes, bytes]:
@@ -161,7 +161,10 @@ def declared(draw: st.DrawFn) -> Schema:
         (
             IdentifierColumn(next(names)),
             CategoryColumn(
-                next(names), tuple(draw(st.lists(odd_text, min_size=1, max_size=5, unique=True))), has[0], has[1]
+                next(names),
+                tuple(draw(st.lists(odd_text, min_size=1, max_size=5, unique=True))),
+                has[0],
+                missing=has[1],
             ),
             YesNoColumn(next(names), yes, no, missing=has[2]),
             NumberColumn(
@@ -195,8 +198,8 @@ def test_numbers_that_a_file_of_floats_cannot_tell_apart_are_refused(
 
 def test_numbers_with_more_digits_than_thirty_are_in_the_domain() -> None:
     column = NumberColumn("x", -8e307, 8e307, 1e307, special=(1e-300,))
-    for code, text in enumerate(code_values(column)):
-        assert code_of_text(column, text) == code
+    for code, text in enumerate(column.texts()):
+        assert column.code_of_text(text) == code
 
 
 @settings(max_examples=300, deadline=None)

@@ -26,8 +26,7 @@ from synth.reports.compared import BAR, compare_measured
 from synth.reports.evidence import SafeEvidence
 from synth.reports.forecast import budget_parts, forecast
 from synth.reports.published import published_evidence
-from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, PrivacyUnit
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, PrivacyUnit, RunConfig
 from synth.services.planning import forecast_lines
 from synth.services.release import Measured, Sealing, fit_and_sample, seal_release
 

@@ -35,7 +35,7 @@ def test_every_generator_is_replayed_byte_for_byte(tmp_path: Path, key: Key, nam
 
 def test_rules_are_repaired_again(tmp_path: Path, key: Key) -> None:
     columns = (NumberColumn("start", 0, 50, 1), NumberColumn("end", 0, 50, 1))
-    sealed = seal(config_of(columns, rules=("end >= start",)), tmp_path / "run", key)
+    sealed = seal(config_of(columns, constraints=("end >= start",)), tmp_path / "run", key)
     assert replay(sealed.path, tmp_path / "again").identical
 
 

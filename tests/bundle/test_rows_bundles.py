@@ -24,8 +24,7 @@ from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import budget_parts, forecast
-from synth.schema import Schema
-from synth.schema.config import RunConfig
+from synth.schema import RunConfig, Schema
 from synth.services.planning import check_config, forecast_lines
 from synth.services.release import Sealing, fit_and_sample, seal_release
 

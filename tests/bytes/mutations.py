@@ -27,10 +27,10 @@ from synth.schema import (
     NumberColumn,
     PrivacyUnit,
     Schema,
+    TableFormat,
     YesNoColumn,
+    code_dtype,
 )
-from synth.schema.codes import code_dtype
-from synth.schema.config import TableFormat
 
 SCHEMA = Schema(
     (

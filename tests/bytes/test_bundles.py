@@ -19,8 +19,7 @@ import pytest
 from mutations import FORMATS, SCHEMA, honest_cells
 
 import synth
-from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
-from synth.schema.config import RunConfig, TableFormat
+from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, RunConfig, Schema, TableFormat
 from synth.services.local import run_locally
 
 ODD = {

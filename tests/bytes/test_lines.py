@@ -21,7 +21,7 @@ from mutations import (
 )
 
 from synth.reading import text as reader_text
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 
 MUTATIONS = 2_000
 

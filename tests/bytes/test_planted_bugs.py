@@ -18,8 +18,7 @@ from synth.errors import TableError
 from synth.privacy import table
 from synth.privacy.encoded_table import EncodedTable
 from synth.reading import text as reader_text
-from synth.schema import Schema, encoding
-from synth.schema.config import TableFormat
+from synth.schema import ModelledColumn, Schema, TableFormat
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[str, tuple[Plant, Callable[[], None]]] = {}
@@ -161,7 +160,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("a malformed cell gets a code of its own", lines_are_independent("csv"))
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(encoding, "_fallback", lambda column: column.size)
+    patch.setattr(ModelledColumn, "unreadable_code", property(lambda column: column.size))
 
 
 @fault("rows without an id share a unit", answers_hold("csv", "public", 1, True))

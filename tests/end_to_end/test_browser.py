@@ -14,9 +14,10 @@ from serving import ROOT, Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
 from synth.reports.stand_in import REHEARSAL_SENTENCE
-from synth.schema.config import Settings
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import parse_config
+from synth.schema.documents import read_mapping
 from synth.services.application import Application
+from synth.system.settings import Settings
 
 pytestmark = pytest.mark.browser
 

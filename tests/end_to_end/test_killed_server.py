@@ -25,9 +25,9 @@ from walking import CODEBOOK, small_table
 
 from synth.errors import JobError
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.store import Run, RunState, TableState
+from synth.system.settings import Settings
 
 SEED = 20261122
 KILLS = 20

@@ -18,9 +18,9 @@ import pytest
 from serving import Server, started_server
 from walking import Walker
 
-from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.store import TableState, now
+from synth.system.settings import Settings
 
 pytestmark = pytest.mark.browser
 

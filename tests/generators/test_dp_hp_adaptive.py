@@ -28,8 +28,7 @@ from synth.privacy.session import Candidate, PrivateSession, RecordedSession, Se
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import forecast
-from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema, Weight, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, Weight, YesNoColumn
 from synth.services.planning import forecast_lines
 
 NAME = DpHpAdaptive.name

@@ -19,8 +19,16 @@ from synth.privacy.features import Stack
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
-from synth.schema import CategoryColumn, DateColumn, ModelledColumn, NumberColumn, Schema, Weight, YesNoColumn
-from synth.schema.config_file import load_config
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    ModelledColumn,
+    NumberColumn,
+    Schema,
+    Weight,
+    YesNoColumn,
+    load_config,
+)
 
 DATA = os.environ.get("HERMITAGE_DATA")
 ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"

@@ -16,7 +16,7 @@ from synth import generators
 from synth.generators import GENERATORS, GeneratorTask
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
-from synth.schema.config_file import load_config
+from synth.schema import load_config
 
 DATA = os.environ.get("HERMITAGE_DATA")
 ADULT = Path(__file__).parents[2] / "examples" / "adult.yaml"

@@ -5,8 +5,7 @@ from simulated import schema, task
 from synth import generators
 from synth.errors import ConfigError, SchemaError
 from synth.generators import GENERATORS, GeneratorTask, Needs, make, options_of, restore
-from synth.schema import CategoryColumn, Schema
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, RunConfig, Schema
 
 
 def test_unknown_generators_are_named():

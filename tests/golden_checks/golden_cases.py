@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
-from synth.schema.config import RunConfig
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import RunConfig, parse_config
+from synth.schema.documents import read_mapping
 
 __all__ = ["BUNDLES", "configuration", "stand_in"]
 

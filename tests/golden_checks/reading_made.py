@@ -16,9 +16,7 @@ from synth.bundle.table_files import write_csv, write_parquet
 from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.split import held_out_rows, kept_rows, place_hashes, row_hashes, with_id
 from synth.reading.reader import read_codes
-from synth.schema import Schema
-from synth.schema.config import TableFormat
-from synth.schema.config_file import load_config
+from synth.schema import Schema, TableFormat, load_config
 
 __all__ = ["everything"]
 

@@ -21,7 +21,8 @@ from synth.bundle.writer import Contents, write_bundle
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.generators.facts import TellsFacts
 from synth.reports.published import published_evidence
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import parse_config
+from synth.schema.documents import read_mapping
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))

@@ -14,8 +14,8 @@ from synth.errors import TableError
 from synth.ledger.ledger import Ledger
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.progress import Progress
-from synth.schema.config import Settings
 from synth.store import PATIENCE_SECONDS, ChargeState, RunState, Store
+from synth.system.settings import Settings
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))

@@ -25,9 +25,9 @@ from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.kept_answers import answers_path
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
 from synth.system.machine import cores, this_host
+from synth.system.settings import Settings
 
 SCRIPT = Path(__file__).with_name("stand_in_worker.py")
 COMMAND = (sys.executable, str(SCRIPT))
@@ -311,7 +311,7 @@ def test_a_run_is_found_again_after_the_app_restarts(
     run = plan(store, account, "work")
     app = (
         "import sys, pathlib\n"
-        "from synth.schema.config import Settings\n"
+        "from synth.system.settings import Settings\n"
         "from synth.jobs import LocalEngine\n"
         "from synth.store import Store\n"
         "home, url, run_id, *command = sys.argv[1:]\n"

@@ -18,7 +18,7 @@ from pages.ui.columns import (
     row_of_mapping,
     split_list,
 )
-from synth.schema.schema_file import column_to_mapping, parse_column
+from synth.schema import parse_column
 
 
 def row(name: str = "age", **fields: object) -> dict[str, object]:
@@ -76,7 +76,7 @@ def test_every_preset_declares_a_usable_column(preset: str) -> None:
 )
 def test_a_column_survives_the_table(body: dict[str, object]) -> None:
     declared = parse_column("x", body)
-    again = parse_column("x", mapping_of_row(row_of_mapping("x", column_to_mapping(declared))))
+    again = parse_column("x", mapping_of_row(row_of_mapping("x", declared.to_mapping())))
     assert again == declared
 
 

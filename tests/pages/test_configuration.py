@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from synth.errors import ConfigError
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATION = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))

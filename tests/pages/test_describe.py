@@ -158,7 +158,8 @@ def test_an_edit_that_breaks_the_description_closes_the_way() -> None:
 
 def test_the_description_comes_back_as_the_same_configuration() -> None:
     from pages.ui.draft import config_of
-    from synth.schema.config_file import config_to_yaml, parse_config, read_mapping
+    from synth.schema import config_to_yaml, parse_config
+    from synth.schema.documents import read_mapping
 
     app = described()
     config = config_of(app.session_state["draft"])

@@ -8,7 +8,8 @@ import pytest
 
 from pages.ui.draft import config_of, fill_from_config, missing_answers, new_draft, take_table
 from synth.errors import SynthError
-from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
+from synth.schema import config_to_mapping, parse_config
+from synth.schema.documents import read_mapping
 
 CONFIGURATION = """
 account: city-survey

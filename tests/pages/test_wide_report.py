@@ -27,8 +27,7 @@ from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_subsample import owner_subsample
 from synth.reports.page import report_page
 from synth.reports.published import published_evidence
-from synth.schema import CategoryColumn, NumberColumn, Schema
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema
 
 WIDE = Schema(
     tuple(

@@ -19,8 +19,8 @@ from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Store
+from synth.system.settings import Settings
 
 EPSILON, DELTA = 0.25, 1e-6
 

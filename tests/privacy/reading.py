@@ -25,8 +25,8 @@ from synth.schema import (
     NumberColumn,
     PrivacyUnit,
     Schema,
+    TableFormat,
 )
-from synth.schema.config import TableFormat
 
 CANARY = "Zanzibar-7391846"
 """Stands in cells of every kind; must stand nowhere else."""

@@ -20,12 +20,11 @@ from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.budget import PrivacyBudget
 from synth.progress import NullProgress
-from synth.schema import Neighbours
-from synth.schema.config import Settings
-from synth.schema.config_file import parse_config
+from synth.schema import Neighbours, parse_config
 from synth.services import run_folder
 from synth.services.reports import build_owner_report
 from synth.store import Account, ChargeState, DecisionKind, RunState, Store, TableState
+from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 
@@ -222,7 +221,7 @@ def test_an_older_database_that_is_behind_its_marks_is_noticed(settings: Setting
 def test_processes_that_start_together_take_it_over_once(settings: Settings) -> None:
     script = (
         "import sys, pathlib\n"
-        "from synth.schema.config import Settings\n"
+        "from synth.system.settings import Settings\n"
         "from synth.ledger.ledger import Ledger\n"
         "from synth.store import Store\n"
         "with Store(Settings(home=pathlib.Path(sys.argv[1]), database_url=sys.argv[2])) as store:\n"

@@ -26,8 +26,8 @@ from synth.ledger.spending import FINE_UNIT, Cost, fine_units_of
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config
+from synth.system.settings import Settings
 
 PROCESSES = Path(__file__).with_name("ledger_processes.py")
 

@@ -14,8 +14,7 @@ import pytest
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.privacy.table import PrivateTable
-from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema
-from synth.schema.config import TableFormat
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.encoding import CellCounts
 
 KEY = b"an account's secret, 32 bytes of"

@@ -35,13 +35,7 @@ from synth.errors import TableError
 from synth.reading.guess import kind_by_name
 from synth.reading.process import NO_HEADER as NO_HEADER_SENTENCE
 from synth.reading.reader import ReaderLimits, inspect_header
-from synth.schema import (
-    IdentifierColumn,
-    NumberColumn,
-    PrivacyUnit,
-    Schema,
-)
-from synth.schema.config import TableFormat
+from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.encoding import CellCounts
 
 HANDLED: dict[str, tuple[bytes, TableFormat]] = {

@@ -16,10 +16,7 @@ from synth.errors import TableError
 from synth.privacy.table import PrivateTable
 from synth.reading.process import NO_HEADER
 from synth.reading.reader import inspect_header, read_codes
-from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema
-from synth.schema.codes import code_values
-from synth.schema.config import TableFormat
-from synth.schema.config_file import load_config
+from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema, TableFormat, load_config
 
 DATA = os.environ.get("HERMITAGE_DATA")
 pytestmark = pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")
@@ -56,7 +53,7 @@ def test_adult(name: str, rows: int, missing: int) -> None:
     for column in config.schema.modelled:
         if column.name != "fnlwgt":  # kept to the nearest thousand
             expected = frame[column.name].replace("?", "").str.removesuffix(".")
-            texts = np.array(code_values(column))[table.codes[column.name][:rows]]
+            texts = np.array(column.texts())[table.codes[column.name][:rows]]
             assert (texts == expected.to_numpy()).all(), column.name
     weights = table.codes["fnlwgt"][:rows].astype(int) * 1000
     assert np.abs(weights - frame["fnlwgt"].astype(int)).max() <= 500

@@ -31,11 +31,7 @@ from reading import (
 from synth.errors import ConfigError, InputError, SchemaError, TableError
 from synth.reading.pipes import Request, write_frame
 from synth.reading.reader import ReaderLimits
-from synth.schema import (
-    DateColumn,
-    Schema,
-)
-from synth.schema.config import TableFormat
+from synth.schema import DateColumn, Schema, TableFormat
 
 SMALL = ReaderLimits(input_bytes=4_000, text_bytes=4_000, rows=3, columns=10, cell_bytes=100)
 MANY_COLUMNS = (",".join(f"{CANARY}{place}" for place in range(20_000)) + "\n").encode()

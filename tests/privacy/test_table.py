@@ -20,8 +20,16 @@ from synth.errors import PrivacyError, SchemaError, TableError
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.schema import CategoryColumn, DropColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema
-from synth.schema.config import TableFormat
+from synth.schema import (
+    CategoryColumn,
+    DropColumn,
+    IdentifierColumn,
+    NumberColumn,
+    PrivacyUnit,
+    RowCountRule,
+    Schema,
+    TableFormat,
+)
 
 KEY = b"an account's secret, 32 bytes of"
 AGE, TOWN = NumberColumn("age", 0, 120, 1), CategoryColumn("town", ("Ayr", "Bath"))

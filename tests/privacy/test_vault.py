@@ -25,8 +25,8 @@ from synth.ledger.ledger import Ledger
 from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import Account, EventKind, RunState, Store, TableKind, TableState, now
+from synth.system.settings import Settings
 from synth.vault.keys import Keys, load_keys
 from synth.vault.sealing import CHUNK_BYTES, DecryptedStream, encrypt_stream, seal, unseal
 from synth.vault.vault import Vault
@@ -346,7 +346,7 @@ def test_what_no_screen_lists_is_removed_and_named(vault: Vault, store: Store, a
 TAKING_IN = """
 import sys
 from pathlib import Path
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 from synth.store import Store

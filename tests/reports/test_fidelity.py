@@ -15,8 +15,7 @@ from synth.reports.charts import MAXIMUM_POINTS, Bars, HeatMap, Table, figure_fr
 from synth.reports.distributions import apart_codes, compare_scales, quantiles, scale_unit, scale_values
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_fidelity import owner_fidelity
-from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.columns import DateStep
+from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
 
 COARSE = NumberColumn("coarse", -5, 5, 0.5, special=(99,), missing=True)
 FINE = NumberColumn("fine", 0, 2**20, 1)

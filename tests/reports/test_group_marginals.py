@@ -17,8 +17,7 @@ from synth.reports.control import coarse_bins
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
 from synth.reports.group_marginals import group_distances, owner_group_marginals
 from synth.reports.published import published_evidence
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 SCHEMA = Schema(
     (

@@ -8,8 +8,7 @@ from synth.privacy.owner_view import OwnerView
 from synth.reports.charts import Table
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.owner_reading import owner_reading
-from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
-from synth.schema.config import TableFormat
+from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat, YesNoColumn
 
 SCHEMA = Schema(
     (

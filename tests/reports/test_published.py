@@ -33,10 +33,10 @@ from synth.schema import (
     Neighbours,
     NumberColumn,
     PrivacyUnit,
+    RunConfig,
     Schema,
     YesNoColumn,
 )
-from synth.schema.config import RunConfig
 
 SCHEMA = Schema((CategoryColumn("x", ("a", "b")), CategoryColumn("y", ("c", "d", "e"))))
 

@@ -18,8 +18,7 @@ from synth.reports.evidence import SafeEvidence, evidence_to_dict
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.reports.published import published_evidence
 from synth.reports.published_fidelity import published_fidelity
-from synth.schema import CategoryColumn, Neighbours, NumberColumn, Schema
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, Neighbours, NumberColumn, RunConfig, Schema
 
 COLUMN = NumberColumn("age", 0, 5, 1, special=(9,), missing=True)
 SCHEMA = Schema((COLUMN, CategoryColumn("town", ("a", "b"), missing=True)))

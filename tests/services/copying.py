@@ -13,8 +13,7 @@ from synth.generators import GENERATORS
 from synth.generators.independent.independent import Independent
 from synth.privacy.session import PrivateSession
 from synth.progress import Progress
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 __all__ = ["SCHEMA", "Copying", "config", "plant", "write_people"]
 

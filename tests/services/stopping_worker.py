@@ -17,10 +17,10 @@ from typing import Any
 import torch
 
 from synth.privacy.kept_answers import AnswerFile
-from synth.schema.config import Settings
 from synth.services import runs
 from synth.services.release import PhaseTimer
 from synth.store import Store
+from synth.system.settings import Settings
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))

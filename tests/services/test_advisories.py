@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from synth.cli import main
-from synth.schema.config import Settings
 from synth.services.advisories import DISAGREEING, PRINTED_COUNT, SWALLOWED, WITHOUT_AN_ID, advisories
 from synth.services.application import Application
 from synth.store import Store
+from synth.system.settings import Settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 

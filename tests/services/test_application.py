@@ -21,14 +21,15 @@ from town import CONFIG, TABLE
 from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
 from synth.rehearsal.rehearsing_grid import Grid
-from synth.schema.config import RunConfig, Settings, TableFormat
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import RunConfig, TableFormat, parse_config
+from synth.schema.documents import read_mapping
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
 from synth.store import ChargeState, EventKind, RunState, now
+from synth.system.settings import Settings
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_a_table_whose_time_is_up_is_on_no_list_and_in_no_run(
 VERIFYING = """
 import io, os, sys
 from pathlib import Path
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 from synth.services.application import Application
 
 home = Path(sys.argv[1])

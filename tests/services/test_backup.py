@@ -16,12 +16,12 @@ import pytest
 from synth.cli import main
 from synth.errors import InputError
 from synth.progress import StoredProgress
-from synth.schema.config import Settings
 from synth.services.application import Application
 from synth.services.backup import INTERRUPTED, back_up, restore
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
 from synth.store import ChargeState, RunState
+from synth.system.settings import Settings
 
 CONFIG = """
 table: people.csv
@@ -323,7 +323,7 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
         application.account("town")
     back_up(settings, tmp_path / "saved")
     killed = (
-        "import os, sys; from pathlib import Path; from synth.schema.config import Settings;"
+        "import os, sys; from pathlib import Path; from synth.system.settings import Settings;"
         "from synth.services.application import Application;"
         "application = Application(Settings(home=Path(sys.argv[1]), database_url=sys.argv[2]));"
         "application.account('village'); os._exit(0)"

@@ -19,8 +19,16 @@ from synth import verify
 from synth.bundle.replay import replay
 from synth.errors import SynthError, TableError
 from synth.reading.reader import ReaderLimits, check_readable, inspect_header, read_codes
-from synth.schema import CategoryColumn, DateColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
-from synth.schema.config import RunConfig, TableFormat
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    NumberColumn,
+    PrivacyUnit,
+    RunConfig,
+    Schema,
+    TableFormat,
+    YesNoColumn,
+)
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.store import ChargeState

@@ -11,11 +11,11 @@ import pytest
 
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
-from synth.schema import Neighbours
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import config_to_mapping, parse_config, read_mapping
+from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config
+from synth.schema.documents import read_mapping
 from synth.services.application import Application
 from synth.services.comparing import compared_runs
+from synth.system.settings import Settings
 
 CONFIG = """
 account: town

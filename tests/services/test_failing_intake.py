@@ -17,9 +17,9 @@ from town import HEADER, ROWS, TABLE
 import synth
 from synth.errors import SynthError, TableError
 from synth.reading import asker as reader_asker
-from synth.schema.config import Settings
 from synth.services import intake
 from synth.services.application import Application
+from synth.system.settings import Settings
 from synth.vault import vault
 
 ROOT = str(Path(synth.__file__).parent)

@@ -18,14 +18,15 @@ from synth import cli
 from synth.errors import DiskFullError
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import RunConfig, parse_config
+from synth.schema.documents import read_mapping
 from synth.services.application import Application
 from synth.services.backup import back_up
 from synth.services.local import run_locally
 from synth.store import Store
 from synth.system.disks import disk_full, is_full
 from synth.system.machine import this_host
+from synth.system.settings import Settings
 
 SENTENCE = r"The disk that holds {} is full \(.* of .* left\)\. Free some space, then try again\."
 

@@ -30,8 +30,8 @@ from synth.jobs.processes import birth_of
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.progress import NullProgress
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import config_to_yaml, parse_config, read_mapping
+from synth.schema import RunConfig, config_to_yaml, parse_config
+from synth.schema.documents import read_mapping
 from synth.services import release, runs
 from synth.services.application import Application
 from synth.services.backup import back_up, restore
@@ -40,6 +40,7 @@ from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
 from synth.system.devices import is_lack_of_means
 from synth.system.machine import this_host
+from synth.system.settings import Settings
 
 CONFIG = """
 account: town

@@ -11,7 +11,7 @@ import pytest
 from synth.cli import main
 from synth.errors import ConfigError, TableError
 from synth.reading.process import NO_HEADER
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 from synth.services.application import Application
 from synth.services.drafting import draft_configuration
 from synth.services.files import open_table

@@ -13,8 +13,7 @@ import pytest
 from synth.errors import JobError
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 from synth.services import reports
 from synth.services.application import Application
 from synth.services.local import owner_report_again, run_locally

@@ -17,8 +17,7 @@ from synth.bundle.verify import verify
 from synth.privacy import table as table_module
 from synth.privacy.table import PrivateTable
 from synth.reports.prediction_question import held_out_tables
-from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
-from synth.schema.config import RunConfig
+from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 from synth.services.local import run_locally
 
 CONFIG = RunConfig(

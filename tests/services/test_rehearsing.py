@@ -20,13 +20,13 @@ from synth.rehearsal.rehearsing import Rehearsal
 from synth.rehearsal.stops import configuration_digest
 from synth.reports.attacks import ATTACKS
 from synth.reports.evidence import SafeEvidence
-from synth.schema.config import Settings
-from synth.schema.config_file import config_to_mapping, config_to_yaml, parse_config
+from synth.schema import config_to_mapping, config_to_yaml, parse_config
 from synth.services import attacks, runs
 from synth.services.application import Application
 from synth.services.local import run_locally
 from synth.services.run_folder import write_owner_json
 from synth.store import RunState, now
+from synth.system.settings import Settings
 from synth.worker import main as work
 
 

@@ -20,10 +20,10 @@ from synth.rehearsal.rehearsing_grid import USUAL_EPSILONS, Grid, GridRehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.attacks import ATTACKS
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
-from synth.schema.config import RunConfig, Settings, TableFormat
-from synth.schema.config_file import config_to_yaml
+from synth.schema import RunConfig, TableFormat, config_to_yaml
 from synth.services import attacks
 from synth.services.application import Application
+from synth.system.settings import Settings
 from synth.worker import main as work
 
 ASKED = config("independent")

@@ -17,11 +17,20 @@ from synth.generators import GENERATORS
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
-from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
-from synth.schema.config import RunConfig, Settings, TableFormat
+from synth.schema import (
+    CategoryColumn,
+    IdentifierColumn,
+    NumberColumn,
+    PrivacyUnit,
+    RunConfig,
+    Schema,
+    TableFormat,
+    YesNoColumn,
+)
 from synth.services import trying_out
 from synth.services.application import Application
 from synth.services.trying_out import made_up_file, try_out
+from synth.system.settings import Settings
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),

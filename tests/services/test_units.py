@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from synth.errors import PrivacyError
-from synth.schema import PrivacyUnit
-from synth.schema.config import RunConfig, Settings
-from synth.schema.config_file import parse_config, read_mapping
+from synth.schema import PrivacyUnit, RunConfig, parse_config
+from synth.schema.documents import read_mapping
 from synth.services.application import Application
+from synth.system.settings import Settings
 
 CONFIG = """
 account: clinic

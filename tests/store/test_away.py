@@ -14,8 +14,8 @@ from synth.errors import DatabaseAwayError, LedgerError
 from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours
-from synth.schema.config import Settings
 from synth.store import PATIENCE_SECONDS, Account, EventKind, Run, RunState, Store, engine
+from synth.system.settings import Settings
 
 BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
 

@@ -24,10 +24,10 @@ from synth.errors import ConfigError
 from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours
-from synth.schema.config import Settings
 from synth.store import Account, EventKind, Store, migrations
 from synth.store.definitions import METADATA
 from synth.store.engine import Transactions
+from synth.system.settings import Settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
@@ -98,7 +98,7 @@ def test_a_ledger_without_pure_epsilon_gets_it_and_still_verifies(tmp_path: Path
 def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:
     script = (
         "import sys, pathlib\n"
-        "from synth.schema.config import Settings\n"
+        "from synth.system.settings import Settings\n"
         "from synth.store import Store\n"
         "with Store(Settings(home=pathlib.Path(sys.argv[1]), database_url=sys.argv[2])) as store:\n"
         "    print(len(store.accounts.all()))\n"

@@ -55,7 +55,8 @@ def main(target: Path) -> None:
         from dataclasses import replace
 
         from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
-        from synth.schema.config_file import parse_config, read_mapping
+        from synth.schema import parse_config
+        from synth.schema.documents import read_mapping
         from synth.services.local import run_locally
 
         shapes = {

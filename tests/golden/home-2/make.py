@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from synth.cli import main
-from synth.schema.config_file import load_config
+from synth.schema import load_config
 from synth.services.application import Application
 from synth.store import RunState
 

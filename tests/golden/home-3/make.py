@@ -10,8 +10,8 @@ from pathlib import Path
 from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.schema.config import Settings
 from synth.store import RunState, Store
+from synth.system.settings import Settings
 
 home = Path(sys.argv[1])
 url = os.environ.get("DATABASE_URL") or f"sqlite:///{home / 'hermitage.sqlite'}"

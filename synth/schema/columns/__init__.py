@@ -1,0 +1,83 @@
+"""The types of column that an owner can declare: a file each, and a line in the registry below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from synth.errors import SchemaError
+from synth.names import name_problem, shown
+from synth.schema.columns.base import Codes, Column, FormField, ModelledColumn, Scale, Weight, code_dtype, guarded
+from synth.schema.columns.date import DateColumn, DateStep
+from synth.schema.columns.labels import CategoryColumn, YesNoColumn
+from synth.schema.columns.number import NumberColumn
+from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
+from synth.schema.documents import Fields, parse_text
+
+__all__ = [
+    "COLUMN_TYPES",
+    "CategoryColumn",
+    "Codes",
+    "Column",
+    "DateColumn",
+    "DateStep",
+    "DropColumn",
+    "FormField",
+    "IdentifierColumn",
+    "ModelledColumn",
+    "NumberColumn",
+    "Scale",
+    "Weight",
+    "YesNoColumn",
+    "code_dtype",
+    "guarded",
+    "modelled_columns",
+    "parse_column",
+]
+
+COLUMN_TYPES: dict[str, type[Column]] = {
+    column_type.kind: column_type
+    for column_type in (
+        NumberColumn,
+        CategoryColumn,
+        YesNoColumn,
+        DateColumn,
+        IdentifierColumn,
+        DropColumn,
+    )
+}
+"""By the word under ``type:`` in a configuration; a new type is its file and a line here."""
+
+
+def parse_column(name: str, declared: object) -> Column:
+    """Read one column of the ``columns`` section; :meth:`Column.to_mapping` writes it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column, used in every message.
+    declared : object
+        What stands under that name: a mapping with a ``type`` and the keys of that type.
+
+    Raises
+    ------
+    SchemaError
+        If the type or a key is unknown, or a value cannot be used.
+    """
+    problem = name_problem(name)
+    if problem is not None:
+        raise SchemaError(problem)
+    if not isinstance(declared, Mapping):
+        raise SchemaError(f"'{shown(name)}' needs a mapping with its type, for example {{type: drop}}.")
+    fields = Fields(name, declared)
+    kind = parse_text(f"'{fields.shown}': type", fields.take("type", "missing"))
+    if kind not in COLUMN_TYPES:
+        raise SchemaError(f"'{fields.shown}': type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
+    column = COLUMN_TYPES[kind].parse(fields)
+    if fields.unknown is not None:
+        raise SchemaError(f"'{fields.shown}': unknown key '{fields.unknown}' for a column of type {kind}.")
+    return column
+
+
+def modelled_columns(columns: Iterable[Column]) -> tuple[ModelledColumn, ...]:
+    """Return the columns that have codes, in order."""
+    return tuple(column for column in columns if isinstance(column, ModelledColumn))

@@ -1,0 +1,428 @@
+"""What a type of column is: how it is declared, which codes it has, how a cell becomes one and how one is printed.
+
+A column that a model sees has ``size`` codes: first ``levels`` ordered places on a declared grid (numbers, dates), then
+unordered ones (categories, special values, "other", "missing"). Everything here is a function of the declared column
+and of codes; what a cell of a file is, :mod:`synth.schema.encoding` knows.
+"""
+
+from __future__ import annotations
+
+import datetime
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.errors import SchemaError
+from synth.names import name_problem
+from synth.schema.documents import Fields
+
+__all__ = [
+    "OUTSIDE_DOMAIN",
+    "CellType",
+    "Cells",
+    "Coded",
+    "Codes",
+    "Column",
+    "Fate",
+    "FormField",
+    "ModelledColumn",
+    "Scale",
+    "Weight",
+    "code_dtype",
+    "guarded",
+    "parse_weight",
+]
+
+Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
+"""A table in memory: one 1-D array of codes per modelled column, in the smallest unsigned type that fits."""
+
+Coded = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
+"""The code of every cell and its :class:`Fate`."""
+
+CellType = Literal["int64", "double", "date32", "bool", "string"]
+"""Type of the cells in a Parquet file, in the words of Arrow."""
+
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+OUTSIDE_DOMAIN = -1
+"""Stands for a printed cell that no code of the column prints as."""
+
+
+def guarded(text: str) -> str:
+    """Return ``text``, with a leading apostrophe where a spreadsheet would take it for a formula.
+
+    It is how names of columns and texts of cells are written in every table that is made, CSV and Parquet alike, so no
+    two of them may be equal after it.
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
+def code_dtype(size: int) -> np.dtype[Any]:
+    """Return the smallest unsigned type that holds the codes 0, ..., ``size`` - 1."""
+    return np.dtype(np.min_scalar_type(max(size - 1, 0)))
+
+
+class Weight(StrEnum):
+    """How much a column's accuracy matters to the owner; public."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class Fate(IntEnum):
+    """What encoding did to a cell."""
+
+    KEPT = 0
+    MISSING = 1
+    MALFORMED = 2
+    OUTSIDE = 3
+
+
+class Cells(Protocol):
+    """Cells of a file, each of which a column takes for a number, a day or a word; an answer has an entry a cell."""
+
+    def numbers(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return the number of every cell, NaN where it is none, and which cells are missing."""
+
+    def days(
+        self, *, pattern: str | None, shortest: int
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the day of every cell since 1970-01-01, which cells are none, and which are missing."""
+
+    def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return the code of the word of the column that every cell spells, -1 for none, and which are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The places of a grid as numbers: ``low + step * place``, declared up to ``high``, one being one of ``unit``."""
+
+    low: float
+    high: float
+    step: float = 1.0
+    decimals: int = 0
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One cell of the table in which an owner describes columns, and the keys of a configuration that it fills.
+
+    ``shape`` is how its text is read; a list of texts fills several keys one by one. ``default`` is what an empty cell
+    stands for. ``needed`` is how the sentence goes on behind the column's name where a cell is empty that may not be,
+    or where a list has not one text for each key.
+    """
+
+    cell: str
+    keys: tuple[str, ...]
+    shape: Literal["text", "number", "numbers", "texts", "flag"] = "text"
+    default: str = ""
+    needed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(ABC):
+    """One declared column of a table.
+
+    Attributes
+    ----------
+    kind : str
+        The word for its type in a configuration.
+    role : str
+        The words for its type on the screen.
+    blank : str
+        What a draft of a configuration says of such a column, to be filled in.
+    form : tuple of FormField
+        What the screen asks; ``unasked`` are keys that only a configuration can declare.
+    cell_type : CellType
+        Type of its cells in a Parquet file.
+    is_identifier : bool
+        Whether it says whose row it is.
+    is_printed : bool
+        Whether a synthetic table has it.
+    """
+
+    kind: ClassVar[str]
+    role: ClassVar[str]
+    blank: ClassVar[str]
+    form: ClassVar[tuple[FormField, ...]] = ()
+    unasked: ClassVar[tuple[str, ...]] = ()
+    is_identifier: ClassVar[bool] = False
+    is_printed: ClassVar[bool] = True
+
+    name: str
+
+    def __post_init__(self) -> None:
+        problem = name_problem(self.name)
+        if problem is not None:
+            raise SchemaError(problem)
+        self._check()
+
+    def _check(self) -> None:  # noqa: B027  # a column without bounds has nothing to check
+        """Refuse what no column of this type can be declared as."""
+
+    @classmethod
+    @abstractmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read what a configuration says of such a column."""
+
+    def to_mapping(self) -> dict[str, object]:
+        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        return {"type": self.kind}
+
+    @property
+    def cell_type(self) -> CellType:
+        """Type of its cells in a Parquet file."""
+        return "string"
+
+    @property
+    def printed_name(self) -> str:
+        """Its name in every table that is written, CSV and Parquet alike: :func:`guarded`."""
+        return guarded(self.name)
+
+    @property
+    def listed(self) -> tuple[str | float, ...]:
+        """Everything that is declared one by one."""
+        return ()
+
+    def examples(self, most: int) -> list[str]:
+        """Return texts of a few cells that are as declared."""
+        return [""][:most]
+
+    def text_of_cell(self, cell: Any) -> str:
+        """Return the text as which a cell of a Parquet file is printed."""
+        return str(cell)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledColumn(Column):
+    """A column that a model sees: it has codes.
+
+    ``missing``: cells may be missing, and a cell that cannot be read is missing too. ``fallback`` is the value of the
+    column that an empty or unreadable cell becomes where missing is not declared. ``weight`` says how much its accuracy
+    matters.
+    """
+
+    is_ordered: ClassVar[bool] = False
+    """Whether its values lie on a grid; if so it declares :meth:`grid` and :meth:`comparable`."""
+
+    is_summable: ClassVar[bool] = False
+    """Whether its values can be added."""
+
+    missing: bool = field(default=False, kw_only=True)
+    weight: Weight = field(default=Weight.NORMAL, kw_only=True)
+    fallback: float | str | datetime.date | None = field(default=None, kw_only=True)
+
+    # What there is
+
+    @property
+    def levels(self) -> int:
+        """Number of places on the grid; 0 where the values have no order."""
+        return 0
+
+    @property
+    def special(self) -> tuple[float, ...]:
+        """Values that keep a code of their own beside the grid."""
+        return ()
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of codes: values or grid, then special values, then other, then missing."""
+
+    @property
+    def n_values(self) -> int:
+        """Number of codes of plain values: all but special values, other and missing. They are the first ones."""
+        return self.size - len(self.special) - (self.other_code is not None) - self.missing
+
+    @property
+    def missing_code(self) -> int | None:
+        """Code of a missing cell, or None where missing is not declared."""
+        return self.size - 1 if self.missing else None
+
+    @property
+    def other_code(self) -> int | None:
+        """Code of an undeclared value, or None where "other" is not declared."""
+        return None
+
+    @property
+    def fallback_code(self) -> int | None:
+        """Code of an empty or unreadable cell: missing, else other, else the declared fallback; None without any."""
+        if self.missing_code is not None:
+            return self.missing_code
+        if self.other_code is not None:
+            return self.other_code
+        return None if self.fallback is None else self._code_of_fallback()
+
+    @abstractmethod
+    def _code_of_fallback(self) -> int: ...
+
+    @property
+    def unreadable_code(self) -> int:
+        """Code of an empty or unreadable cell; 0 where none is declared, which no run is started with."""
+        return self.fallback_code or 0
+
+    @property
+    def scale(self) -> Scale:
+        """The places of the grid as numbers."""
+        return Scale(0.0, float(self.levels - 1))
+
+    @property
+    def code_near_zero(self) -> int:
+        """Code of zero, or of the end of the grid that is nearest to it; 0 where nothing is zero."""
+        return 0
+
+    @property
+    def declared_labels(self) -> tuple[str, ...]:
+        """The declared texts of its cells, in the order of their codes; none where cells are no texts."""
+        return ()
+
+    @property
+    def listed(self) -> tuple[str | float, ...]:
+        """Everything that is declared one by one."""
+        return (*self.special, *self.declared_labels)
+
+    # Cells to codes
+
+    @abstractmethod
+    def encode(self, cells: Cells) -> Coded:
+        """Return the code of every cell and what became of it; any cell has a code."""
+
+    def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
+        """Return every text that stands for a declared word, with its code; none where cells are no words."""
+        return {}
+
+    # Codes to cells
+
+    def texts(self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "") -> list[str]:
+        """Return the text of codes, before any guard against formulas.
+
+        Parameters
+        ----------
+        codes : sequence of int, optional
+            All of the column's in order if absent.
+        missing : str
+            Text of the missing code.
+
+        Returns
+        -------
+        list of str
+            Numbers with the decimals that the declaration has; ISO dates; texts of categories; yes and no.
+        """
+        return self._texts(range(self.size) if codes is None else [int(code) for code in codes], missing)
+
+    @abstractmethod
+    def _texts(self, codes: Sequence[int], missing: str) -> list[str]: ...
+
+    @abstractmethod
+    def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the typed cell of every code, None for the missing code; see :attr:`Column.cell_type`."""
+
+    def printed_texts(self, codes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
+        """Return the text of codes as it stands in a CSV file, before quotation marks."""
+        return self.texts(codes)
+
+    def printed_cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the typed cell of codes as it stands in a Parquet file."""
+        return self.cells(codes)
+
+    def code_of_text(self, text: str) -> int:
+        """Return the code a printed cell stands for, or :data:`OUTSIDE_DOMAIN` where no code prints so.
+
+        Parameters
+        ----------
+        text : str
+            A cell as it stands in a CSV file that was made; the empty text is a missing cell.
+        """
+        if text == "":
+            return OUTSIDE_DOMAIN if self.missing_code is None else self.missing_code
+        near = self._codes_near(text)
+        return next((code for code in near if self.printed_texts([code])[0] == text), OUTSIDE_DOMAIN)
+
+    @abstractmethod
+    def _codes_near(self, text: str) -> list[int]:
+        """Return the codes that could print as this text."""
+
+    def examples(self, most: int) -> list[str]:
+        """Return the texts of the first codes."""
+        return self.texts(range(min(self.size, most)))
+
+    # Values that can be compared
+
+    def grid(self) -> npt.NDArray[np.float64]:
+        """Return the value of every place of the grid, in order; columns of one type have values of one kind."""
+        return np.empty(0)
+
+    def comparable(self, text: str) -> float:
+        """Read a constant that values are compared with.
+
+        Raises
+        ------
+        SchemaError
+            If it is none.
+        """
+        raise SchemaError(f"'{self.name}' has no order.")
+
+    def comparable_values(self) -> npt.NDArray[np.float64]:
+        """Return the value of every code, shape (size,); NaN where it is missing."""
+        return np.concatenate([self.grid(), np.asarray(self.special, dtype=np.float64), [np.nan] * self.missing])
+
+    # Arrays of codes
+
+    def smallest_codes(self, codes: npt.ArrayLike) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """Return codes in the smallest unsigned type that fits, after checking that each is one of the column's.
+
+        Parameters
+        ----------
+        codes : array of integers of shape (rows,), values in [0, size)
+
+        Raises
+        ------
+        SchemaError
+            If a code is not an integer or not one of the column's.
+        """
+        whole = np.asarray(codes)
+        if whole.ndim != 1 or not np.issubdtype(whole.dtype, np.integer):
+            raise SchemaError(f"'{self.name}': codes must be one column of whole numbers.")
+        if whole.size and not (whole.min() >= 0 and whole.max() < self.size):
+            raise SchemaError(f"'{self.name}' has the codes 0 to {self.size - 1}; a code lies outside.")
+        return whole.astype(code_dtype(self.size), copy=False)
+
+    def distinct_codes(
+        self, codes: npt.NDArray[np.unsignedinteger[Any]]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Find the codes that occur.
+
+        Returns
+        -------
+        distinct : array of shape (n_distinct,)
+            The codes that occur, in order.
+        place : array of shape (size,)
+            Where each code stands among them; meaningless for codes that do not occur.
+        """
+        present = np.zeros(self.size, dtype=bool)
+        present[codes] = True
+        return np.flatnonzero(present), np.cumsum(present) - 1
+
+    # Its declaration
+
+    def _with_common(self, body: dict[str, object]) -> dict[str, object]:
+        """Add what every modelled column may declare to its mapping."""
+        if self.missing:
+            body["missing"] = True
+        if self.fallback is not None:
+            body["fallback"] = self.fallback.isoformat() if isinstance(self.fallback, datetime.date) else self.fallback
+        if self.weight is not Weight.NORMAL:
+            body["weight"] = str(self.weight)
+        return {"type": self.kind, **body}
+
+
+def parse_weight(fields: Fields) -> Weight:
+    """Take out how much a column's accuracy matters."""
+    return Weight(fields.choice("weight", Weight.NORMAL, list(Weight)))

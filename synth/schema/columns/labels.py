@@ -1,0 +1,283 @@
+"""Columns whose cells are declared words: categories, yes and no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.errors import SchemaError
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, guarded, parse_weight
+from synth.schema.documents import Fields
+
+__all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
+
+MAXIMUM_CATEGORIES = 10_000
+
+_TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn(ModelledColumn):
+    """A column whose cells are one of a few declared words."""
+
+    typed_spellings: ClassVar[Mapping[str, int]] = {}
+    """Codes of truth values and numbers, where they stand for themselves."""
+
+    fallback: str | None = field(default=None, kw_only=True)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Text of every code but missing, in code order."""
+        return self.declared_labels
+
+    @property
+    def size(self) -> int:
+        """Number of codes: labels, then missing."""
+        return len(self.labels) + self.missing
+
+    @property
+    def aliases(self) -> tuple[tuple[str, str], ...]:
+        """Other spellings of a declared word, as pairs (spelling, word)."""
+        return ()
+
+    def _code_of_fallback(self) -> int:
+        return self.declared_labels.index(self.fallback or "")
+
+    def encode(self, cells: Cells) -> Coded:
+        """Look every cell up among the spellings; an undeclared one is other, else what cannot be read becomes."""
+        found, absent = cells.labels(self)
+        undeclared = self.unreadable_code if self.other_code is None else self.other_code
+        codes = np.where(found >= 0, found, undeclared)
+        fates = np.where(found >= 0, Fate.KEPT, Fate.OUTSIDE).astype(np.int8)
+        missing = absent & (found < 0)
+        codes[missing], fates[missing] = self.unreadable_code, Fate.MISSING
+        return codes, fates
+
+    def spellings(self, *, trim: Callable[[list[str]], list[str]] | None, typed: bool) -> dict[str, int]:
+        """Return every text that stands for a declared word, with its code.
+
+        Declared words come first, then aliases, then the guarded form that :func:`guarded` prints and, with ``trim``,
+        the word as it is after it. ``typed`` cells are numbers or truth values made texts: True has no spelling of its
+        own, so it is "True", "1" or yes, whichever is declared, and 3 may be declared as "3.0".
+        """
+        code_of = {label: code for code, label in enumerate(self.declared_labels)}
+        for spelling, value in self.aliases:
+            code_of.setdefault(spelling, code_of[value])
+        for label, code in list(code_of.items()):
+            code_of.setdefault(guarded(label), code)
+        if trim is not None:
+            for text, code in zip(trim(list(code_of)), list(code_of.values()), strict=True):
+                code_of.setdefault(text, code)
+        if typed:
+            self._add_typed_spellings(code_of)
+        return code_of
+
+    def _add_typed_spellings(self, code_of: dict[str, int]) -> None:
+        for text, others in _TRUTH.items():
+            for other in others:
+                if other in code_of:
+                    code_of.setdefault(text, code_of[other])
+        for label, code in list(code_of.items()):
+            if label.endswith(".0"):
+                code_of.setdefault(label.removesuffix(".0"), code)
+        for text, code in self.typed_spellings.items():
+            code_of.setdefault(text, code)
+
+    def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
+        labels = (*self.labels, missing)
+        return [labels[code] for code in codes]
+
+    def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the text of every code."""
+        return [text or None for text in self.texts(codes)]
+
+    def printed_texts(self, codes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
+        """Return the text of codes, guarded."""
+        return list(map(guarded, self.texts(codes)))
+
+    def _codes_near(self, text: str) -> list[int]:
+        labels = [guarded(label) for label in self.labels]
+        return [labels.index(text)] if text in labels else []
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryColumn(LabelColumn):
+    """One of a declared list of values; undeclared cells become "other" where that is declared.
+
+    ``aliases`` are other spellings of a declared value, as pairs (spelling, value). ``fallback`` is the declared value
+    that an empty, unreadable or undeclared cell becomes where neither missing nor "other" is declared.
+    """
+
+    kind: ClassVar[str] = "category"
+    role: ClassVar[str] = "category"
+    blank: ClassVar[str] = "{type: category, values: []}"
+    form: ClassVar[tuple[FormField, ...]] = (
+        FormField(
+            "categories",
+            ("values",),
+            "texts",
+            needed=" needs its categories. Type them with commas between, or fill them from a preset.",
+        ),
+        FormField("other", ("other",), "flag"),
+        FormField("fallback", ("fallback",)),
+    )
+    unasked: ClassVar[tuple[str, ...]] = ("aliases",)
+
+    values: tuple[str, ...]
+    other: bool = False
+    aliases: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+
+    def _check(self) -> None:
+        if not self.values:
+            raise SchemaError(f"'{self.name}' needs its categories. List them under 'values'.")
+        if len(set(self.values)) != len(self.values):
+            raise SchemaError(f"'{self.name}': a category is listed twice. List each value once.")
+        if len(self.values) > MAXIMUM_CATEGORIES:
+            raise SchemaError(
+                f"'{self.name}' has {len(self.values):,} categories; at most {MAXIMUM_CATEGORIES:,} are possible. "
+                "Group them, or leave the column out."
+            )
+        if any(value == "" for value in self.values):
+            raise SchemaError(f"'{self.name}': an empty text cannot be a category. Declare 'missing: true' instead.")
+        if len(set(map(guarded, self.values))) != len(self.values):
+            raise SchemaError(f"'{self.name}': two categories differ only by a leading apostrophe. Rename one.")
+        declared = set(self.values)
+        for spelling, value in self.aliases:
+            if value not in declared or spelling in declared:
+                raise SchemaError(
+                    f"'{self.name}': an alias must be an undeclared spelling of a declared value; check 'aliases'."
+                )
+        if self.fallback is not None and self.fallback not in self.values:
+            raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read ``values``, ``aliases``, ``other``, ``missing``, ``weight`` and ``fallback``."""
+        values = fields.take("values")
+        if isinstance(values, str | Mapping) or not isinstance(values, Sequence) or not values:
+            raise SchemaError(
+                f'\'{fields.shown}\' needs its categories as a list, for example values: ["low", "high"].'
+            )
+        aliases = fields.take("aliases") or {}
+        if not isinstance(aliases, Mapping):
+            raise SchemaError(f"'{fields.shown}': aliases must be a mapping from a spelling to a declared value.")
+        return cls(
+            fields.name,
+            values=tuple(map(fields.as_label, values)),
+            other=fields.flag("other"),
+            missing=fields.flag("missing"),
+            weight=parse_weight(fields),
+            fallback=fields.fallback_label(),
+            aliases=tuple((fields.as_label(spelling), fields.as_label(value)) for spelling, value in aliases.items()),
+        )
+
+    def to_mapping(self) -> dict[str, object]:
+        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        body: dict[str, object] = {"values": list(self.values)}
+        if self.other:
+            body["other"] = True
+        if self.aliases:
+            body["aliases"] = dict(self.aliases)
+        return self._with_common(body)
+
+    @property
+    def declared_labels(self) -> tuple[str, ...]:
+        """The declared values."""
+        return self.values
+
+    @property
+    def listed(self) -> tuple[str | float, ...]:
+        """The declared values and their other spellings."""
+        return (*self.values, *(spelling for spelling, _ in self.aliases))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Text of every code but missing, in code order."""
+        return (*self.values, self.other_label) if self.other else self.values
+
+    @property
+    def other_code(self) -> int | None:
+        """Code of an undeclared value, or None where "other" is not declared."""
+        return len(self.values) if self.other else None
+
+    @property
+    def other_label(self) -> str:
+        """Text printed for an undeclared value; never equal to a declared one."""
+        label = "other"
+        taken = {*self.values, *(spelling for spelling, _ in self.aliases)}
+        while label in taken:
+            label += "*"
+        return label
+
+    def printed_cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the text of codes, guarded, None for a missing one."""
+        return [text and guarded(text) for text in self.cells(codes)]
+
+
+@dataclass(frozen=True, slots=True)
+class YesNoColumn(LabelColumn):
+    """A truth value; code 0 is no, code 1 is yes. ``fallback`` is one of the two words."""
+
+    kind: ClassVar[str] = "yes_no"
+    role: ClassVar[str] = "yes/no"
+    blank: ClassVar[str] = '{type: yes_no, yes: "yes", no: "no"}'
+    form: ClassVar[tuple[FormField, ...]] = (
+        FormField(
+            "categories",
+            ("yes", "no"),
+            "texts",
+            default="yes, no",
+            needed=": a yes/no column needs two words, first yes and then no.",
+        ),
+        FormField("fallback", ("fallback",)),
+    )
+    typed_spellings: ClassVar[Mapping[str, int]] = {"false": 0, "true": 1, "0": 0, "1": 1}
+
+    yes: str = "yes"
+    no: str = "no"
+
+    def _check(self) -> None:
+        if self.yes == self.no or not self.yes or not self.no:
+            raise SchemaError(f"'{self.name}': 'yes' and 'no' must be two different, non-empty texts.")
+        if guarded(self.yes) == guarded(self.no):
+            raise SchemaError(f"'{self.name}': 'yes' and 'no' differ only by a leading apostrophe. Rename one.")
+        if self.fallback not in (None, self.yes, self.no):
+            raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read ``yes``, ``no``, ``fallback``, ``missing`` and ``weight``."""
+        return cls(
+            fields.name,
+            yes=fields.label("yes", "yes"),
+            no=fields.label("no", "no"),
+            fallback=fields.fallback_label(),
+            missing=fields.flag("missing"),
+            weight=parse_weight(fields),
+        )
+
+    def to_mapping(self) -> dict[str, object]:
+        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        return self._with_common({"yes": self.yes, "no": self.no})
+
+    @property
+    def declared_labels(self) -> tuple[str, ...]:
+        """The two words, no first."""
+        return (self.no, self.yes)
+
+    @property
+    def cell_type(self) -> CellType:
+        """A truth value."""
+        return "bool"
+
+    def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the truth value of every code."""
+        return [None if code == self.missing_code else bool(code) for code in codes.tolist()]
+
+    def text_of_cell(self, cell: Any) -> str:
+        """Return the word of a truth value."""
+        return guarded(self.declared_labels[cell]) if isinstance(cell, bool) else str(cell)

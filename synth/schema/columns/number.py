@@ -1,0 +1,254 @@
+"""Numbers on a declared grid."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.errors import SchemaError
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, parse_weight
+from synth.schema.documents import Fields, parse_number
+
+__all__ = ["NumberColumn"]
+
+MAXIMUM_LEVELS = 2**24
+"""Places on one declared grid; more would make a table of codes larger than the rows."""
+
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,1074})?")
+"""As many digits as the longest finite float has, before the point and behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn(ModelledColumn):
+    """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
+
+    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid.
+    """
+
+    kind: ClassVar[str] = "number"
+    role: ClassVar[str] = "number"
+    blank: ClassVar[str] = "{type: number, low: , high: , step: 1}"
+    form: ClassVar[tuple[FormField, ...]] = (
+        FormField("low", ("low",), "number"),
+        FormField("high", ("high",), "number"),
+        FormField("step", ("step",), "number", default="1"),
+        FormField("special", ("special",), "numbers"),
+        FormField("fallback", ("fallback",), "number"),
+    )
+    is_ordered: ClassVar[bool] = True
+    is_summable: ClassVar[bool] = True
+
+    low: float
+    high: float
+    step: float
+    special: tuple[float, ...] = ()
+    fallback: float | None = field(default=None, kw_only=True)
+
+    def _check(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
+            raise SchemaError(f"'{self.name}': low, high and step must be finite numbers.")
+        if self.high <= self.low:
+            raise SchemaError(
+                f"'{self.name}': high must be larger than low, got low {self.low:g} and high {self.high:g}."
+            )
+        if math.isinf(self.high - self.low):
+            raise SchemaError(f"'{self.name}': low and high are too far apart for a number. Choose narrower bounds.")
+        if self.step <= 0:
+            raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
+        # Places less than two floats apart could not be told from each other in a file that holds floats.
+        if self.step < 2 * math.ulp(max(abs(self.low), abs(self.high))):
+            raise SchemaError(f"'{self.name}': step {self.step:g} is too small for numbers of this size.")
+        if self.levels > MAXIMUM_LEVELS:
+            raise SchemaError(
+                f"'{self.name}' has {self.levels:,} places between low and high; at most {MAXIMUM_LEVELS:,} are "
+                "possible. Choose a larger step."
+            )
+        if len(set(self.special)) != len(self.special) or not all(map(math.isfinite, self.special)):
+            raise SchemaError(f"'{self.name}': special values must be finite and different from each other.")
+        beside = next(filter(self._is_beside_a_place, self.special), None)
+        if beside is not None:
+            raise SchemaError(
+                f"'{self.name}': the special value {beside:g} and a place of the grid are one number in a file that "
+                "holds floats. Choose a step that meets it, or leave it out."
+            )
+        if self.fallback is not None and not (self.low <= self.fallback <= self.high or self.fallback in self.special):
+            raise SchemaError(f"'{self.name}': fallback must lie between low and high, or be a special value.")
+
+    def _is_beside_a_place(self, value: float) -> bool:
+        """Whether a place of the grid is written otherwise than this number, and reads back as the same float."""
+        low, step, written = (Fraction(repr(float(number))) for number in (self.low, self.step, value))
+        near = round(min(max((value - self.low) / self.step, 0), self.levels - 1))
+        places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
+        return any(float(place) == value and place != written for place in places)
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read ``low``, ``high``, ``step``, ``special``, ``fallback``, ``missing`` and ``weight``."""
+        if not fields.has("low", "high"):
+            raise SchemaError(
+                f"'{fields.shown}' needs a lowest and a highest value. Choose limits you would be happy to print, for "
+                "example 0 and 500,000. Values outside are moved to the limit."
+            )
+        special = fields.numbers("special")
+        return cls(
+            fields.name,
+            low=fields.number("low"),
+            high=fields.number("high"),
+            step=fields.number("step", 1),
+            special=special,
+            fallback=fields.fallback_number(),
+            missing=fields.flag("missing"),
+            weight=parse_weight(fields),
+        )
+
+    def to_mapping(self) -> dict[str, object]:
+        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        body: dict[str, object] = {"low": self.low, "high": self.high, "step": self.step}
+        if self.special:
+            body["special"] = list(self.special)
+        return self._with_common(body)
+
+    @property
+    def levels(self) -> int:
+        """Number of places on the grid."""
+        return math.floor((self.high - self.low) / self.step + 1e-9) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of codes: grid, then special values, then missing."""
+        return self.levels + len(self.special) + self.missing
+
+    def _code_of_fallback(self) -> int:
+        value = self.low if self.fallback is None else self.fallback
+        if value in self.special:
+            return self.levels + self.special.index(value)
+        return min(round((value - self.low) / self.step), self.levels - 1)
+
+    @property
+    def decimals(self) -> int:
+        """Decimals to print: as many as low, step and the special values have."""
+        return _most_decimals((self.low, self.step, *self.special))
+
+    @property
+    def scale(self) -> Scale:
+        """The places of the grid as numbers."""
+        return Scale(self.low, self.high, self.step, self.decimals)
+
+    @property
+    def code_near_zero(self) -> int:
+        """Code of zero, or of the end of the grid that is nearest to it."""
+        return round(min(max(-self.low / self.step, 0.0), self.levels - 1.0))
+
+    @property
+    def cell_type(self) -> CellType:
+        """Whole numbers where low, step and special values are whole and small enough."""
+        return "int64" if self._is_whole else "double"
+
+    @property
+    def _is_whole(self) -> bool:
+        largest = max(abs(value) for value in (self.low, self.high, *self.special))
+        return self.decimals == 0 and largest < 2**63
+
+    def encode(self, cells: Cells) -> Coded:
+        """Move numbers to the nearest place, infinite ones to the nearest bound; a special value is itself."""
+        values, absent = cells.numbers()
+        codes, fates = self._places(values)
+        codes[absent], fates[absent] = self.unreadable_code, Fate.MISSING
+        for place, special in enumerate(self.special):
+            # A value that the column declares is that value, whatever the table-wide missing texts say.
+            same = values == special
+            codes[same], fates[same] = self.levels + place, Fate.KEPT
+        return codes, fates
+
+    def _places(self, values: npt.NDArray[np.float64]) -> Coded:
+        malformed = np.isnan(values)
+        inside = np.clip(np.where(malformed, self.low, values), self.low, self.high)
+        codes = np.minimum(np.rint((inside - self.low) / self.step).astype(np.int64), self.levels - 1)
+        codes[malformed] = self.unreadable_code
+        fates = np.where((values < self.low) | (values > self.high), Fate.OUTSIDE, Fate.KEPT).astype(np.int8)
+        fates[malformed] = Fate.MALFORMED
+        return codes, fates
+
+    def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
+        decimals = self.decimals
+        return [missing if value is None else _fixed_point(value, decimals) for value in self._scaled_values(codes)]
+
+    def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
+        """Return the number of every code: the float that its text is read as, so both files hold one number."""
+        convert: type[int | float] = int if self._is_whole else float
+        return [convert(text) if text else None for text in self.texts(codes)]
+
+    def _scaled_values(self, codes: Sequence[int]) -> list[int | None]:
+        # Exact multiples of 10^-decimals: low + code * step in floating point would print 0.30000000000000004.
+        decimals, levels, special = self.decimals, self.levels, self.special
+        low, step = _scaled(self.low, decimals), _scaled(self.step, decimals)
+        # Of many special values only those that are asked for.
+        return [
+            low + code * step
+            if code < levels
+            else _scaled(special[code - levels], decimals)
+            if code - levels < len(special)
+            else None
+            for code in codes
+        ]
+
+    def _codes_near(self, text: str) -> list[int]:
+        if _PLAIN_NUMBER.fullmatch(text) is None:
+            return []
+        value = Decimal(text)
+        place = round((value - Decimal(repr(self.low))) / Decimal(repr(self.step)))
+        special = [self.levels + index for index, known in enumerate(self.special) if Decimal(repr(known)) == value]
+        return [*special, *([int(place)] if 0 <= place < self.levels else [])]
+
+    def text_of_cell(self, cell: Any) -> str:
+        """Return the text of the place that reads back as this float; a long step has longer texts than a float."""
+        if not isinstance(cell, float) or not math.isfinite(cell):
+            return str(cell)
+        place = round(min(max((cell - self.low) / self.step, 0), self.levels - 1))
+        near = [code for code in (place - 1, place, place + 1) if 0 <= code < self.levels]
+        texts = self.texts([*near, *range(self.levels, self.levels + len(self.special))])
+        return next((text for text in texts if float(text) == cell), repr(cell))
+
+    def grid(self) -> npt.NDArray[np.float64]:
+        """Return the number at every place."""
+        return np.asarray(self.low + self.step * np.arange(self.levels, dtype=np.float64))
+
+    def comparable(self, text: str) -> float:
+        """Read a number."""
+        return parse_number("a constant", text)
+
+
+@lru_cache(maxsize=4096)
+def _most_decimals(values: tuple[float, ...]) -> int:
+    return max(map(_decimals, values))
+
+
+def _decimals(value: float) -> int:
+    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _scaled(value: float, decimals: int) -> int:
+    sign, digits, exponent = Decimal(repr(float(value))).as_tuple()
+    if not isinstance(exponent, int):
+        raise SchemaError("A number of the schema is not finite.")
+    shift = exponent + decimals
+    whole = int("".join(map(str, digits)))
+    scaled: int = whole * 10**shift if shift >= 0 else whole // 10**-shift
+    return -scaled if sign else scaled
+
+
+def _fixed_point(value: int, decimals: int) -> str:
+    if decimals == 0:
+        return str(value)
+    digits = str(abs(value)).zfill(decimals + 1)
+    return f"{'-' if value < 0 else ''}{digits[:-decimals]}.{digits[-decimals:]}"

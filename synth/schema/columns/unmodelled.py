@@ -1,0 +1,45 @@
+"""Columns that are declared and have no values to learn: identifiers, and what is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from synth.schema.columns.base import Column
+from synth.schema.documents import Fields
+
+__all__ = ["DropColumn", "IdentifierColumn"]
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifierColumn(Column):
+    """A name or number of a person: replaced by fresh ids, never learned."""
+
+    kind: ClassVar[str] = "identifier"
+    role: ClassVar[str] = "identifier (replaced)"
+    blank: ClassVar[str] = "{type: identifier}"
+    is_identifier: ClassVar[bool] = True
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read nothing but the name."""
+        return cls(fields.name)
+
+    def examples(self, most: int) -> list[str]:
+        """Return one id."""
+        return ["unit-1"][:most]
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn(Column):
+    """A column that is read past and never kept."""
+
+    kind: ClassVar[str] = "drop"
+    role: ClassVar[str] = "leave out"
+    blank: ClassVar[str] = "{type: drop}"
+    is_printed: ClassVar[bool] = False
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Self:
+        """Read nothing but the name."""
+        return cls(fields.name)

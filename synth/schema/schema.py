@@ -1,0 +1,294 @@
+"""What the owner declares public about a table: columns, bounds, categories, dates and the privacy unit.
+
+Nothing here is ever read from rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from synth.errors import SchemaError
+from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
+from synth.names import shown
+from synth.schema.columns import Column, ModelledColumn, guarded, modelled_columns
+
+__all__ = [
+    "Neighbours",
+    "PrivacyUnit",
+    "Protection",
+    "RowCountRule",
+    "Schema",
+    "domain_problem",
+    "size_problem",
+    "undeclared_facts",
+]
+
+LARGEST_PAIR = 2**24
+"""Cells of a table of two columns: what is counted at once."""
+
+LARGEST_WIDTH = 2**18
+"""Values of all columns together: what a joint model holds for each of its parts."""
+
+LARGEST_GRIDS = 2**27
+"""Places of all declared grids together: each has an entry in every table that puts places into bins."""
+
+COARSE_PLACES = 32
+"""Places that a number or date counts for in tables of several columns, because every generator groups them."""
+
+
+class Neighbours(StrEnum):
+    """Which change of the table the promise hides; one per account, never mixed."""
+
+    ADD_REMOVE = "add_remove"
+    REPLACE = "replace_one"
+    CELL = "one_cell"
+
+
+RowCountRule = Literal["public", "private"]
+
+Protection = Literal["record", "cell"]
+"""What is hidden: everything a unit brings, or one cell of the table with every other cell known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """Whom the promise protects, and how many rows one of them can have.
+
+    With ``id_column`` the cap is enforced; without it the promise is only as true as the declared number.
+    """
+
+    protects: str = "person"
+    rows_per_unit: int = 1
+    id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows_per_unit < 1:
+            raise SchemaError(f"unit: rows_per_unit must be at least 1, got {self.rows_per_unit}.")
+        if not self.protects.strip():
+            raise SchemaError("unit: 'protects' must name whom you protect, for example person.")
+
+    @property
+    def sentence(self) -> str:
+        """The promise's subject in words, shown on every page."""
+        rows = "one row" if self.rows_per_unit == 1 else f"up to {self.rows_per_unit} rows"
+        return f"Protects one {self.protects} contributing {rows}"
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The declared table: its columns in output order, the unit, and whether the number of units is public.
+
+    With ``protection`` "cell" the promise hides one cell: a number or date that changes by at most ``cell_change`` of
+    its declared range, or any change of a category, a special value or whether a cell is missing. ``number_of_units``
+    is how many units the table has, declared where that number is public; it is never counted.
+    """
+
+    columns: tuple[Column, ...]
+    unit: PrivacyUnit = PrivacyUnit()
+    row_count: RowCountRule = "public"
+    protection: Protection = "record"
+    cell_change: float = 1.0
+    number_of_units: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_protection()
+        if self.number_of_units is not None and self.row_count != "public":
+            raise SchemaError("number_of_units is for a public number; with row_count: private leave it out.")
+        if self.number_of_units is not None and self.number_of_units < 1:
+            raise SchemaError(f"number_of_units must be at least 1, got {self.number_of_units}.")
+        names: set[str] = set()
+        for column in self.columns:
+            if column.name in names:
+                raise SchemaError(f"Two columns are called '{shown(column.name)}'. Give each column its own name.")
+            names.add(column.name)
+        printed: dict[str, str] = {}
+        for column in self.columns:
+            name = column.name
+            twin = printed.setdefault(guarded(name), name)
+            if twin != name:
+                raise SchemaError(
+                    f"'{shown(twin)}' and '{shown(name)}' differ only by a leading apostrophe. Rename one column."
+                )
+        if not self.modelled:
+            raise SchemaError("No column is left to model. Declare at least one number, category, yes_no or date.")
+        if self.unit.id_column is not None:
+            if self.unit.id_column not in names:
+                raise SchemaError(f"unit: id_column '{self.unit.id_column}' is not a declared column.")
+            if not self[self.unit.id_column].is_identifier:
+                raise SchemaError(f"unit: id_column '{self.unit.id_column}' must be declared 'type: identifier'.")
+        problem = domain_problem(self.modelled)
+        if problem is not None:
+            raise SchemaError(problem)
+
+    def _check_protection(self) -> None:
+        if not 0 < self.cell_change <= 1:
+            raise SchemaError(
+                f"cell_change must be above 0 and at most 1, a part of the declared range, got {self.cell_change:g}."
+            )
+        if self.protection == "record":
+            if self.cell_change != 1:
+                raise SchemaError("cell_change is only for 'protection: cell'. Leave it out to protect whole rows.")
+            return
+        if self.row_count != "public" or self.unit.rows_per_unit != 1 or self.unit.id_column is not None:
+            raise SchemaError(
+                "'protection: cell' hides one cell and no row: declare row_count: public, rows_per_unit: 1 and no "
+                "id_column, or 'protection: record'."
+            )
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"There is no column called '{name}'.")
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    @property
+    def modelled(self) -> tuple[ModelledColumn, ...]:
+        """The columns that have codes, in order."""
+        return modelled_columns(self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the modelled columns, in order."""
+        return tuple(column.name for column in self.modelled)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each modelled column, in order."""
+        return tuple(column.size for column in self.modelled)
+
+    @property
+    def printed(self) -> tuple[Column, ...]:
+        """The columns of the synthetic table, in order: all but the dropped ones."""
+        return tuple(column for column in self.columns if column.is_printed)
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """Names of the columns that say whose row it is, in order; they are printed with fresh ids."""
+        return tuple(column.name for column in self.columns if column.is_identifier)
+
+    def modelled_column(self, name: str) -> ModelledColumn:
+        """Return one modelled column by name."""
+        column = self[name]
+        if not isinstance(column, ModelledColumn):
+            raise SchemaError(f"'{name}' is not modelled: identifiers and dropped columns have no values to learn.")
+        return column
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """One cell where that is declared; else replace-one where the number of units is public, and add/remove."""
+        if self.protection == "cell":
+            return Neighbours.CELL
+        return Neighbours.REPLACE if self.row_count == "public" else Neighbours.ADD_REMOVE
+
+    @property
+    def sentence(self) -> str:
+        """The promise's subject in words, shown on every page."""
+        if self.protection == "record":
+            return self.unit.sentence
+        change = "" if self.cell_change == 1 else f" changing by at most {self.cell_change:g} of its declared range"
+        return f"Protects ONE CELL{change}; class labels, class sizes and the number of rows are not protected"
+
+    @property
+    def needs_number_of_units(self) -> bool:
+        """Whether the number of units has to be declared: it is public, and every row belongs to a unit that is known.
+
+        Where one cell is hidden the number of rows is public by definition and is let out with them.
+        """
+        told_apart = self.unit.id_column is not None or self.unit.rows_per_unit == 1
+        return self.neighbours is Neighbours.REPLACE and told_apart
+
+    @property
+    def rows_are_public(self) -> bool:
+        """Whether the number of rows may be used as it is: only with one row per unit and a public number of units."""
+        return self.row_count == "public" and self.unit.rows_per_unit == 1
+
+
+def undeclared_facts(schema: Schema) -> str | None:
+    """Say what has to be declared before rows can be read, and how; None where nothing is left open.
+
+    It is no condition of a schema itself, so that bundles made before it still open.
+    """
+    if schema.needs_number_of_units and schema.number_of_units is None:
+        return (
+            f"The number of {schema.unit.protects}s is declared public, so it has to be said: write "
+            "'number_of_units: ' and the number, or 'row_count: private'. It is printed, and never counted."
+        )
+    open_columns = [column.name for column in schema.modelled if column.fallback_code is None]
+    if open_columns:
+        more = f" and {len(open_columns) - 5:,} more" if len(open_columns) > 5 else ""
+        return (
+            f"Say what an empty or unreadable cell becomes in {', '.join(map(repr, open_columns[:5]))}{more}: declare "
+            "'missing: true', or a value of the column as 'fallback'."
+        )
+    return None
+
+
+def size_problem(columns: Sequence[Column]) -> str | None:
+    """Say which limit on one input a declaration exceeds, and how to mend it; None where all is well.
+
+    It is no condition of a schema itself, so that bundles made before it still open.
+    """
+    if len(columns) > COLUMNS:
+        return f"{len(columns):,} columns are declared, and at most {COLUMNS:,} are possible. Leave columns out."
+    listed = {column.name: column.listed for column in columns}
+    sizes = {name: len(texts) for name, texts in listed.items()}
+    if sum(sizes.values()) > DECLARED_VALUES:
+        return (
+            f"The columns list {sum(sizes.values()):,} values altogether, and at most {DECLARED_VALUES:,} are "
+            f"possible; the most are in {_listed(sizes, 'values')}. Declare fewer categories, or leave columns out."
+        )
+    grids = {column.name: column.levels for column in modelled_columns(columns) if column.is_ordered}
+    if sum(grids.values()) > PLACES:
+        return _too_many_places(grids, PLACES)
+    for name, texts in listed.items():
+        if any(isinstance(text, str) and len(text) > TEXT_CHARACTERS for text in texts):
+            return f"'{shown(name)}' lists a value of more than {TEXT_CHARACTERS:,} characters. Declare a shorter one."
+    return None
+
+
+def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
+    """Say which columns declare more than any generator can carry, and how to mend it; None where all is well.
+
+    It follows from declared sizes alone.
+    """
+    widths = {column.name: min(column.levels, COARSE_PLACES) + column.size - column.levels for column in columns}
+    grids = {column.name: column.levels for column in columns}
+    widest = sorted(widths.values(), reverse=True)
+    if len(widest) > 1 and widest[0] * widest[1] > LARGEST_PAIR:
+        # The widest column is too wide for the second; each other one is to blame if it is too wide for the widest.
+        blamed = {name: width for name, width in widths.items() if width * widest[0] > LARGEST_PAIR}
+        return (
+            f"{_listed(blamed, 'values')} are too wide to be counted together: a table of two of them has up to "
+            f"{widest[0] * widest[1]:,} cells, and at most {LARGEST_PAIR:,} are possible. Declare fewer categories "
+            "(group them, for example by first digit), or leave columns out."
+        )
+    if sum(widest) > LARGEST_WIDTH:
+        return (
+            f"The columns have {sum(widest):,} values altogether, and a model holds at most {LARGEST_WIDTH:,}; the "
+            f"widest are {_listed(widths, 'values')}. Declare fewer categories, or leave columns out."
+        )
+    if sum(grids.values()) > LARGEST_GRIDS:
+        return _too_many_places(grids, LARGEST_GRIDS)
+    return None
+
+
+def _too_many_places(grids: Mapping[str, int], most: int) -> str:
+    return (
+        f"The numbers and dates have {sum(grids.values()):,} places altogether, and at most {most:,} are possible; the "
+        f"finest are {_listed(grids, 'places')}. Choose a larger step or narrower bounds, or leave columns out."
+    )
+
+
+def _listed(sizes: Mapping[str, int], what: str, most: int = 5) -> str:
+    """Name columns with their sizes, the largest first."""
+    ordered = sorted(sizes.items(), key=lambda entry: -entry[1])
+    named = [f"'{name}' ({size:,} {what})" for name, size in ordered[:most]]
+    if len(ordered) > most:
+        return f"{', '.join(named)} and {len(ordered) - most:,} more"
+    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
