@@ -18,11 +18,7 @@ import pyarrow.parquet as pa_parquet
 
 from synth.bundle.table_files import IDENTIFIER_PATTERN
 from synth.errors import VerificationError
-from synth.schema import (
-    Column,
-    ModelledColumn,
-    Schema,
-)
+from synth.schema import Column, ModelledColumn, Schema
 from synth.schema.encoding import arrow_type
 
 __all__ = ["TableCheck", "check_csv", "check_parquet"]

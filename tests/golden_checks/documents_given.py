@@ -12,7 +12,8 @@ from synth.errors import InputError, SynthError, VerificationError
 from synth.generators import make
 from synth.generators.protocol import GeneratorTask
 from synth.rehearsal.simulation_file import parse_simulation
-from synth.schema.config_file import config_of_text, config_to_yaml, read_mapping
+from synth.schema import config_of_text, config_to_yaml
+from synth.schema.documents import read_mapping
 from synth.services.planning import check_config
 
 __all__ = ["everything"]

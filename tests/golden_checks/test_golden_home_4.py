@@ -13,8 +13,8 @@ from synth.errors import LedgerError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.budget import PrivacyBudget
-from synth.schema.config import Settings
 from synth.store import Account, ChargeState, RunState, Store, TableState
+from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from synth.config_file import load_config
-
 from synth.cli import main
 from synth.ledger.ledger import Ledger
-from synth.schema.config import Settings
+from synth.schema import load_config
 from synth.services import local
 from synth.services.application import Application
 from synth.store import RunState, Store
+from synth.system.settings import Settings
 
 home, work = Path(sys.argv[1]), Path(sys.argv[2])
 work.mkdir(parents=True, exist_ok=True)
