@@ -38,9 +38,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import synth
+from synth.cli.local import run_locally
 from synth.generators import GENERATORS
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
-from synth.services.local import run_locally
 
 ROOT = Path(__file__).resolve().parents[1]
 DEFAULT_GENERATORS = ("independent-by-class", "dp-merf", "dp-hp")

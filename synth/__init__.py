@@ -16,14 +16,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synth.version import __version__
+
 if TYPE_CHECKING:
     from synth.bundle.verify import Verdict
+    from synth.cli.local import RunResult
     from synth.schema import RunConfig
-    from synth.services.local import RunResult
 
 __all__ = ["__version__", "load_config", "run", "verify"]
-
-__version__ = "0.3.0"
 
 
 def load_config(path: str | Path) -> RunConfig:
@@ -35,9 +35,9 @@ def load_config(path: str | Path) -> RunConfig:
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
-    """Make a synthetic table and its bundle in the folder ``out``; see :func:`synth.services.local.run_locally`."""
+    """Make a synthetic table and its bundle in the folder ``out``; see :func:`synth.cli.local.run_locally`."""
+    from synth.cli.local import run_locally
     from synth.services.incidents import in_own_words
-    from synth.services.local import run_locally
 
     return in_own_words(run_locally, config, out, table=table)
 

@@ -97,7 +97,7 @@ def main(
 
 
 def _rehearse(settings: Settings, digest: str) -> int:
-    from synth.services.application import Application  # imported late: it loads every generator
+    from synth.application import Application  # imported late: it loads every generator
 
     with Application(settings, patience=PATIENCE_SECONDS) as application:
         return application.rehearsals.carry_out(digest)

@@ -118,7 +118,7 @@ def test_only_the_boundary_draws_privacy_noise_or_opens_tables() -> None:
 def test_only_lf_ends_a_line_of_a_table() -> None:
     # str.splitlines knows ten other ends of a line; whatever reads tables cuts them by hand.
     readers = [*(ROOT / "synth" / "reading").glob("*.py"), *(ROOT / "synth" / "privacy").rglob("*.py")]
-    for path in [*readers, ROOT / "synth" / "services" / "files.py"]:
+    for path in [*readers, ROOT / "synth" / "cli" / "files.py"]:
         assert "splitlines" not in path.read_text(encoding="utf-8"), path
 
 
@@ -127,7 +127,7 @@ def test_only_stand_ins_are_counted() -> None:
     for path in [*SOURCES, *SCREENS]:
         for name, call in calls(path):
             if name.startswith("PrivateTable.open") and any(keyword.arg == "public" for keyword in call.keywords):
-                assert path == ROOT / "synth" / "rehearsal" / "rehearsing.py", path
+                assert path == ROOT / "synth" / "rehearsal" / "rehearsals.py", path
 
 
 def test_nothing_that_can_release_uses_the_published_fabrication() -> None:
@@ -148,7 +148,7 @@ def test_owner_only_readers_are_listed_in_one_place() -> None:
 def test_only_a_rehearsal_calls_exact_numbers_safe() -> None:
     for path in [*SOURCES, *SCREENS]:
         if {"synth.reports.stand_in.of_stand_in", "synth.services.reports.open_stand_in"} & set(imported(path)):
-            assert path == ROOT / "synth" / "rehearsal" / "rehearsing.py", path
+            assert path == ROOT / "synth" / "rehearsal" / "rehearsals.py", path
 
 
 def test_public_names_are_declared() -> None:

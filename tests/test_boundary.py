@@ -23,12 +23,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import synth
+from synth.application import Application
 from synth.cli import main
-from synth.cli.common import config_of
+from synth.cli.commands import config_of
+from synth.cli.files import open_table
 from synth.errors import InputError, SynthError
 from synth.schema import RunConfig
-from synth.services.application import Application
-from synth.services.files import open_table
 from synth.system.paths import path_of
 
 CANARY = "CANARY-7f3a"
@@ -244,7 +244,7 @@ def test_an_error_inside_a_library_is_an_incident_without_its_words(
         except KeyError as error:
             raise ValueError(f"could not convert string to float: '{CANARY}'") from error
 
-    monkeypatch.setattr("synth.services.local.carry_out", failing)
+    monkeypatch.setattr("synth.cli.local.carry_out", failing)
     with caplog.at_level(logging.DEBUG), pytest.raises(SynthError, match="Something failed inside Hermitage") as caught:
         synth.run(config, "out")
     assert CANARY not in words_of(caught.value) + caplog.text
@@ -290,7 +290,7 @@ def commands_of(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def test_every_command_is_tried() -> None:
-    from synth.cli import _parser
+    from synth.cli.commands import _parser
 
     assert commands_of(_parser()) == {*COMMANDS, *WITHOUT_PATHS}
     assert config_of  # the options that change a configuration are those of run, forecast and rehearse

@@ -13,8 +13,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from synth.application import Application
 from synth.cli import main
-from synth.services.application import Application
 from synth.store import EventKind
 
 Synth = Callable[..., subprocess.CompletedProcess[str]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from synth.cli import _parser
+from synth.cli.commands import _parser
 from synth.generators import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -78,7 +78,7 @@ def restored_ledgers() -> None:
 def _enter(uploaded: Any, who: str) -> None:
     try:
         with stream_of(uploaded) as bundle:
-            entered = enter_upload(application(), bundle, who=who)
+            entered = enter_upload(application().installation, bundle, who=who)
     except SynthError as error:
         st.error(plain(error))
         return

@@ -12,7 +12,7 @@ from pages.ui.session import application
 from pages.ui.words import plain
 from synth.reports.comparison import compared_table
 from synth.reports.drawing import number_text
-from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, compare, names_of
+from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of
 
 __all__ = ["choose_runs", "side_by_side"]
 
@@ -52,7 +52,7 @@ def choose_runs() -> list[str]:
 
 def side_by_side(run_ids: list[str]) -> None:
     """Draw one chosen number of every run, then all numbers as a table, under the sentence of what they cost."""
-    found = compare(application(), run_ids)
+    found = application().compare(run_ids)
     st.warning(plain(found.sentence))
     badge("safe")
     note(_ABOUT_NOISE)

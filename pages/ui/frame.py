@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import streamlit as st
 
-import synth
 from pages.ui.badges import legend
 from pages.ui.draft import missing_answers
 from pages.ui.notes import note
@@ -12,6 +11,7 @@ from pages.ui.session import application, draft, own_table
 from pages.ui.words import amount, plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
+from synth.version import __version__
 
 __all__ = ["ONE_OWNER", "footer", "header"]
 
@@ -42,8 +42,7 @@ def header() -> None:
 def footer() -> None:
     """Say which version this is, who sees what is here, and that no page asks elsewhere, below every page."""
     st.divider()
-    version = getattr(synth, "__version__", "")
-    note(f"Hermitage {version} · {ONE_OWNER} {_OUTSIDE}")
+    note(f"Hermitage {__version__} · {ONE_OWNER} {_OUTSIDE}")
 
 
 def _unit_sentence() -> str:

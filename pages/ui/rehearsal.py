@@ -20,7 +20,7 @@ from pages.ui.session import application, forget_uploads, uploader_key
 from pages.ui.simulation import ask_simulation
 from pages.ui.words import plain
 from synth.errors import SynthError
-from synth.rehearsal.rehearsing_grid import Grid
+from synth.rehearsal.grid import Grid
 from synth.rehearsal.simulation import simulated_table
 from synth.reports import Evidence
 from synth.schema import RunConfig

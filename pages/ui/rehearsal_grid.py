@@ -13,7 +13,7 @@ from pages.ui.spending import STOPS
 from pages.ui.words import count, plain
 from synth.errors import InputError
 from synth.generators import cards as generator_cards
-from synth.rehearsal.rehearsing_grid import Grid
+from synth.rehearsal.grid import Grid
 from synth.schema import RunConfig
 
 __all__ = ["ask_grid", "grid_report", "take_over"]

@@ -9,8 +9,8 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.server.uploads import incoming
 from pages.ui.draft import Draft, fill_from_config, new_draft, take_table
+from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
-from synth.services.application import Application
 from synth.services.views import ReceivedTable
 from synth.system.settings import Settings
 

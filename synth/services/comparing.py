@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from synth.errors import InputError, JobError
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost
-from synth.reports import Evidence, evidence_from_dict
+from synth.reports import Evidence
 from synth.reports.comparison import ComparedNumber, numbers_side_by_side
 from synth.reports.drawing import number_text
-from synth.services import run_folder
-from synth.services.application import Application
 from synth.services.cell_worth import added_worth, row_worth_words
 from synth.services.views import RunView
 
-__all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compare", "compared_lines", "compared_runs", "names_of"]
+__all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compared_runs", "names_of"]
 
 FEWEST_COMPARED, MOST_COMPARED = 2, 4
 
@@ -41,30 +38,17 @@ class Comparison:
     numbers: tuple[ComparedNumber, ...]
     sentence: str
 
-
-def compare(application: Application, run_ids: Sequence[str]) -> Comparison:
-    """Put finished runs of one account side by side; errors as :func:`compared_runs`."""
-    reports = [application.report(run_id)["evidence"] for run_id in run_ids]
-    return compared_runs(
-        [application.run(run_id) for run_id in run_ids],
-        [[evidence_from_dict(entry) for entry in report] for report in reports],
-        ledger=application.ledger,
-    )
-
-
-def compared_lines(folders: Sequence[str | Path]) -> list[str]:
-    """Compare what ``synth run`` wrote into some folders, as lines of text; errors as :func:`compared_runs`."""
-    with Application.from_environment() as application:
-        ids = [str(run_folder.read_json(Path(folder) / "owner" / "run.json").get("run_id")) for folder in folders]
-        found = compare(application, ids)
-    keys = "ABCD"[: len(found.runs)]
-    lines = [f"{key}: {name}" for key, name in zip(keys, found.names, strict=True)]
-    lines += ["", f"{'':44}" + "".join(f"{key:>12}" for key in keys)]
-    for number in found.numbers:
-        cells = ["-" if value is None else number_text(value) for value in number.values]
-        mark = "  differ by more than noise" if number.apart else ""
-        lines.append(f"{number.id:44}" + "".join(f"{cell:>12}" for cell in cells) + mark)
-    return [*lines, "", found.sentence]
+    @property
+    def lines(self) -> list[str]:
+        """The same as lines of text."""
+        keys = "ABCD"[: len(self.runs)]
+        lines = [f"{key}: {name}" for key, name in zip(keys, self.names, strict=True)]
+        lines += ["", f"{'':44}" + "".join(f"{key:>12}" for key in keys)]
+        for number in self.numbers:
+            cells = ["-" if value is None else number_text(value) for value in number.values]
+            mark = "  differ by more than noise" if number.apart else ""
+            lines.append(f"{number.id:44}" + "".join(f"{cell:>12}" for cell in cells) + mark)
+        return [*lines, "", self.sentence]
 
 
 def compared_runs(runs: Sequence[RunView], reports: Sequence[Sequence[Evidence]], *, ledger: Ledger) -> Comparison:

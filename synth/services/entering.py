@@ -20,7 +20,7 @@ from synth.privacy.budget import PrivacyBudget
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import run_folder
-from synth.services.application import Application
+from synth.services.installation import Installation
 from synth.system.paths import path_of
 
 __all__ = ["Entered", "enter_bundles", "enter_upload"]
@@ -59,14 +59,14 @@ class _Checked:
     certificate_json: bytes
 
 
-def enter_bundles(application: Application, paths: Sequence[str | Path], *, who: str) -> list[Entered]:
+def enter_bundles(installation: Installation, paths: Sequence[str | Path], *, who: str) -> list[Entered]:
     """Enter releases of this installation into its ledger, with their runs and files.
 
     All are checked before the first is entered. An account that the ledger lost altogether is opened again, frozen.
 
     Parameters
     ----------
-    application : Application
+    installation : Installation
     paths : sequence of path
         Bundles, folders that hold one, or certificates with the bundle beside them: the signature is in the bundle.
     who : str
@@ -79,11 +79,11 @@ def enter_bundles(application: Application, paths: Sequence[str | Path], *, who:
     LedgerError
         If a chain is broken.
     """
-    checked = [_checked_path(application, path_of(path, "the release")) for path in paths]
-    return [_enter(application, one, who=who) for one in checked]
+    checked = [_checked_path(installation, path_of(path, "the release")) for path in paths]
+    return [_enter(installation, one, who=who) for one in checked]
 
 
-def enter_upload(application: Application, bundle: BinaryIO, *, who: str) -> Entered:
+def enter_upload(installation: Installation, bundle: BinaryIO, *, who: str) -> Entered:
     """Enter one release as :func:`enter_bundles` does, from the bytes of its bundle; nothing else is put on the disk.
 
     Raises
@@ -93,21 +93,21 @@ def enter_upload(application: Application, bundle: BinaryIO, *, who: str) -> Ent
     """
     if not who.strip():
         raise InputError("Give your name: it is kept with what you enter.")
-    return _enter(application, _checked(application, bundle, "bundle.zip"), who=who.strip())
+    return _enter(installation, _checked(installation, bundle, "bundle.zip"), who=who.strip())
 
 
-def _checked_path(application: Application, path: Path) -> _Checked:
-    found = _checked(application, _bundle_of(path), path.name)
+def _checked_path(installation: Installation, path: Path) -> _Checked:
+    found = _checked(installation, _bundle_of(path), path.name)
     if path.suffix == ".json" and path.read_bytes() != found.certificate_json:
         raise InputError(f"'{path.name}' is not the certificate of the bundle beside it. Name the bundle itself.")
     return found
 
 
-def _checked(application: Application, bundle: Path | BinaryIO, name: str) -> _Checked:
+def _checked(installation: Installation, bundle: Path | BinaryIO, name: str) -> _Checked:
     with open_archive(bundle) as archive:
         data = archive.read("certificate.json")
         problem = signature_problem(
-            data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), application.keys.public_key_pem
+            data, archive.read("certificate.json.sig"), archive.read("public-key.pem"), installation.keys.public_key_pem
         )
         if problem is not None:
             raise InputError(f"The bundle '{name}' was not signed by this installation: it has no ledger here.")
@@ -137,8 +137,8 @@ def _digest(archive: Archive, name: str) -> str:
     return found.hexdigest()
 
 
-def _enter(application: Application, one: _Checked, *, who: str) -> Entered:
-    certificate, ledger, store = one.certificate, application.ledger, application.store
+def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
+    certificate, ledger, store = one.certificate, installation.ledger, installation.store
     identity, _ = run_folder.certificate_id(one.certificate_json)
     account = store.accounts.named(certificate.account)
     if account is None:
@@ -160,16 +160,16 @@ def _enter(application: Application, one: _Checked, *, who: str) -> Entered:
         known = [row.run_id for row in ledger.rows(account.id) if row.certificate_id == identity]
         if known and store.runs.find(known[0]) is not None:
             # Its files may be gone, or a crash came between the ledger and them.
-            _bring_back(application, one, account_id=account.id, run_id=known[0], who=who)
+            _bring_back(installation, one, account_id=account.id, run_id=known[0], who=who)
         return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
-    _bring_back(application, one, account_id=account.id, run_id=charge.run_id, who=who)
+    _bring_back(installation, one, account_id=account.id, run_id=charge.run_id, who=who)
     return Entered(account.name, identity, charge.epsilon, charge.delta)
 
 
-def _bring_back(application: Application, one: _Checked, *, account_id: str, run_id: str, who: str) -> None:
+def _bring_back(installation: Installation, one: _Checked, *, account_id: str, run_id: str, who: str) -> None:
     """Give a released run the files and the record that it lacks; nothing that is there is written over."""
     identity, digest = run_folder.certificate_id(one.certificate_json)
-    folder = run_folder.make(application.settings, run_id)
+    folder = run_folder.make(installation.settings, run_id)
     with open_archive(one.bundle) as archive:
         for name in (*_FILES, "certificate.json"):
             if not (folder / name).exists():
@@ -178,8 +178,8 @@ def _bring_back(application: Application, one: _Checked, *, account_id: str, run
     if not (folder / "bundle.zip").exists():
         with _bytes_of(one.bundle) as stream, (folder / "bundle.zip").open("wb") as target:
             shutil.copyfileobj(stream, target)
-    if not application.store.releases.of_run(run_id):
-        application.store.releases.add(
+    if not installation.store.releases.of_run(run_id):
+        installation.store.releases.add(
             run_id=run_id,
             account_id=account_id,
             certificate_id=identity,

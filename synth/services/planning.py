@@ -9,11 +9,11 @@ from synth.generators import GeneratorTask, make
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.budget import PrivacyBudget
-from synth.rehearsal.stops import Stops
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.forecast import Forecast, forecast
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
 from synth.schema.constraints import parse_constraints
+from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 

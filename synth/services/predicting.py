@@ -9,6 +9,7 @@ from synth.progress import Progress
 from synth.reports.prediction_problem import Choice
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
+from synth.services.installation import Installation
 from synth.store import PATIENCE_SECONDS
 from synth.system.settings import Settings
 
@@ -40,14 +41,16 @@ def work_on_predictions(settings: Settings, run_id: str, choice: Choice) -> int:
     """Do the work in this process and return its exit code; how it ended stands in the file."""
 
     def work(progress: Progress) -> None:
-        from synth.services.application import Application  # imported late: it loads every generator
-        from synth.services.reports import downstream_options, renew_predictions
+        from synth.services.reports import (  # imported late: it loads every generator
+            downstream_options,
+            renew_predictions,
+        )
 
-        with Application(settings, patience=PATIENCE_SECONDS) as application:
-            run, config = application.store.runs[run_id], application.config_of(run_id)
+        with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+            run, config = installation.store.runs[run_id], installation.config_of(run_id)
             options = downstream_options(choice, threads=settings.threads)
             folder = run_folder.of(settings, run_id)
-            renew_predictions(config, run, folder, vault=application.vault, progress=progress, downstream=options)
+            renew_predictions(config, run, folder, vault=installation.vault, progress=progress, downstream=options)
 
     return _work(settings, run_id, choice).carry_out(work)
 

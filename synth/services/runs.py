@@ -16,11 +16,12 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
-from synth.services.application import Application
 from synth.services.incidents import record_incident
+from synth.services.installation import Installation
 from synth.services.planning import check_config
 from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
+from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
 from synth.system.devices import resolved_device
@@ -31,11 +32,11 @@ __all__ = ["carry_out", "execute"]
 
 def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
     """Carry a claimed run to its report; what a worker process does."""
-    with Application(settings, patience=PATIENCE_SECONDS) as application:
-        carry_out(application, run_id, progress)
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        carry_out(installation, run_id, progress)
 
 
-def carry_out(application: Application, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
+def carry_out(installation: Installation, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
     """Carry a claimed run from its charge to its reports.
 
     The charge is final before the table is opened, and the bundle is sealed before anything exact is computed. Answers
@@ -47,12 +48,12 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     SynthError
         Whatever stopped the run, in one sentence; the caller settles the charge.
     """
-    store = application.store
+    store = installation.store
     run = store.runs[run_id]
     config = parse_config(json.loads(run.config))
     timer = PhaseTimer(progress)
     # A rehearsal may have stopped this configuration while the run waited: nothing is charged then.
-    application.stops.check(config)
+    Stops(store).check(config)
     # So does all that can fail for declared reasons, the device included.
     check_config(config)
     device = _device_of(run, config)
@@ -61,28 +62,28 @@ def carry_out(application: Application, run_id: str, progress: Progress, *, owne
     if not run.went_on:
         # What goes on was tried out before its charge.
         timer.phase(PHASE)
-        try_out(config, application.settings, timer, sealing=_sealing(application, run))
+        try_out(config, installation.settings, timer, sealing=_sealing(installation, run))
     timer.phase("Reading")
-    run_folder.make(application.settings, run_id)
-    key, path = application.keys.answers_key(run_id), answers_path(application.settings.home, run_id)
+    run_folder.make(installation.settings, run_id)
+    key, path = installation.keys.answers_key(run_id), answers_path(installation.settings.home, run_id)
     with AnswerFile(path, key=key, run_id=run_id) as answers:
         _require_own(store.runs[run_id], run)
-        _require_table(application, run)
-        charge, begun_on = _spend(application.ledger, run, answers, device)
+        _require_table(installation, run)
+        charge, begun_on = _spend(installation.ledger, run, answers, device)
         store.runs.note_device(run_id, device)
-        train, holdout = _open(application, run, config)
+        train, holdout = _open(installation, run, config)
         measured = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
         answers.require_all_repeated()
         store.runs.advance(run_id, RunState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
-        sealing = _sealing(application, run, charge, went_on)
-        _seal_and_report(application, run, config, measured, sealing, timer, device=device, owner_report=owner_report)
+        sealing = _sealing(installation, run, charge, went_on)
+        _seal_and_report(installation, run, config, measured, sealing, timer, device=device, owner_report=owner_report)
         store.runs.advance(run_id, RunState.REPORTED)
         answers.forget()
 
 
 def _seal_and_report(
-    application: Application,
+    installation: Installation,
     run: Run,
     config: RunConfig,
     measured: Measured,
@@ -92,15 +93,15 @@ def _seal_and_report(
     device: str,
     owner_report: bool,
 ) -> None:
-    folder = run_folder.of(application.settings, run.id)
+    folder = run_folder.of(installation.settings, run.id)
     seal_release(config, measured, folder, sealing=sealing, progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()
-        options = downstream_options("quick", threads=application.settings.threads)
+        options = downstream_options("quick", threads=installation.settings.threads)
         try:
-            build_owner_report(config, run, folder, vault=application.vault, progress=timer, downstream=options)
+            build_owner_report(config, run, folder, vault=installation.vault, progress=timer, downstream=options)
         except SynthError:
             raise
         except Exception as error:
@@ -164,11 +165,11 @@ def _require_own(now: Run, begun: Run) -> None:
         raise JobError(f"The run is {now.state} and no longer this worker's.")
 
 
-def _require_table(application: Application, run: Run) -> None:
+def _require_table(installation: Installation, run: Run) -> None:
     """Refuse, before anything is charged, a run whose rows were deleted between its plan and now."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
-    if application.store.tables[run.table_id].state is not TableState.STORED:
+    if installation.store.tables[run.table_id].state is not TableState.STORED:
         raise TableError("The table of this run was deleted. Upload it again.")
 
 
@@ -195,24 +196,24 @@ def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[
     raise JobError("Nothing is reserved for this run. Start a new one.")
 
 
-def _open(application: Application, run: Run, config: RunConfig) -> tuple[PrivateTable, PrivateTable | None]:
+def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[PrivateTable, PrivateTable | None]:
     """Open the rows that are learned from, and those held out where they are asked."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
-    key, table_id = application.vault.split_key(run.account_id), run.table_id
+    key, table_id = installation.vault.split_key(run.account_id), run.table_id
     how: dict[str, Any] = {"account_key": key, "holdout": config.holdout, "undeclared": config.undeclared}
     if config.prediction_share:
-        return PrivateTable.open_parts(application.vault, table_id, config.schema, config.format, **how)
-    return PrivateTable.open(application.vault, table_id, config.schema, config.format, part="train", **how), None
+        return PrivateTable.open_parts(installation.vault, table_id, config.schema, config.format, **how)
+    return PrivateTable.open(installation.vault, table_id, config.schema, config.format, part="train", **how), None
 
 
 def _sealing(
-    application: Application, run: Run, charge: Charge | None = None, went_on: tuple[str, ...] = ()
+    installation: Installation, run: Run, charge: Charge | None = None, went_on: tuple[str, ...] = ()
 ) -> Sealing:
-    names = [application.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
+    names = [installation.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
     return Sealing(
-        signer=application.keys,
-        notes=(*application.ledger.notes(run.account_id, run_id=run.id), *went_on),
+        signer=installation.keys,
+        notes=(*installation.ledger.notes(run.account_id, run_id=run.id), *went_on),
         ledger={} if charge is None else {"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
     )

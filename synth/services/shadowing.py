@@ -10,6 +10,7 @@ from synth.progress import Progress
 from synth.reports.shadow_models import USUAL_RUNS
 from synth.services import run_folder
 from synth.services.background import Work, WorkView
+from synth.services.installation import Installation
 from synth.store import PATIENCE_SECONDS
 from synth.system.settings import Settings
 
@@ -50,13 +51,12 @@ def work_on_shadows(settings: Settings, run_id: str, runs: int) -> int:
     """Do the work in this process and return its exit code; how it ended stands in the file."""
 
     def work(progress: Progress) -> None:
-        from synth.services.application import Application  # imported late: it loads every generator
-        from synth.services.reports import renew_shadows
+        from synth.services.reports import renew_shadows  # imported late: it loads every generator
 
-        with Application(settings, patience=PATIENCE_SECONDS) as application:
-            run, config = application.store.runs[run_id], application.config_of(run_id)
+        with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+            run, config = installation.store.runs[run_id], installation.config_of(run_id)
             folder = run_folder.of(settings, run_id)
-            renew_shadows(config, run, folder, vault=application.vault, progress=progress, runs=runs)
+            renew_shadows(config, run, folder, vault=installation.vault, progress=progress, runs=runs)
 
     return _work(settings, run_id, runs).carry_out(work)
 

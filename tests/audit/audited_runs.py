@@ -33,6 +33,7 @@ from sqlalchemy import inspect, text
 
 import synth.store.moments
 from synth import worker
+from synth.application import Application
 from synth.errors import SynthError
 from synth.privacy import session
 from synth.privacy.more import row_questions
@@ -51,7 +52,6 @@ from synth.schema import (
     YesNoColumn,
 )
 from synth.services import run_folder, runs
-from synth.services.application import Application
 from synth.system.settings import Settings
 
 Line = bytes
@@ -395,7 +395,7 @@ class Browser:
             progress._interval = 0.0
             watched.append(Watched(progress))
             with Application(settings) as opened:
-                runs.carry_out(opened, run_id, watched[0], owner_report=self.owner_report)
+                runs.carry_out(opened.installation, run_id, watched[0], owner_report=self.owner_report)
 
         public["exit code"] = worker.main([run_id], execute=execute, settings=application.settings, command=("true",))
         public["progress"] = watched[0].seen

@@ -13,13 +13,13 @@ if str(HELPERS) not in sys.path:
 
 from copying import SCHEMA, config, plant, write_people  # noqa: E402 - after the path to it is known
 
+from synth.application import Application  # noqa: E402
 from synth.errors import AttackError  # noqa: E402
 from synth.generators import GENERATORS  # noqa: E402
 from synth.progress import NullProgress  # noqa: E402
-from synth.rehearsal import rehearsing  # noqa: E402
-from synth.rehearsal.rehearsing import Rehearsal  # noqa: E402
+from synth.rehearsal import rehearsals as rehearsing  # noqa: E402
+from synth.rehearsal.rehearsals import Rehearsal  # noqa: E402
 from synth.schema import RowCountRule, Schema  # noqa: E402
-from synth.services.application import Application  # noqa: E402
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")
 FAST = {

@@ -21,6 +21,7 @@ from faults import tables_opened
 from reading_here import read_here
 
 from synth import worker
+from synth.application import Application
 from synth.bundle import table_files as writing
 from synth.errors import SynthError, TableError
 from synth.ledger import chain, spending
@@ -31,7 +32,6 @@ from synth.reading import reader
 from synth.reports.evidence import SafeEvidence
 from synth.schema import RunConfig
 from synth.services import release, run_folder, runs
-from synth.services.application import Application
 from synth.store import ChargeState
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -24,7 +24,7 @@ socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 from synth.cli import main
 
 codes = [main(["verify", "bundle.zip", "--public-key", "key.pem"])]
-known = ("sqlalchemy", "psycopg", "streamlit", "synth.store", "synth.services.application")
+known = ("sqlalchemy", "psycopg", "streamlit", "synth.store", "synth.application")
 loaded = [name for name in known if name in sys.modules]
 codes.append(main(["replay", "bundle.zip", "--out", "again"]))
 sys.stderr.write(json.dumps({"codes": codes, "loaded": loaded}))

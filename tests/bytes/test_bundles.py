@@ -19,8 +19,8 @@ import pytest
 from mutations import FORMATS, SCHEMA, honest_cells
 
 import synth
+from synth.cli.local import run_locally
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, RunConfig, Schema, TableFormat
-from synth.services.local import run_locally
 
 ODD = {
     "a stray quotation mark": b'p3,5,"Ayr,,yes\n',

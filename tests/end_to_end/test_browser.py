@@ -13,10 +13,10 @@ import pytest
 from serving import ROOT, Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
+from synth.application import Application
 from synth.reports.stand_in import REHEARSAL_SENTENCE
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
-from synth.services.application import Application
 from synth.system.settings import Settings
 
 pytestmark = pytest.mark.browser

@@ -23,9 +23,9 @@ from serving import Server, started_server
 from visiting import RUN, SEAL, WAY, Action, Visitor, actions, visitor_of
 from walking import CODEBOOK, small_table
 
+from synth.application import Application
 from synth.errors import JobError
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.services.application import Application
 from synth.store import Run, RunState, TableState
 from synth.system.settings import Settings
 

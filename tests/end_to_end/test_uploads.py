@@ -18,7 +18,7 @@ import pytest
 from serving import Server, started_server
 from walking import Walker
 
-from synth.services.application import Application
+from synth.application import Application
 from synth.store import TableState, now
 from synth.system.settings import Settings
 

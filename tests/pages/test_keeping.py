@@ -14,8 +14,8 @@ from driving import TABLE, errors, go, open_app, started, texts, upload_table, u
 from pages.server.keeping import Keeper
 from pages.server.uploads import incoming
 from pages.ui.session import application
+from synth.application import Application
 from synth.jobs import processes
-from synth.services.application import Application
 from synth.store import now
 from synth.vault.incoming import RECONNECT_SECONDS
 

@@ -10,9 +10,9 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.draft import config_of
 from pages.ui.session import application
-from synth.rehearsal.stops import configuration_digest
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE
 from synth.services.run_folder import write_owner_json
+from synth.services.stops import configuration_digest
 
 STAND_IN = "age,region,smoker\n" + "".join(
     f"{20 + number % 50},{('north', 'south')[number % 3 == 0]},{('yes', 'no')[number % 2]}\n" for number in range(300)

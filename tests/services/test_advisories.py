@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.cli import main
 from synth.services.advisories import DISAGREEING, PRINTED_COUNT, SWALLOWED, WITHOUT_AN_ID, advisories
-from synth.services.application import Application
 from synth.store import Store
 from synth.system.settings import Settings
 

@@ -18,13 +18,13 @@ import pytest
 from sqlalchemy import text
 from town import CONFIG, TABLE
 
+from synth.application import Application
+from synth.cli.local import run_locally
 from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
-from synth.rehearsal.rehearsing_grid import Grid
+from synth.rehearsal.grid import Grid
 from synth.schema import RunConfig, TableFormat, parse_config
 from synth.schema.documents import read_mapping
-from synth.services.application import Application
-from synth.services.local import run_locally
 from synth.services.planning import forecast_lines
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
@@ -78,6 +78,8 @@ import io, os, sys
 from pathlib import Path
 from synth.system.settings import Settings
 from synth.services.application import Application
+from synth.schema.config import Settings
+from synth.application import Application
 
 home = Path(sys.argv[1])
 with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:
@@ -324,7 +326,7 @@ def test_a_configuration_edited_while_its_run_waits_reads_no_row(
     with application.store.writing() as connection:
         connection.execute(text("UPDATE runs SET config = :config"), {"config": changed})
     with pytest.raises(LedgerError, match="altered while the run waited"):
-        carry_out(application, run.id, NullProgress(), owner_report=False)
+        carry_out(application.installation, run.id, NullProgress(), owner_report=False)
     (charge,) = application.ledger.charges_of(run.id)
     assert charge.state is ChargeState.RESERVED, "nothing is spent, so it can be freed"
 
@@ -335,7 +337,7 @@ def test_a_configuration_that_nobody_edited_is_carried_out(application: Applicat
     table_id = application.receive(io.BytesIO(TABLE), account=odd.account, name="people.csv").table_id
     run = application.reserve(odd, table_id=table_id)
     application.store.queue.claim(run.id, host="here", pid=1, pid_created=0.0)
-    carry_out(application, run.id, NullProgress(), owner_report=False)
+    carry_out(application.installation, run.id, NullProgress(), owner_report=False)
     assert application.run(run.id).state == "reported"
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.cli import main
 from synth.errors import InputError
 from synth.progress import StoredProgress
-from synth.services.application import Application
 from synth.services.backup import INTERRUPTED, back_up, restore
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
@@ -171,11 +171,11 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
         config = application.config_of(application.runs()[0].run_id)
         run = application.reserve(config, table_id=application.tables()[0].table_id)
         application.store.queue.claim(run.id, host="here", pid=1, pid_created=1.0)
-        carry_out(application, run.id, StoredProgress(application.store.runs, run.id), owner_report=False)
+        carry_out(application.installation, run.id, StoredProgress(application.store.runs, run.id), owner_report=False)
         assert application.ledger.charges_of(run.id)[0].certificate_id is None
         before = application.account("town")
         for bundle in (application.folder(run.id), made):
-            (entered,) = enter_bundles(application, [bundle], who="owner")
+            (entered,) = enter_bundles(application.installation, [bundle], who="owner")
             assert entered.was_there
         assert application.account("town") == before
 
@@ -324,7 +324,7 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
     back_up(settings, tmp_path / "saved")
     killed = (
         "import os, sys; from pathlib import Path; from synth.system.settings import Settings;"
-        "from synth.services.application import Application;"
+        "from synth.application import Application;"
         "application = Application(Settings(home=Path(sys.argv[1]), database_url=sys.argv[2]));"
         "application.account('village'); os._exit(0)"
     )

@@ -16,7 +16,9 @@ import pyarrow.parquet
 import pytest
 
 from synth import verify
+from synth.application import Application
 from synth.bundle.replay import replay
+from synth.cli.local import run_locally
 from synth.errors import SynthError, TableError
 from synth.reading.reader import ReaderLimits, check_readable, inspect_header, read_codes
 from synth.schema import (
@@ -29,8 +31,6 @@ from synth.schema import (
     TableFormat,
     YesNoColumn,
 )
-from synth.services.application import Application
-from synth.services.local import run_locally
 from synth.store import ChargeState
 
 SIGNS = ("=lab", "@handle", "+change", "-delta")
@@ -145,7 +145,7 @@ def carried_out(application: Application, config: RunConfig, table_id: str) -> N
         with Path(application.settings.home).parent.joinpath("people.csv").open("rb") as stream:
             table_id = application.receive(stream, account=config.account, name="people.csv").table_id
     run = application.reserve(config, table_id=table_id)
-    carry_out(application, run.id, NullProgress())
+    carry_out(application.installation, run.id, NullProgress())
 
 
 def charged(application: Application) -> list[ChargeState]:

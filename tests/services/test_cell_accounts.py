@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
-from synth.services.application import Application
 from synth.services.comparing import compared_runs
 from synth.system.settings import Settings
 

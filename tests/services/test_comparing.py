@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.cli import main
 from synth.demonstration import write_demonstration
 from synth.privacy.accounting import epsilon_of, mu_of_budget
-from synth.services.application import Application
-from synth.services.comparing import compare, compared_runs
+from synth.services.comparing import compared_runs
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def test_the_command_shows_numbers_and_what_both_runs_cost(home: Path, capsys: p
 def test_more_budget_has_less_noise_side_by_side(home: Path) -> None:
     with Application.from_environment() as application:
         second, first = (run.run_id for run in application.runs())
-        found = compare(application, [first, second])
+        found = application.compare([first, second])
         spent = application.ledger_rows()
-        again = compare(application, [first, second])
+        again = application.compare([first, second])
     noise = next(number for number in found.numbers if number.id == "accuracy.columns")
     assert noise.values[0] is not None
     assert noise.values[1] is not None

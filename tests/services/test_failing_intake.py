@@ -15,10 +15,10 @@ import pytest
 from town import HEADER, ROWS, TABLE
 
 import synth
+from synth.application import Application
 from synth.errors import SynthError, TableError
 from synth.reading import asker as reader_asker
 from synth.services import intake
-from synth.services.application import Application
 from synth.system.settings import Settings
 from synth.vault import vault
 

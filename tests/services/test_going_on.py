@@ -17,11 +17,13 @@ import pytest
 import torch
 from stopping_worker import COMMAND
 
+from synth.application import Application
 from synth.bundle.archive import open_archive
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
 from synth.cli import main
+from synth.cli.local import run_locally
 from synth.errors import ConfigError, JobError, LedgerError, TableError
 from synth.generators import GENERATORS
 from synth.jobs import LocalEngine, local
@@ -33,9 +35,7 @@ from synth.progress import NullProgress
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import release, runs
-from synth.services.application import Application
 from synth.services.backup import back_up, restore
-from synth.services.local import run_locally
 from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
 from synth.system.devices import is_lack_of_means
@@ -259,7 +259,7 @@ def stop_and_go_on(
     with patch.context() as planted:
         planted.setattr(AnswerFile, "keep", stopped_after(answers))
         with pytest.raises(Killed):
-            carry_out(application, run_id, NullProgress(), owner_report=False)
+            carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     kept = kept_by(application, run_id)
     assert len(kept) == answers
     assert put_back(application.store, application.store.runs[run_id], same_device=False)
@@ -281,7 +281,7 @@ def test_every_generator_goes_on_from_the_middle(
         config = replace(config, schema=schema, options=options, **changes)
         answers = 0
     run_id, kept = stop_and_go_on(application, config, answers, monkeypatch)
-    carry_out(application, run_id, NullProgress(), owner_report=False)
+    carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     require_one_run(application, run_id, kept, tmp_path)
 
 
@@ -293,11 +293,11 @@ def test_paid_predictions_are_not_paid_twice(
     with monkeypatch.context() as planted:
         planted.setattr(AnswerFile, "require_all_repeated", killed)
         with pytest.raises(Killed):
-            carry_out(application, run_id, NullProgress(), owner_report=False)
+            carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     kept = kept_by(application, run_id)
     assert put_back(application.store, application.store.runs[run_id], same_device=False)
     claim(application, run_id)
-    carry_out(application, run_id, NullProgress(), owner_report=False)
+    carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     certificate = require_one_run(application, run_id, kept, tmp_path)
     assert certificate["receipts"][-1]["part"] == "holdout"
     assert len(kept) == len(certificate["receipts"])
@@ -331,7 +331,7 @@ def test_a_table_that_went_while_its_run_waited_costs_nothing(application: Appli
     run_id = begun(application, config)
     application.vault.delete(str(application.store.runs[run_id].table_id))
     with pytest.raises(TableError, match="was deleted"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.RESERVED
 
 
@@ -346,7 +346,7 @@ def test_what_fails_on_exact_rows_after_the_seal_ends_no_run(
 
     monkeypatch.setattr(runs, "build_owner_report", fails)
     run_id = begun(application, config)
-    carry_out(application, run_id, NullProgress())
+    carry_out(application.installation, run_id, NullProgress())
     assert application.store.runs[run_id].state is RunState.REPORTED
     assert application.owner_report(run_id) is None
     assert verify(application.folder(run_id) / "bundle.zip").ok
@@ -370,11 +370,11 @@ def test_a_kill_leaves_the_card_once_more_and_then_no_more(
         planted.setattr(AnswerFile, "keep", stopped_after(1))
         for _ in range(kills):
             with pytest.raises(Killed):
-                carry_out(application, run_id, NullProgress(), owner_report=False)
+                carry_out(application.installation, run_id, NullProgress(), owner_report=False)
             application.store.runs._change(run_id, pid=1, pid_created=1.0)  # a process that is gone
             assert application.engine.state(run_id) is RunState.QUEUED
             claim(application, run_id)
-    carry_out(application, run_id, NullProgress(), owner_report=False)
+    carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     certificate = require_one_run(application, run_id, [], tmp_path)
     assert application.store.runs[run_id].device == left
     assert (WENT_ON_ELSEWHERE in certificate["assumptions"]) is (left == "cpu")
@@ -397,12 +397,12 @@ def test_another_configuration_or_a_frozen_account_does_not_go_on(
         changed = json.dumps(body | {"seed": body.get("seed", 0) + 1})
         connection.execute(text("UPDATE runs SET config = :config"), {"config": changed})
     with pytest.raises(LedgerError, match="altered while the run waited"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
     with application.store.writing() as connection:
         connection.execute(text("UPDATE runs SET config = :config"), {"config": stored.config})
     application.ledger.freeze(stored.account_id, because="test")
     with pytest.raises(LedgerError, match="frozen"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
 
 
 def test_a_run_whose_answers_are_gone_or_altered_does_not_go_on(
@@ -414,7 +414,7 @@ def test_a_run_whose_answers_are_gone_or_altered_does_not_go_on(
     for wrong, words in ((data[:500] + bytes(1) + data[501:], "altered or damaged"), (b"", "gone from disk")):
         path.write_bytes(wrong)
         with pytest.raises(JobError, match=words):
-            carry_out(application, run_id, NullProgress())
+            carry_out(application.installation, run_id, NullProgress())
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
 
 
@@ -422,7 +422,7 @@ def test_a_first_worker_never_goes_on_from_a_charge_that_is_spent(application: A
     run_id = begun(application, config)
     application.ledger.spend(application.ledger.charges_of(run_id)[0])
     with pytest.raises(JobError, match="Nothing is reserved"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
 
 
 def test_a_worker_whose_run_was_ended_while_it_waited_touches_nothing(
@@ -437,7 +437,7 @@ def test_a_worker_whose_run_was_ended_while_it_waited_touches_nothing(
 
     monkeypatch.setattr(runs, "AnswerFile", late)
     with pytest.raises(JobError, match="no longer this worker's"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
 
 
 # --- the queue ------------------------------------------------------------------------------------------------------
@@ -484,7 +484,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     with monkeypatch.context() as planted:
         planted.setattr(AnswerFile, "keep", stopped_after(1))
         with pytest.raises(Killed):
-            carry_out(application, run_id, NullProgress())
+            carry_out(application.installation, run_id, NullProgress())
     assert put_back(application.store, application.store.runs[run_id], same_device=False)
     monkeypatch.setattr(application.engine, "_slots", 0)
     application.cancel(run_id)
@@ -519,9 +519,9 @@ def test_a_copy_of_the_whole_home_asks_nothing_again(
     shutil.copytree(application.settings.home, home)
     with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as copied:
         with pytest.raises(JobError, match="are a copy"):
-            carry_out(copied, run_id, NullProgress(), owner_report=False)
+            carry_out(copied.installation, run_id, NullProgress(), owner_report=False)
         assert copied.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
-    carry_out(application, run_id, NullProgress(), owner_report=False)
+    carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     assert application.store.runs[run_id].state is RunState.REPORTED
 
 
@@ -670,8 +670,8 @@ def test_a_card_that_is_lost_between_reserving_and_spending_costs_nothing(
     application: Application, config: RunConfig
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("synth.services.application.require_device", lambda device: None)
+        patch.setattr("synth.application.require_device", lambda device: None)
         run_id = begun(application, replace(config, device="cuda"))
     with pytest.raises(ConfigError, match="no CUDA device was found"):
-        carry_out(application, run_id, NullProgress())
+        carry_out(application.installation, run_id, NullProgress())
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.RESERVED

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.cli import main
+from synth.cli.files import draft_configuration, open_table
 from synth.errors import ConfigError, TableError
 from synth.reading.process import NO_HEADER
 from synth.schema import TableFormat
-from synth.services.application import Application
-from synth.services.drafting import draft_configuration
-from synth.services.files import open_table
 from synth.store import EventKind
 
 CANARY = "Zanzibar-7391846"

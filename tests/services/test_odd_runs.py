@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from synth import verify
+from synth.cli.local import run_locally
 from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, Table, figure_from_dict
 from synth.reports.drawing import COLOURS, draw
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
-from synth.services.local import run_locally
 
 CLASSES = tuple(f"c{place:02d}" for place in range(60))
 COLUMNS = (

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from synth.application import Application
+from synth.cli.local import owner_report_again, run_locally
 from synth.errors import JobError
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 from synth.services import reports
-from synth.services.application import Application
-from synth.services.local import owner_report_again, run_locally
 from synth.services.reports import downstream_options, free_threads
 from synth.services.runs import _seconds_by_part
 

@@ -14,11 +14,11 @@ import pytest
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
+from synth.cli.local import run_locally
 from synth.privacy import table as table_module
 from synth.privacy.table import PrivateTable
 from synth.reports.prediction_question import held_out_tables
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
-from synth.services.local import run_locally
 
 CONFIG = RunConfig(
     schema=Schema(
@@ -84,7 +84,7 @@ def test_a_run_pays_for_predictions_and_its_report_outlives_the_store(
 
 def test_the_hold_out_is_the_same_with_and_without_the_share(people: Path, tmp_path: Path) -> None:
     """Rows that were held out before are not learned from now: the key and the part decide, not what is asked."""
-    from synth.services.application import Application
+    from synth.application import Application
     from synth.services.runs import _open
 
     with Application.from_environment() as application, people.open("rb") as stream:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from test_owner_report import CONFIG, predictions, written
 
+from synth.application import Application
+from synth.cli.local import run_locally
 from synth.errors import JobError
 from synth.jobs import processes
 from synth.reports import downstream
 from synth.reports.prediction_problem import DownstreamOptions
-from synth.services.application import Application
 from synth.services.background import WorkView
-from synth.services.local import run_locally
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting, work_on_predictions
 from synth.system.settings import Settings
 from synth.worker import main

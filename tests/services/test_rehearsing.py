@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from copying import SCHEMA, config, plant, write_people
 
+from synth.application import Application
 from synth.cli import main
+from synth.cli.local import run_locally
 from synth.errors import AttackError, InputError, JobError, RunCancelledError, TableError
 from synth.progress import NullProgress
-from synth.rehearsal import rehearsing
-from synth.rehearsal.rehearsing import Rehearsal
-from synth.rehearsal.stops import configuration_digest
+from synth.rehearsal import rehearsals as rehearsing
+from synth.rehearsal.rehearsals import Rehearsal
 from synth.reports.attacks import ATTACKS
 from synth.reports.evidence import SafeEvidence
 from synth.schema import config_to_mapping, config_to_yaml, parse_config
 from synth.services import attacks, runs
-from synth.services.application import Application
-from synth.services.local import run_locally
 from synth.services.run_folder import write_owner_json
+from synth.services.stops import configuration_digest
 from synth.store import RunState, now
 from synth.system.settings import Settings
 from synth.worker import main as work
@@ -145,7 +145,7 @@ def test_a_run_that_waited_is_not_charged(stand_in: Path, private: Path, monkeyp
         run = application.reserve(config("copying"), table_id=table.table_id)
         incident = rehearse("copying", stand_in).incident
         with pytest.raises(AttackError, match=str(incident)):
-            runs.carry_out(application, run.id, NullProgress())
+            runs.carry_out(application.installation, run.id, NullProgress())
         application.ledger.settle(run.id)
         application.store.runs.move(run.id, RunState.CANCELLED, message="")
         assert application.account("town").epsilon_spent == 0

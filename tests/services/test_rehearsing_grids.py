@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from copying import SCHEMA, config, plant, write_people
 
+from synth.application import Application
 from synth.cli import main
 from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, TableError
 from synth.progress import NullProgress
-from synth.rehearsal import rehearsing_grid
-from synth.rehearsal.rehearsing_grid import USUAL_EPSILONS, Grid, GridRehearsal
+from synth.rehearsal import grid as rehearsing_grid
+from synth.rehearsal.grid import USUAL_EPSILONS, Grid, GridRehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.attacks import ATTACKS
 from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
 from synth.schema import RunConfig, TableFormat, config_to_yaml
 from synth.services import attacks
-from synth.services.application import Application
 from synth.system.settings import Settings
 from synth.worker import main as work
 
@@ -239,7 +239,7 @@ def test_the_command_line_simulates_and_rehearses_a_grid(tmp_path: Path, capsys:
 
 
 def test_one_rehearsal_on_simulated_rows_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.rehearsal.rehearsing.exact_numbers", lambda *arguments: ())
+    monkeypatch.setattr("synth.rehearsal.rehearsals.exact_numbers", lambda *arguments: ())
     rows = simulated_table(Simulation(rows=600), SCHEMA)
     with Application.from_environment() as application:
         found = application.rehearsals.rehearse(ASKED, lambda: io.BytesIO(rows), NullProgress(), simulated=True)

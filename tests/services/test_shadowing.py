@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from test_owner_report import CONFIG, written
 
+from synth.application import Application
+from synth.cli.local import owner_report_again, run_locally
 from synth.errors import InputError, JobError
 from synth.jobs import processes
 from synth.services import attacks
-from synth.services.application import Application
-from synth.services.local import owner_report_again, run_locally
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
 from synth.system.settings import Settings
 from synth.worker import main

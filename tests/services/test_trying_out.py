@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from synth import verify
+from synth.application import Application
 from synth.errors import ConfigError, JobError, RunCancelledError, SynthError
 from synth.generators import GENERATORS
 from synth.privacy.session import PrivateSession
@@ -28,7 +29,6 @@ from synth.schema import (
     YesNoColumn,
 )
 from synth.services import trying_out
-from synth.services.application import Application
 from synth.services.trying_out import made_up_file, try_out
 from synth.system.settings import Settings
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from synth.application import Application
 from synth.errors import PrivacyError
 from synth.schema import PrivacyUnit, RunConfig, parse_config
 from synth.schema.documents import read_mapping
-from synth.services.application import Application
 from synth.system.settings import Settings
 
 CONFIG = """

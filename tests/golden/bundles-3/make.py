@@ -18,7 +18,7 @@ def main(target: Path) -> None:
         os.environ.pop("DATABASE_URL", None)
         from golden_cases import BUNDLES, configuration, stand_in
 
-        from synth.services.local import run_locally
+        from synth.cli.local import run_locally
 
         for name in BUNDLES:
             table = Path(scratch) / f"{name}.csv"

@@ -54,10 +54,10 @@ def main(target: Path) -> None:
         os.environ.pop("DATABASE_URL", None)
         from dataclasses import replace
 
+        from synth.cli.local import run_locally
         from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simulation, simulated_table
         from synth.schema import parse_config
         from synth.schema.documents import read_mapping
-        from synth.services.local import run_locally
 
         shapes = {
             "age": SimulatedColumn("bell"),

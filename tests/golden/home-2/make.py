@@ -7,9 +7,9 @@ import random
 import sys
 from pathlib import Path
 
+from synth.application import Application
 from synth.cli import main
 from synth.schema import load_config
-from synth.services.application import Application
 from synth.store import RunState
 
 home, work = Path(sys.argv[1]), Path(sys.argv[2])

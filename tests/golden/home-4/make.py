@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from unittest import mock
 
-from synth.cli import main
+from synth.application import Application
+from synth.cli import local, main
 from synth.ledger.ledger import Ledger
 from synth.schema import load_config
-from synth.services import local
-from synth.services.application import Application
 from synth.store import RunState, Store
 from synth.system.settings import Settings
 

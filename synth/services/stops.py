@@ -11,7 +11,6 @@ import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-import synth
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.bundle.versions import current_versions
 from synth.errors import AttackError, InputError
@@ -19,6 +18,7 @@ from synth.generators import GENERATORS
 from synth.generators.options import build_options
 from synth.schema import RunConfig
 from synth.store import EventKind, Store
+from synth.version import __version__
 
 __all__ = ["Stop", "Stops", "configuration_digest"]
 
@@ -63,7 +63,7 @@ def configuration_digest(config: RunConfig) -> str:
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.
         "schema": schema_to_document(schema_from_document(schema_to_document(schema))),
-        "version": current_versions().get("hermitage", synth.__version__),
+        "version": current_versions().get("hermitage", __version__),
     }
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
+from synth.cli.files import open_table
 from synth.errors import DiskFullError, InputError, JobError, RunCancelledError, SynthError
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.progress import Progress, StoredProgress
-from synth.rehearsal.rehearsing import Rehearsal
-from synth.rehearsal.rehearsing_grid import Grid, GridRehearsal
+from synth.rehearsal.grid import Grid, GridRehearsal
+from synth.rehearsal.rehearsals import Rehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.schema import RunConfig
 from synth.services import run_folder
-from synth.services.application import Application
 from synth.services.cell_worth import row_worth_words
-from synth.services.files import open_table
 from synth.services.incidents import own_error, record_incident
 from synth.services.planning import check_config
 from synth.services.release import copy_outputs
@@ -124,7 +124,7 @@ def run_locally(
             if not _carried_out(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
                 application.store.queue.count_attempt(run.id)
-                carry_out(application, run.id, told, owner_report=owner_report)
+                carry_out(application.installation, run.id, told, owner_report=owner_report)
         return _deliver(application, run.id, folder, owner_report=owner_report)
 
 
@@ -303,7 +303,7 @@ def _carried_out(application: Application, run_id: str, progress: Progress, *, o
     A function of its own, so that nothing of the failed attempt is held in memory when the run goes on.
     """
     try:
-        carry_out(application, run_id, progress, owner_report=owner_report)
+        carry_out(application.installation, run_id, progress, owner_report=owner_report)
     except Exception as error:
         charges = application.ledger.charges_of(run_id)
         if not is_lack_of_means(error) or not any(charge.state is ChargeState.SPENT for charge in charges):

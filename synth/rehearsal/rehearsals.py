@@ -2,7 +2,7 @@
 
 No account, no charge, no bundle. The numbers are exact and safe, because the rows are public, or simulated from what
 was declared; all attacks are tried, and one that does better than the proof allows stops every release with this
-configuration (:mod:`synth.rehearsal.stops`). A grid of budgets and generators (:mod:`synth.rehearsal.rehearsing_grid`)
+configuration (:mod:`synth.services.stops`). A grid of budgets and generators (:mod:`synth.rehearsal.grid`)
 is kept beside it, whatever epsilon and generator the configuration has by now.
 """
 
@@ -23,9 +23,8 @@ from uuid import uuid4
 from synth.errors import AttackError, TableError
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
-from synth.rehearsal.rehearsing_grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
+from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
 from synth.rehearsal.simulation import SIMULATED_FORMAT
-from synth.rehearsal.stops import Stops, configuration_digest
 from synth.reports.counting import CodeTable
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
@@ -39,6 +38,7 @@ from synth.services.incidents import record_incident
 from synth.services.planning import check_config
 from synth.services.release import fit_and_sample
 from synth.services.reports import exact_numbers, open_stand_in
+from synth.services.stops import Stops, configuration_digest
 from synth.store import Store, now
 from synth.system.settings import Settings
 from synth.vault.fingerprint import Fingerprint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -12,28 +13,28 @@ from synth.bundle.verify import Verdict, verify
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
-from synth.ledger.ledger import Ledger
 from synth.privacy.budget import PrivacyBudget
-from synth.rehearsal.rehearsing import Rehearsals
-from synth.rehearsal.stops import Stops
+from synth.rehearsal.rehearsals import Rehearsals
+from synth.reports import evidence_from_dict
 from synth.reports.prediction_problem import Choice
 from synth.reports.shadow_models import USUAL_RUNS
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.background import WorkView
+from synth.services.comparing import Comparison, compared_runs
+from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting
 from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
+from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
 from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
-from synth.store import ChargeState, Event, EventKind, Run, RunState, Store, TableState
+from synth.store import ChargeState, Event, EventKind, Run, RunState, TableState
 from synth.system.devices import require_device
 from synth.system.disks import fullest, has_no_room
 from synth.system.settings import Settings
-from synth.vault.keys import load_keys
-from synth.vault.vault import Vault
 
 __all__ = ["Application"]
 
@@ -50,12 +51,9 @@ class Application:
     """
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
-        self.settings = settings
-        self.store = Store(settings, patience=patience)
-        self.keys = load_keys(settings.home)
-        self.ledger = Ledger(self.store, self.keys)
-        self.ledger.check_marks()
-        self.vault = Vault(self.store, self.keys)
+        self.installation = Installation.open(settings, patience=patience)
+        self.settings, self.store, self.keys = settings, self.installation.store, self.installation.keys
+        self.ledger, self.vault = self.installation.ledger, self.installation.vault
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
         self.rehearsals = Rehearsals(settings, self.store, self.keys)
@@ -84,7 +82,7 @@ class Application:
 
     def close(self) -> None:
         """Close the database."""
-        self.store.close()
+        self.installation.close()
 
     def __enter__(self) -> Self:
         return self
@@ -246,7 +244,7 @@ class Application:
 
     def config_of(self, run_id: str) -> RunConfig:
         """Return the configuration of a run."""
-        return parse_config(json.loads(self.store.runs[run_id].config))
+        return self.installation.config_of(run_id)
 
     def _run_view(self, run: Run) -> RunView:
         table = None if run.table_id is None else self.store.tables[run.table_id]
@@ -264,12 +262,21 @@ class Application:
 
     def folder(self, run_id: str) -> Path:
         """Return the folder of a run's files."""
-        return run_folder.of(self.settings, run_id)
+        return self.installation.folder(run_id)
 
     def report(self, run_id: str) -> dict[str, Any]:
         """Return the publishable report of a finished run."""
         self._finished(run_id)
         return run_folder.read_json(self.folder(run_id) / "report.json")
+
+    def compare(self, run_ids: Sequence[str]) -> Comparison:
+        """Put finished runs of one account side by side; errors as :func:`synth.services.comparing.compared_runs`."""
+        reports = [self.report(run_id)["evidence"] for run_id in run_ids]
+        return compared_runs(
+            [self.run(run_id) for run_id in run_ids],
+            [[evidence_from_dict(entry) for entry in report] for report in reports],
+            ledger=self.ledger,
+        )
 
     def owner_report(self, run_id: str) -> dict[str, Any] | None:
         """Return the owner-only report, or None where there is none; the look is recorded."""

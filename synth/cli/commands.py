@@ -1,0 +1,581 @@
+"""The command line: the same code path as the browser, for files of any size and for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from synth.errors import AttackError, InputError, LedgerError, RunCancelledError, SynthError
+from synth.names import visible_lines
+from synth.system.paths import path_of
+
+if TYPE_CHECKING:
+    from synth.schema import RunConfig
+
+__all__ = ["config_of", "main", "say", "tell"]
+
+
+_PATHS = {
+    **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
+    **{"folder": "the folder", "folders": "a run", "bundle": "the bundle", "public_key": "the public key"},
+    **{"stand_in": "the stand-in", "simulate": "the simulation"},
+}
+"""What the arguments are that name files, by the name of the argument."""
+
+
+_MOST_SIMULATED = 20_000
+"""Rows that are simulated at most where nobody says how many."""
+
+
+_FROZEN_REMEDY = (
+    "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "
+    "synth account NAME --accept"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns
+    -------
+    int
+        0; 1 when a check found a difference, or ``replay`` made another table or report; 2 bad input; 3 over budget;
+        4 above the allowed epsilon; 5 cancelled; 70 internal; 74 a disk is full.
+    """
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = parsed.command
+    try:
+        _check_paths(parsed)
+        return command(parsed)
+    except SynthError as error:
+        sys.stderr.write(f"synth: {error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        from synth.ledger.ledger import SPENT_OR_FREED
+
+        sys.stderr.write(f"synth: cancelled. {SPENT_OR_FREED}\n")
+        return RunCancelledError.exit_code
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        from synth.services.incidents import own_error, record_incident
+
+        given = getattr(parsed, "out", None)
+        full = own_error(error, *([Path(given)] if isinstance(given, str | Path) else []))
+        if full is not None:
+            sys.stderr.write(f"synth: {full}\n")
+            return full.exit_code
+        sys.stderr.write(f"synth: something failed inside Hermitage. Incident {record_incident(error)}.\n")
+        return SynthError.exit_code
+
+
+def _check_paths(parsed: argparse.Namespace) -> None:
+    """Refuse what is no path wherever a command takes one."""
+    for name, what in _PATHS.items():
+        given = getattr(parsed, name, None)
+        for one in given if isinstance(given, list) else [given]:
+            if one:
+                path_of(one, what)
+
+
+def say(line: str) -> None:
+    """Say a result; what cannot be seen in it is said by its number."""
+    sys.stdout.write(visible_lines(line) + "\n")
+    sys.stdout.flush()
+
+
+def tell(line: str) -> None:
+    """Say how far something is, apart from results."""
+    sys.stderr.write(visible_lines(line) + "\n")
+    sys.stderr.flush()
+
+
+# From a table to a release -------------------------------------------------------------------------------------------
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from synth.demonstration import write_demonstration
+
+    table, config = write_demonstration(parsed.folder)
+    say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
+    say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
+    return 0
+
+
+def _schema(parsed: argparse.Namespace) -> int:
+    from synth.cli.files import draft_configuration
+
+    if parsed.look and parsed.account is None:
+        raise InputError("A look at the rows is recorded: name the people they are about with --account.")
+    say(draft_configuration(parsed.table, look_for=parsed.account if parsed.look else None).rstrip("\n"))
+    return 0
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from synth.cli.local import run_locally
+
+    config = config_of(parsed)
+    result = run_locally(
+        config,
+        parsed.out,
+        keep_table=parsed.keep_table,
+        owner_report=not parsed.no_owner_report,
+        force=parsed.force,
+        say=tell,
+    )
+    for line in result.lines:
+        say(line)
+    return 0
+
+
+def _forecast(parsed: argparse.Namespace) -> int:
+    from synth.services.planning import forecast_lines
+
+    config = config_of(parsed)
+    for line in forecast_lines(config):
+        say(line)
+    return 0
+
+
+def config_of(parsed: argparse.Namespace) -> RunConfig:
+    """Read the configuration and apply the options given; another generator keeps no option of the one it replaces."""
+    from synth.schema import load_config
+
+    config = load_config(parsed.config)
+    changes = {
+        name: value
+        for name, value in {
+            "table": parsed.table,
+            "test_table": parsed.test_table,
+            "epsilon": parsed.epsilon,
+            "delta": parsed.delta,
+            "rows": parsed.rows,
+            "account": parsed.account,
+            "device": parsed.device,
+            "seed": parsed.seed,
+        }.items()
+        if value is not None
+    }
+    if parsed.generator is not None and parsed.generator != config.generator:
+        changes |= {"generator": parsed.generator, "options": {}}
+    return replace(config, **changes)
+
+
+def _rehearse(parsed: argparse.Namespace) -> int:
+    from synth.cli.local import rehearse_locally
+    from synth.rehearsal.grid import Grid
+    from synth.rehearsal.simulation import Simulation
+    from synth.rehearsal.simulation_file import load_simulation
+
+    config = config_of(parsed)
+    stand_in: str | Simulation = parsed.stand_in
+    if parsed.stand_in is None:
+        rows = min(config.rows, _MOST_SIMULATED)
+        stand_in = load_simulation(parsed.simulate, rows=rows) if parsed.simulate else Simulation(rows=rows)
+    grid = None
+    if parsed.grid or parsed.epsilons or parsed.generators or parsed.seeds is not None:
+        grid = Grid.usual(
+            config,
+            epsilons=tuple(parsed.epsilons or ()) or None,
+            generators=tuple(parsed.generators or ()) or None,
+            seeds=parsed.seeds,
+        )
+    found = rehearse_locally(config, stand_in, grid=grid, out=parsed.out, say=tell)
+    for line in found.lines:
+        say(line)
+    return 0 if found.incident is None else AttackError.exit_code
+
+
+def _incidents(parsed: argparse.Namespace) -> int:
+    from synth.application import Application
+
+    with Application.from_environment() as application:
+        if parsed.clear is not None:
+            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
+            say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
+            return 0
+        found = application.stops.all()
+    if not found:
+        say("No rehearsal has stopped anything.")
+    for stop in found:
+        state = "stands" if stop.cleared_by is None else f"cleared by {stop.cleared_by}: {stop.because}"
+        say(f"{stop.time:%Y-%m-%d %H:%M}  {stop.incident}  {stop.generator}  {stop.attacks}  {state}")
+    return 0
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    from synth.cli.local import owner_report_again
+
+    written = owner_report_again(
+        parsed.folder,
+        say=tell,
+        classifiers=parsed.classifiers,
+        hard_labels=parsed.hard_labels,
+        shadow_models=parsed.shadow_models,
+    )
+    say(f"Wrote {written}.")
+    return 0
+
+
+def _compare(parsed: argparse.Namespace) -> int:
+    from synth.application import Application
+    from synth.services import run_folder
+
+    with Application.from_environment() as application:
+        ids = [
+            str(run_folder.read_json(Path(folder) / "owner" / "run.json").get("run_id")) for folder in parsed.folders
+        ]
+        found = application.compare(ids)
+    for line in found.lines:
+        say(line)
+    return 0
+
+
+# Bundles -------------------------------------------------------------------------------------------------------------
+
+
+def _verify(parsed: argparse.Namespace) -> int:
+    from synth.bundle.verify import verify
+
+    verdict = verify(
+        parsed.bundle,
+        public_key=parsed.public_key,
+        memory_bytes=int(parsed.memory * 2**30),
+        seconds=parsed.seconds,
+    )
+    if parsed.json:
+        say(json.dumps(verdict.json, indent=2, sort_keys=True))
+    else:
+        for line in verdict.lines:
+            say(line)
+    return 0 if verdict.ok else 1
+
+
+def _replay(parsed: argparse.Namespace) -> int:
+    from synth.bundle.replay import replay
+    from synth.cli.local import empty_folder
+
+    folder = empty_folder(parsed.out, force=parsed.force)
+    again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
+    for line in again.lines:
+        say(line)
+    return 0 if again.as_certified else 1
+
+
+def _generators(_: argparse.Namespace) -> int:
+    from synth.generators import cards
+
+    for card in cards():
+        say(f"{card.name}: {card.title}. {card.summary}")
+        say(f"    Best for: {card.best_for}")
+        say(f"    Loses where: {card.loses_where}")
+        if card.needs.words:
+            say(f"    Needs: {card.needs.words}.")
+        say(f"    Source: {card.reference}")
+    return 0
+
+
+# What was spent, and keeping it safe ---------------------------------------------------------------------------------
+
+
+def _account(parsed: argparse.Namespace) -> int:
+    chosen = {
+        "--heads": parsed.heads,
+        "--check-heads": parsed.check_heads is not None,
+        "--enter": parsed.enter is not None,
+    }
+    asked = [option for option, given in chosen.items() if given]
+    about_one = (
+        parsed.name is not None or parsed.accept or parsed.epsilon_cap is not None or parsed.delta_cap is not None
+    )
+    if len(asked) > 1 or (asked and about_one):
+        raise InputError(f"{asked[0]} stands alone: leave out the name and every other option.")
+    if parsed.heads:
+        return _heads()
+    if parsed.check_heads is not None:
+        return _check_heads(path_of(parsed.check_heads, "the heads"))
+    if parsed.enter is not None:
+        return _enter(parsed.enter)
+    if parsed.name is None:
+        raise InputError("Name an account. synth ledger lists those there are.")
+    return _one_account(parsed)
+
+
+def _one_account(parsed: argparse.Namespace) -> int:
+    from synth.application import Application
+    from synth.services.cell_worth import row_worth_words
+
+    with Application.from_environment() as application:
+        if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
+            raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
+        if parsed.epsilon_cap is not None:
+            application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
+        if parsed.accept:
+            application.accept_ledger(parsed.name, who="owner")
+        view = application.account(parsed.name)
+    cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
+    say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
+         f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
+    if view.row_worth is not None:
+        say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
+             f"at delta {view.row_worth[1]:g}.")  # fmt: skip
+    if view.frozen:
+        say(f"It is frozen and takes no run. {_FROZEN_REMEDY}")
+    return 0
+
+
+def _heads() -> int:
+    from synth.application import Application
+    from synth.services.heads import heads_text
+
+    with Application.from_environment() as application:
+        say(heads_text(application.store, application.ledger).rstrip("\n"))
+    return 0
+
+
+def _check_heads(path: Path) -> int:
+    from synth.application import Application
+    from synth.services.heads import check_heads
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError):
+        raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
+    with Application.from_environment() as application:
+        found = check_heads(text, application.store, application.ledger)
+    for line in found.lines:
+        say(line)
+    return 0 if found.ok else 1
+
+
+def _enter(paths: list[str]) -> int:
+    from synth.application import Application
+    from synth.services.entering import enter_bundles
+
+    with Application.from_environment() as application:
+        entered = enter_bundles(application.installation, paths, who="owner")
+        for one in entered:
+            say(one.sentence)
+        frozen = sorted({one.account for one in entered if application.account(one.account).frozen})
+    for name in frozen:
+        say(f"'{name}' stays frozen until you accept its ledger as complete: synth account '{name}' --accept")
+    return LedgerError.exit_code if any(one.was_there for one in entered) else 0
+
+
+def _ledger(_: argparse.Namespace) -> int:
+    from synth.application import Application
+    from synth.ledger.ledger import SPENT_OR_FREED
+    from synth.services.cell_worth import row_worth_words
+
+    with Application.from_environment() as application:
+        rows = application.ledger_rows()
+    if not rows:
+        say("Nothing spent yet.")
+        return 0
+    for row in rows:
+        cost = f"epsilon {row.epsilon:g}{row_worth_words(row.row_worth)}  delta {row.delta:g}  {row.state}"
+        say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
+    say(SPENT_OR_FREED)
+    return 0
+
+
+def _backup(parsed: argparse.Namespace) -> int:
+    from synth.services.backup import back_up
+    from synth.system.settings import Settings
+
+    folder = path_of(parsed.folder, "the backup")
+    made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
+    tables = "with the encrypted tables" if made.with_tables else "without private tables"
+    say(f"Wrote {made.files} files to {made.folder}, {tables}. It holds the keys: keep it as safe as the rows.")
+    return 0
+
+
+def _restore(parsed: argparse.Namespace) -> int:
+    from synth.services.backup import restore
+    from synth.system.settings import Settings
+
+    found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
+    say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")
+    if found.lost_tables:
+        say(f"{found.lost_tables} private tables are not in the backup; upload them again where they are needed.")
+    if found.accounts:
+        say(f"Every account is frozen, because what was spent after that time is not in its ledger. {_FROZEN_REMEDY}")
+    return 0
+
+
+def _advisory(_: argparse.Namespace) -> int:
+    from synth.application import Application
+    from synth.services.advisories import advisory_lines
+
+    with Application.from_environment() as application:
+        for line in advisory_lines(application.store):
+            say(line)
+    return 0
+
+
+# Options -------------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="synth", description="Turn a private table into rows that can be shared, and check what others made."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="write a simulated table and a configuration that runs")
+    demo.add_argument("folder", metavar="DIR")
+    demo.set_defaults(command=_demo)
+
+    run = commands.add_parser("run", help="make a synthetic table and its bundle")
+    _add_config_options(run)
+    run.add_argument("--out", required=True, metavar="DIR")
+    run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
+    run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
+    run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    run.set_defaults(command=_run)
+
+    forecast = commands.add_parser("forecast", help="expected error before anything is spent; reads no rows")
+    _add_config_options(forecast)
+    forecast.set_defaults(command=_forecast)
+
+    report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
+    report.add_argument("folder", metavar="DIR")
+    report.add_argument(
+        "--classifiers",
+        choices=("quick", "all"),
+        default="quick",
+        help="what predicts the label: a quick three, or all thirteen, each trained three times",
+    )
+    report.add_argument(
+        "--hard-labels",
+        action="store_true",
+        help="areas under curves from predicted classes, the convention of printed tables, instead of from scores",
+    )
+    report.add_argument(
+        "--shadow-models",
+        type=int,
+        nargs="?",
+        const=64,
+        metavar="N",
+        help="attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin",
+    )
+    report.set_defaults(command=_report)
+
+    _add_rehearsal_commands(commands)
+
+    compare = commands.add_parser("compare", help="publishable numbers of several runs side by side, and their cost")
+    compare.add_argument("folders", metavar="DIR", nargs="+")
+    compare.set_defaults(command=_compare)
+
+    verify = commands.add_parser("verify", help="check a bundle: its promise, every file and every cell")
+    verify.add_argument("bundle", metavar="BUNDLE")
+    verify.add_argument("--public-key", metavar="FILE")
+    verify.add_argument("--json", action="store_true")
+    verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="what checking may take (default 1)")
+    verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long it may take (default 60)")
+    verify.set_defaults(command=_verify)
+
+    replay = commands.add_parser(
+        "replay", help="make the table and its report again from a bundle, at no cost; exit code 1 where they differ"
+    )
+    replay.add_argument("bundle", metavar="BUNDLE")
+    replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again")
+    replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")
+    replay.add_argument("--out", required=True, metavar="DIR")
+    replay.add_argument("--force", action="store_true")
+    replay.set_defaults(command=_replay)
+
+    _add_ledger_commands(commands)
+    commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
+
+    schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
+    schema.add_argument("table", metavar="TABLE")
+    schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
+    schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
+    schema.set_defaults(command=_schema)
+    return parser
+
+
+def _add_config_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a configuration and change it."""
+    parser.add_argument("config", metavar="CONFIG.yaml")
+    parser.add_argument("--table", metavar="PATH")
+    parser.add_argument("--test-table", metavar="PATH")
+    parser.add_argument("--epsilon", type=float, metavar="E")
+    parser.add_argument("--delta", type=float, metavar="D")
+    parser.add_argument("--generator", metavar="NAME")
+    parser.add_argument("--rows", type=int, metavar="N")
+    parser.add_argument("--account", metavar="A")
+    parser.add_argument("--device", metavar="D")
+    parser.add_argument("--seed", type=int, metavar="S")
+
+
+def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to those there are."""
+    rehearse = commands.add_parser(
+        "rehearse", help="the same run on public or simulated rows: what to expect and every attack, at no cost"
+    )
+    _add_config_options(rehearse)
+    rows = rehearse.add_mutually_exclusive_group(required=True)
+    rows.add_argument("--stand-in", metavar="PATH", help="a public table with the columns of the configuration")
+    rows.add_argument(
+        "--simulate",
+        nargs="?",
+        const="",
+        metavar="FILE.yaml",
+        help="rows drawn from what is declared; the file gives columns shapes, public shares and links",
+    )
+    rehearse.add_argument(
+        "--grid", action="store_true", help="epsilons 0.25 to 4, the generator and the control, three seeds, together"
+    )
+    rehearse.add_argument("--epsilons", type=float, nargs="+", metavar="E", help="the epsilons of a grid")
+    rehearse.add_argument("--generators", nargs="+", metavar="NAME", help="the generators of a grid")
+    rehearse.add_argument("--seeds", type=int, metavar="N", help="how many seeds of a grid")
+    rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
+    rehearse.set_defaults(command=_rehearse)
+
+    incidents = commands.add_parser("incidents", help="what rehearsals have stopped, and clearing it")
+    incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
+    incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
+    incidents.set_defaults(command=_incidents)
+
+
+def _add_ledger_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to those there are."""
+    account = commands.add_parser("account", help="show an account, set its cap, or see that no ledger is behind")
+    account.add_argument("name", metavar="NAME", nargs="?")
+    account.add_argument("--epsilon-cap", type=float, metavar="E")
+    account.add_argument("--delta-cap", type=float, metavar="D")
+    account.add_argument(
+        "--accept", action="store_true", help="take its ledger as complete and let it be charged again, after a restore"
+    )
+    account.add_argument("--heads", action="store_true", help="print how far every ledger has come, to keep elsewhere")
+    account.add_argument("--check-heads", metavar="FILE", help="compare with what --heads printed; 1 if one is behind")
+    account.add_argument(
+        "--enter",
+        metavar="CERTIFICATE",
+        nargs="+",
+        help="enter releases that a restored ledger lacks: bundles, or certificates with their bundle beside them",
+    )
+    account.set_defaults(command=_account)
+
+    commands.add_parser("ledger", help="everything that was spent").set_defaults(command=_ledger)
+
+    backup = commands.add_parser("backup", help="copy the installation, in use or not, into a new folder")
+    backup.add_argument("folder", metavar="DIR")
+    backup.add_argument("--with-tables", action="store_true", help="copy the encrypted private tables too")
+    backup.set_defaults(command=_backup)
+
+    restore = commands.add_parser("restore", help="restore a backup into an empty home and database, frozen")
+    restore.add_argument("folder", metavar="DIR")
+    restore.set_defaults(command=_restore)
+
+    commands.add_parser(
+        "advisory", help="releases of earlier versions that faults may have touched, and what to do"
+    ).set_defaults(command=_advisory)

@@ -1,0 +1,80 @@
+"""One installation, opened: what every use case works on. Services take it; none of them knows the application."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from synth.ledger.ledger import Ledger
+from synth.schema.config import RunConfig
+from synth.schema.config_file import parse_config
+from synth.services import run_folder
+from synth.store import Store
+from synth.system.settings import Settings
+from synth.vault.keys import Keys, load_keys
+from synth.vault.vault import Vault
+
+__all__ = ["Installation"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Installation:
+    """Handles of one installation; they hold no rows.
+
+    Attributes
+    ----------
+    settings : Settings
+        Where the state lives.
+    store : Store
+        The database.
+    keys : Keys
+    ledger : Ledger
+        What was spent on whom.
+    vault : Vault
+        The encrypted tables.
+    """
+
+    settings: Settings
+    store: Store
+    keys: Keys
+    ledger: Ledger
+    vault: Vault
+
+    @classmethod
+    def open(cls, settings: Settings, *, patience: float = 0.0) -> Self:
+        """Open an installation; one that is not there yet is made.
+
+        Parameters
+        ----------
+        settings : Settings
+        patience : float
+            Seconds for which a database that does not answer is waited for; a screen does not wait.
+        """
+        store = Store(settings, patience=patience)
+        keys = load_keys(settings.home)
+        ledger = Ledger(store, keys)
+        ledger.check_marks()
+        return cls(settings, store, keys, ledger, Vault(store, keys))
+
+    def config_of(self, run_id: str) -> RunConfig:
+        """Return the configuration of a run."""
+        return parse_config(json.loads(self.store.runs[run_id].config))
+
+    def folder(self, run_id: str) -> Path:
+        """Return the folder of a run's files."""
+        return run_folder.of(self.settings, run_id)
+
+    def close(self) -> None:
+        """Close the database."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
