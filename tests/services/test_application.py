@@ -77,7 +77,7 @@ VERIFYING = """
 import io, os, sys
 from pathlib import Path
 from synth.system.settings import Settings
-from synth.services.application import Application
+from synth.application import Application
 from synth.schema.config import Settings
 from synth.application import Application
 
