@@ -7,6 +7,7 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
     SynthError
     ├── InputError                 what the user gave us                     exit 2
     │   ├── SchemaError            a column, bound or category
+    │   ├── MissingPackageError    an extra is not installed that something needs
     │   ├── ConfigError            a configuration file
     │   │   └── DatabaseAwayError  the database does not answer
     │   │       └── CommitInDoubtError  nor whether it has what was written
@@ -42,6 +43,7 @@ __all__ = [
     "InputError",
     "JobError",
     "LedgerError",
+    "MissingPackageError",
     "PrivacyError",
     "RunCancelledError",
     "SchemaError",
@@ -74,6 +76,10 @@ class SchemaError(InputError):
 
 class ConfigError(InputError):
     """A configuration cannot be used."""
+
+
+class MissingPackageError(InputError):
+    """A package is not installed that something asked for needs."""
 
 
 class DatabaseAwayError(ConfigError):

@@ -18,8 +18,6 @@ shape = importlib.util.module_from_spec(importlib.util.spec_from_loader("shape",
 sys.modules["shape"] = shape
 _LOADER.exec_module(shape)
 
-LEVEL = {name: level for level, names in enumerate(shape.LAYERS) for name in names}
-
 BOUNDARY = [("synth", room) for room in ("privacy", "reading", "vault", "ledger")]
 """Rooms that may draw randomness of the operating system and open tables."""
 
@@ -53,18 +51,7 @@ def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_imports_point_one_way() -> None:
-    homeless = {part_of(path) for path in SOURCES} - LEVEL.keys()
-    assert not homeless, "give these a place in the layers"
-    assert not [
-        f"{path.relative_to(ROOT)}: {here} imports {there}, which stands above it"
-        for path in SOURCES
-        if (here := part_of(path)) != "__init__"
-        for module in imported(path)
-        if module.startswith("synth.")
-        and (there := module.split(".")[1]) in LEVEL
-        and there != here
-        and LEVEL[there] > LEVEL[here]
-    ]
+    assert not shape.against_the_layers(shape.read(ROOT))
 
 
 def test_only_pages_know_streamlit() -> None:

@@ -64,7 +64,7 @@ def test_nothing_is_imported_that_no_extra_brings() -> None:
 
 
 def test_who_only_verifies_gets_neither_torch_nor_screens() -> None:
-    heavy = {"torch", "streamlit", "starlette", "uvicorn", "plotly", "xgboost", "sklearn", "sdmetrics"}
+    heavy = {"torch", "streamlit", "starlette", "uvicorn", "plotly", "xgboost", "sdmetrics"}
     assert not modules(BASE) & heavy
 
 

@@ -50,6 +50,7 @@ from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.schema import Neighbours, RunConfig, Schema, parse_config
 from synth.schema.documents import read_mapping
 from synth.system.confined import confine
+from synth.system.packages import missing_package
 
 __all__ = ["check", "main"]
 
@@ -166,10 +167,13 @@ class _Check:
             found.failures.append(str(refusal))
         except MemoryError:
             found.failures.append(_too_much_memory(found.step))
+        except ModuleNotFoundError as lack:
+            found.not_checked.append(f"The {what}. {missing_package(lack) or 'A package is not installed here.'}")
         except Exception:  # of a library, on what no honest bundle holds
             found.failures.append(f"The {what} cannot be checked: a value is of the wrong kind or out of all range.")
-        if len(found.failures) == before:
-            found.checked.append(what)
+        else:
+            if len(found.failures) == before:
+                found.checked.append(what)
 
     def _signature(self, data: bytes) -> Iterable[str]:
         inside = self.archive.read("public-key.pem")

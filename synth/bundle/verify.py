@@ -44,6 +44,8 @@ class Findings:
         Steps that found nothing; what differs, with its reason.
     not_compared : list of str
         Files whose bytes only the versions of the certificate could make again.
+    not_checked : list of str
+        Steps that need a package which is not installed here, with its name: nobody knows what they would find.
     facts : dict
         Numbers of the certificate for programs, and the fingerprint of its key.
     step : str
@@ -54,6 +56,7 @@ class Findings:
     checked: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     not_compared: list[str] = field(default_factory=list)
+    not_checked: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     step: str = "the bundle as a file"
 
@@ -65,13 +68,13 @@ class Verdict:
     Attributes
     ----------
     ok : bool
-        True when nothing differs from what the certificate states.
+        True when everything was checked, and nothing differs from what the certificate states.
     lines : tuple of str
         What is promised, to whom, under which assumptions, what was checked, what was not compared and what cannot be
         shown; each difference with its reason.
     json : dict
-        The same for programs: ok, failures, checked, not_compared, epsilon, delta, neighbours, row_epsilon (where one
-        cell is hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
+        The same for programs: ok, failures, checked, not_compared, not_checked, epsilon, delta, neighbours, row_epsilon
+        (where one cell is hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
     """
 
     ok: bool
@@ -140,7 +143,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     key_given : bool
         Whether the signer was compared with a key that the reader trusts.
     """
-    ok = not findings.failures
+    ok = not (findings.failures or findings.not_checked)
     signer = "not checked" if not key_given else ("as expected" if ok else "see failures")
     lines = [*findings.promised, *(f"Checked: {what}." for what in findings.checked)]
     fingerprint = findings.facts.get("fingerprint")
@@ -156,10 +159,11 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         "and they would have to make it again. What is checked above holds for it; the rest of it was not looked at."
         for name in findings.not_compared
     ]
+    lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
     lines += [f"Not recomputed here: {sentence}." for sentence in LEFT_TO_REPLAY]
     lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
-    lines.append("The bundle holds what it claims." if ok else "The bundle does NOT hold what it claims.")
+    lines.append(_last_word(findings))
     # What a stranger wrote stays within its own line: no line break, nothing that moves the cursor of a terminal.
     lines = ["".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in line) for line in lines]
     certified = dict.fromkeys(("epsilon", "delta", "neighbours", "row_epsilon", "fingerprint"))
@@ -171,11 +175,20 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         "failures": list(findings.failures),
         "checked": list(findings.checked),
         "not_compared": list(findings.not_compared),
+        "not_checked": list(findings.not_checked),
         "signer": signer,
         "cannot_show": list(CANNOT_SHOW),
         "left_to_replay": list(LEFT_TO_REPLAY),
     }
     return Verdict(ok, tuple(lines), document)
+
+
+def _last_word(findings: Findings) -> str:
+    if findings.failures:
+        return "The bundle does NOT hold what it claims."
+    if findings.not_checked:
+        return "Nothing differs in what was checked, but not everything could be checked here."
+    return "The bundle holds what it claims."
 
 
 def _key(public_key: str | Path | bytes | None) -> bytes | None:

@@ -17,6 +17,7 @@ from synth.reports.counting import CodeTable
 from synth.reports.hull_attack import HullDistance
 from synth.reports.mixed_distance import GowerSpace
 from synth.reports.row_density import RowDensity, mean_distances
+from synth.system.packages import is_installed
 
 __all__ = ["ATTACKS", "ClosestRecord", "DensityRatio"]
 
@@ -84,5 +85,5 @@ class DensityRatio:
         return ()
 
 
-ATTACKS: tuple[Attack, ...] = (ClosestRecord(), DensityRatio(), HullDistance())
+ATTACKS: tuple[Attack, ...] = (ClosestRecord(), DensityRatio(), *([HullDistance()] if is_installed("torch") else []))
 """All attacks of the report, in its order."""

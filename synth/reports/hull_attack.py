@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.vectors import Vectors
-from synth.models.kahm_classifier import KahmClassifier
 from synth.reports.attack_scene import AttackScene, Extra, seeded_rows
 from synth.reports.counting import CodeTable
-from synth.reports.membership_score import membership_score_of_distances
 from synth.schema import Schema
 
 __all__ = ["HullDistance"]
@@ -38,6 +36,8 @@ class HullDistance:
         self, targets: CodeTable, scene: AttackScene, *, on_step: Callable[[int, int], None] | None = None
     ) -> NDArray[np.float64]:
         """Return minus the distance to the hulls of at most 5,000 released rows."""
+        from synth.models.kahm_classifier import KahmClassifier  # brings torch, which not every installation has
+
         released = seeded_rows(scene.released, _MOST_RELEASED, seed=scene.seed)
         rows, points = (_coordinates(table, scene.schema, seed=scene.seed) for table in (released, targets))
         model = KahmClassifier(seed=scene.seed).fit(rows, np.zeros(len(rows), dtype=np.int64))
@@ -51,6 +51,8 @@ class HullDistance:
 
     def extras(self, members: NDArray[np.float64], non_members: NDArray[np.float64], *, seed: int) -> tuple[Extra, ...]:
         """Return the KAHM score: how far apart the densities of the two sides' distances are, with its null."""
+        from synth.reports.membership_score import membership_score_of_distances  # as above
+
         mine, theirs = (seeded_rows([-side], _MOST_COMPARED, seed=seed)[0] for side in (members, non_members))
         try:
             score = membership_score_of_distances(mine, theirs, seed=seed)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from synth.errors import InputError
@@ -125,7 +124,7 @@ class GowerSpace:
         if device == "cpu":
             found = RowTree.of(self.axes, there).nearest(wanted, on_step=on_step)
         else:
-            found = _nearest_on(torch.device(device), self.axes, wanted, there, on_step)
+            found = _nearest_on(device, self.axes, wanted, there, on_step)
         return self._shares(found)[inverse]
 
     def _shares(self, distances: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -133,13 +132,15 @@ class GowerSpace:
 
 
 def _nearest_on(
-    device: torch.device,
+    device: str,
     axes: Sequence[Axis],
     queries: Placed,
     rows: Placed,
     on_step: Callable[[int, int], None] | None,
 ) -> NDArray[np.int32]:
     """Compare every query with every row, block by block."""
+    import torch  # here, as who has no card needs none
+
     there = [torch.from_numpy(places).to(device) for places in rows]
     n_queries, size = len(queries[0]), max(1, _DEVICE_CELLS // len(rows[0]))
     found: list[NDArray[Any]] = []

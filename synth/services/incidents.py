@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-from synth.errors import DiskFullError, SynthError
+from synth.errors import SynthError
 from synth.system.disks import disk_full, is_full
+from synth.system.packages import missing_package
 from synth.system.settings import Settings
 
 __all__ = ["code_location", "in_own_words", "own_error", "record_incident"]
@@ -58,8 +59,8 @@ def in_own_words(function: Callable[_P, _R], /, *args: _P.args, **kwargs: _P.kwa
     raise failure.with_traceback(None)
 
 
-def own_error(error: BaseException, *folders: Path) -> DiskFullError | None:
-    """Return what a foreign error is in our words, where it is nobody's fault: a full disk.
+def own_error(error: BaseException, *folders: Path) -> SynthError | None:
+    """Return what a foreign error is in our words, where it is nobody's fault: a full disk, a package not installed.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def own_error(error: BaseException, *folders: Path) -> DiskFullError | None:
         What was written into; the folder of this installation, the working folder and the temporary one may be too.
     """
     if not is_full(error):
-        return None
+        return missing_package(error)
     home = Settings.from_environment().home
     return disk_full(*folders, home, Path.cwd(), Path(tempfile.gettempdir()))
 

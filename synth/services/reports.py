@@ -33,6 +33,7 @@ from synth.services.incidents import record_incident
 from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run
 from synth.system.machine import cores
+from synth.system.packages import missing_package
 from synth.vault.vault import Vault
 
 __all__ = [
@@ -315,6 +316,9 @@ def _scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
         return owner_scores(tables)
     except Exception as error:
         # A library of others: what it cannot score must not cost the owner a report.
+        lack = missing_package(error)
+        if lack is not None:
+            return (no_scores(str(lack)),)
         incident = record_incident(error)
         return (no_scores(f"SDMetrics could not score this table (incident {incident})."),)
 

@@ -36,6 +36,7 @@ from synth.progress import Progress
 from synth.schema import Column, RunConfig, Schema, TableFormat
 from synth.services.incidents import record_incident
 from synth.services.release import Sealing, fit_and_sample, seal_release
+from synth.system.packages import missing_package
 from synth.system.private_files import locked
 from synth.system.settings import Settings
 from synth.vault.keys import ThrowawayKey
@@ -113,6 +114,9 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
     except SynthError as error:
         raise type(error)(f"Tried out on made-up rows: {error}") from None
     except Exception as error:
+        lack = missing_package(error)
+        if lack is not None:
+            raise lack from None
         incident = record_incident(error)
         raise JobError(
             f"Tried out on made-up rows, this configuration stops the program (incident {incident}). Try another "

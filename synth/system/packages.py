@@ -1,0 +1,35 @@
+"""Packages that an installation may do without, and what to say where one is missing."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from synth.errors import MissingPackageError
+
+__all__ = ["is_installed", "missing_package"]
+
+_EXTRAS = {
+    "torch": ("PyTorch", "neural"),
+    "sdmetrics": ("SDMetrics", "reports"),
+    "xgboost": ("XGBoost", "reports"),
+    "psycopg": ("psycopg", "postgres"),
+}
+"""Modules of packages that only an extra of pyproject.toml brings: how a reader calls them, and the extra."""
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported here; it is not imported to find out."""
+    return find_spec(package) is not None
+
+
+def missing_package(error: BaseException) -> MissingPackageError | None:
+    """Return what to say of an error that a package is not installed; None of any other error."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    title, extra = _EXTRAS.get(error.name.split(".")[0], (None, None))
+    if title is None:
+        return None
+    return MissingPackageError(
+        f"This needs {title}, which is not installed here. In a copy of Hermitage's repository: pip install "
+        f"'.[{extra}]'."
+    )
