@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import torch
+from gaussian_kernels import fourier_features, mehler_kernel
 from plotly.subplots import make_subplots
 
-from synth.kernels import fourier_features, hermite_features, mehler_kernel, rho_of_length_scale
+from synth.generators.hermite.features import hermite_features, rho_of_length_scale
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "references" / "dp-hp.json"
 DRAWS = 100

@@ -6,7 +6,7 @@
 Everything here is the paper's own procedure, which protects ONE CELL of a picture and not even that (docs/kahm.md):
 noise with an atom of mass 1e-5 on every cell (d = 1 and this delta are ours; the paper states neither), k-means blocks
 of the original rows, the stopping rule that reads the original rows, labels in clear. It is run with the research code
-of ``synth.kernels.published_fabrication`` and reproduces figures; ``benchmarks/kahm_record.py`` measures the product.
+of ``published_fabrication`` and reproduces figures; ``benchmarks/kahm_record.py`` measures the product.
 
 The parts of a class's machine are its clusters, made noisy or fabricated: in strong noise they are not found again
 (``--parts again`` looks for them in the rows that were made).
@@ -40,12 +40,11 @@ import numpy as np
 import torch
 from kahm_printed import CENTRAL, FEDERATED_1, FEDERATED_2, FEDERATED_3, TABLE_5, TABLE_11
 from pictures import Pictures, mnist
+from published_fabrication import draw_noise, fabricate_blocks_as_published
 from torch import Tensor
 
-from synth.kernels.affine_hull import AffineHull
-from synth.kernels.affine_hull_batches import fit_hulls
-from synth.kernels.affine_hull_layers import DeepHull, WideHull, fit_wide_hulls, partition_rows
-from synth.kernels.published_fabrication import draw_noise, fabricate_blocks_as_published
+from synth.models.affine_hull import AffineHull
+from synth.models.wide_hull import DeepHull, WideHull, fit_hulls, fit_wide_hulls, partition_rows
 from synth.reports.membership_score import membership_score_of_distances
 
 DELTA = 1e-5

@@ -9,8 +9,8 @@ of the operating system, and the whole budget goes to the generator (one-way tab
 epsilon, a seed and a generator; it is written as soon as it is finished. ``real`` trains on private rows themselves.
 
 Scores: accuracy of the affine hull classifier (``KahmClassifier``, n = 20, blocks of 1000 rows) and of logistic
-regression, and the mean over classes of the latter's ROC AUC, one against the rest, on all test rows. Rows are coded as
-``Vectors`` codes them: numbers on [0, 1], categories one-hot. Classifiers are trained on at most ``--rows`` rows; their
+regression, and the mean over classes of the latter's ROC AUC, one against the rest, on all test rows. Rows are read as
+``RowEncoding`` does: numbers on [0, 1], categories one-hot. Classifiers are trained on at most ``--rows`` rows; their
 settings are fixed, and none is chosen by test rows. A seed is the public seed of fit and sample, and splits the tables
 that have no test rows of their own (digits 1297/500, isolet 1060/500, covtype 12000/3120); ``adult-10k`` learns from
 10,000 of Adult's rows.
@@ -42,7 +42,7 @@ from sklearn.metrics import roc_auc_score
 
 import synth
 from synth.generators import GeneratorTask, make
-from synth.generators.vectors import Vectors
+from synth.generators.row_encoding import RowEncoding
 from synth.models.kahm_classifier import KahmClassifier
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.session import PrivateSession
@@ -76,7 +76,7 @@ class Problem:
         """Return inputs and labels of rows of codes."""
         label = self.schema.names.index(self.label)
         others = np.delete(codes, label, axis=1)
-        return Vectors.of(self.schema, self.inputs).encode(others).astype(np.float32), codes[:, label]
+        return RowEncoding.of(self.schema, self.inputs).encode(others).astype(np.float32), codes[:, label]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from synth.kernels import hermite_features
+from synth.generators.hermite.features import hermite_features
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Fourier, Lookup, Stack
 from synth.privacy.session import PrivateSession

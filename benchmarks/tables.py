@@ -16,7 +16,7 @@ from declared_network import ORDER, network
 from numpy.typing import NDArray
 
 import synth
-from synth.generators.places import Places, places_of
+from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.privacy.split import kept_rows
 from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, Column, ModelledColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
@@ -76,9 +76,9 @@ class Table:
         return rows
 
 
-def _places(column: ModelledColumn) -> Places:
+def _places(column: ModelledColumn) -> CoarseGrid:
     """Return the product's own equal parts, so that nobody loses by where the edges are."""
-    return places_of(column, grid=AIM_BINS, atoms=column.size)
+    return coarse_grid(column, grid=AIM_BINS, atoms=column.size)
 
 
 NUMBERS_OF_ADULT = (0, 4, 10, 11, 12)

@@ -11,8 +11,8 @@ from pages.ui.draft import config_of
 from pages.ui.notes import note
 from pages.ui.session import application, bind, draft
 from pages.ui.words import amount, plain, upper
-from synth.generators.kahm.kahm_modes import MODES, PAPER_REFUSAL, KahmMode, mode_of
-from synth.reports.forecast import Forecast
+from synth.generators.kahm.modes import MODES, PAPER_REFUSAL, KahmMode, mode_of
+from synth.reports.expected import Forecast
 
 __all__ = ["MANY_CATEGORIES", "kahm_panel"]
 

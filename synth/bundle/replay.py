@@ -20,7 +20,7 @@ from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
 from synth.generators import Generator, GeneratorTask, make, restore
-from synth.generators.facts import Fact, TellsFacts
+from synth.generators.protocol import Fact, TellsFacts
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.receipt import Receipt
 from synth.privacy.recorded_session import RecordedSession

@@ -20,9 +20,9 @@ __all__ = [
     "State",
     "cards",
     "describe",
-    "lets_rows_out",
     "make",
     "options_of",
+    "perturbs_rows",
     "restore",
 ]
 
@@ -93,7 +93,7 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
             "choose another generator (4 Generate)."
         )
     made = kind(task, build_options(kind.Options, options, generator=name))
-    if task.schema.protection == "cell" and not lets_rows_out(made):
+    if task.schema.protection == "cell" and not perturbs_rows(made):
         raise ConfigError(
             f"generator '{name}' protects whole rows and cannot promise one cell; declare 'protection: record', or "
             "choose generator kahm with mode cell."
@@ -101,9 +101,9 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
     return made
 
 
-def lets_rows_out(generator: Generator) -> bool:
+def perturbs_rows(generator: Generator) -> bool:
     """Whether a generator, with its options, asks for noisy rows: the one question where one cell is hidden."""
-    return bool(getattr(generator, "lets_rows_out", False))
+    return bool(getattr(generator, "perturbs_rows", False))
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> Generator:

@@ -1,8 +1,9 @@
-r"""The network that dp-merf and dp-hp share, and its training on a released mean embedding.
+r"""What dp-merf and dp-hp share: a network that makes rows, its training on a released mean embedding, and sampling.
 
 A row is made from a class, shared latent noise and, for each long grid, noise of its own. Given the noise the columns
 are independent, so a feature of the row has an exact expectation: categories enter as probabilities, numbers as
-values. The squared distance between the released embedding and that of a batch of B rows is estimated without bias,
+values (``OutputHeads``). The squared distance between the released embedding and that of a batch of B rows is estimated
+without bias (``ClassBatch``),
 
 .. math:: \Bigl\|\hat\mu - \tfrac1B \textstyle\sum_i f_i\Bigr\|^2 \;\to\;
           \frac{1}{B(B-1)} \sum_{i \ne j} \langle f_i, f_j\rangle - \frac2B \sum_i \langle \hat\mu, f_i\rangle +
@@ -17,18 +18,34 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from synth.generators.heads import Draw, HeadLayout
-from synth.generators.sampling import random_source, rounded_counts
+from synth.errors import ConfigError, InputError
+from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
+from synth.generators.protocol import GeneratorTask, State
+from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.privacy.features import FeatureMap, OneHot, Product
 from synth.progress import Progress
+from synth.schema import ModelledColumn, Schema
+from synth.system.devices import resolved_device
 from synth.system.threads import single_thread
 
-__all__ = ["ClassBatch", "RowNetwork", "TrainingPlan", "sample_rows", "train"]
+__all__ = [
+    "ClassBatch",
+    "Draw",
+    "NeuralGenerator",
+    "OutputHead",
+    "OutputHeads",
+    "RowNetwork",
+    "TrainingPlan",
+    "sample_rows",
+    "train",
+]
 
 LATENT = 16
 """Numbers of shared latent noise for a row."""
@@ -37,6 +54,121 @@ HIDDEN = 128
 """Width of the two hidden layers."""
 
 SAMPLE_BATCH = 8192
+
+SOFTMAX_LEVELS = 32
+"""A grid of at most so many places is drawn from exact probabilities; a longer one from a value, which is smooth.
+
+With a probability for each of 128 parts of longer grids both neural generators lost on Adult: they follow the noise.
+"""
+
+MOST_PLACES = 1024
+"""Longer grids and category lists are grouped into so many public, equal-width places."""
+
+_MOST_CLASSES = 1000
+"""A training batch holds at least two rows of every class."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputHead:
+    """How one column is drawn.
+
+    A column of unordered codes, or with a short grid, has a probability for each of its ``places``. Any other column
+    has a value in [0, 1] and, where it has atoms (special values, missing), a probability for "on the grid" and for
+    each atom.
+    """
+
+    column: ModelledColumn
+    places: CoarseGrid
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether the grid is drawn from a value."""
+        return self.places.levels > SOFTMAX_LEVELS
+
+    @property
+    def choices(self) -> int:
+        """Number of probabilities: every place, or the grid as a whole and every atom."""
+        return 1 + self.places.atoms if self.is_continuous else self.places.size
+
+    def positions(self, *, ordered: int) -> NDArray[np.float64]:
+        """Return where the first ``ordered`` places lie in [0, 1]; a place lies at the mean of its codes."""
+        centre = self.places.first[:ordered] + 0.5 * (self.places.width[:ordered] - 1)
+        last = float(self.places.first[ordered - 1] + self.places.width[ordered - 1] - 1)
+        return centre / last if last else np.full(ordered, 0.5)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """A batch of rows before codes are picked.
+
+    ``choices[d]`` holds the probabilities of column d, shape (batch, choices); ``values`` holds one column for each
+    continuous head, shape (batch, n_continuous), in [0, 1]. Given its latent noise a row's columns are independent, so
+    the expected feature of a row is made of these numbers exactly.
+    """
+
+    choices: list[Tensor]
+    values: Tensor
+
+
+class OutputHeads:
+    """Where each column's outputs lie in the last layer: centres and spreads of values first, then probabilities."""
+
+    def __init__(self, schema: Schema, label: str | None) -> None:
+        modelled = [column for column in schema.modelled if column.name != label]
+        self.heads = tuple(
+            OutputHead(column, coarse_grid(column, grid=MOST_PLACES, atoms=MOST_PLACES)) for column in modelled
+        )
+        self.continuous = tuple(d for d, head in enumerate(self.heads) if head.is_continuous)
+        self._chosen = [head.choices if head.choices > 1 else 0 for head in self.heads]
+
+    @property
+    def outputs(self) -> int:
+        """Width of the last layer."""
+        return 2 * len(self.continuous) + sum(self._chosen)
+
+    def draw(self, outputs: Tensor, noise: Tensor) -> Draw:
+        """Turn the last layer into probabilities and values.
+
+        Parameters
+        ----------
+        outputs : Tensor of shape (batch, outputs)
+        noise : Tensor of shape (batch, n_continuous)
+            Standard normal; each continuous column has its own, besides the shared latent noise.
+        """
+        n = len(self.continuous)
+        spread = torch.nn.functional.softplus(outputs[:, n : 2 * n])
+        values = torch.sigmoid(outputs[:, :n] + spread * noise)
+        logits = torch.split(outputs[:, 2 * n :], [size for size in self._chosen if size], dim=1)
+        following = iter(logits)
+        ones = outputs.new_ones((len(outputs), 1))
+        choices = [torch.softmax(next(following), dim=1) if size else ones for size in self._chosen]
+        return Draw(choices=choices, values=values)
+
+    def codes(self, draw: Draw, random: np.random.Generator) -> NDArray[np.int64]:
+        """Pick codes from a drawn batch, shape (batch, n_heads), int64."""
+        n_rows = len(draw.values)
+        codes = np.empty((n_rows, len(self.heads)), dtype=np.int64)
+        values = dict(zip(self.continuous, draw.values.T.numpy(), strict=True))
+        for d, head in enumerate(self.heads):
+            uniforms = random.random((2, n_rows))
+            picked = _inverse(draw.choices[d].numpy(), uniforms[0])
+            if head.is_continuous:
+                on_grid = np.rint(values[d] * (head.column.levels - 1)).astype(np.int64)
+                atoms = (
+                    head.places.codes(head.places.levels + np.maximum(picked - 1, 0), uniforms[1])
+                    if head.places.atoms
+                    else 0
+                )
+                codes[:, d] = np.where(picked == 0, on_grid, atoms)
+            else:
+                codes[:, d] = head.places.codes(picked, uniforms[1])
+        return codes
+
+
+def _inverse(probabilities: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    cumulative = np.cumsum(probabilities, axis=1)
+    picked = (uniforms[:, None] * cumulative[:, -1:] >= cumulative).sum(axis=1)
+    return np.asarray(np.minimum(picked, probabilities.shape[1] - 1), dtype=np.int64)
 
 
 class RowNetwork(nn.Module):
@@ -60,16 +192,6 @@ class RowNetwork(nn.Module):
         """Return the outputs, shape (batch, outputs), from latent (batch, LATENT) and one_hot (batch, classes)."""
         outputs: Tensor = self.body(torch.cat([latent, one_hot], dim=1)) + self.direct(one_hot)
         return outputs
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingPlan:
-    """How long and how fast to train; public."""
-
-    steps: int
-    learning_rate: float
-    seed: int
-    device: torch.device
 
 
 class ClassBatch:
@@ -119,9 +241,19 @@ class ClassBatch:
         return (squared - 2 * (embedding * target).sum(dim=-1) + target.square().sum(dim=-1)).sum(dim=-1)
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """How long and how fast to train; public."""
+
+    steps: int
+    learning_rate: float
+    seed: int
+    device: torch.device
+
+
 def train(
     network: RowNetwork,
-    layout: HeadLayout,
+    layout: OutputHeads,
     batch: ClassBatch,
     loss_of: Callable[[Draw, int], Tensor],
     *,
@@ -134,7 +266,7 @@ def train(
     ----------
     network : RowNetwork
         Trained in place, on ``plan.device``.
-    layout : HeadLayout
+    layout : OutputHeads
     batch : ClassBatch
     loss_of : callable
         Loss of a drawn batch at a step; reads releases only.
@@ -163,7 +295,7 @@ def train(
 
 def sample_rows(
     network: RowNetwork | None,
-    layout: HeadLayout,
+    layout: OutputHeads,
     probabilities: NDArray[np.float64],
     *,
     n_rows: int,
@@ -175,7 +307,7 @@ def sample_rows(
     ----------
     network : RowNetwork or None
         None where no column leaves a choice.
-    layout : HeadLayout
+    layout : OutputHeads
     probabilities : array of shape (classes,)
     n_rows, seed : int
 
@@ -197,3 +329,123 @@ def sample_rows(
             outputs = noise[:, :0] if double is None else double(noise[:, :LATENT], one_hot)
             parts.append(layout.codes(layout.draw(outputs, noise[:, LATENT:]), random))
     return classes, np.concatenate(parts)
+
+
+class NeuralGenerator:
+    """Base of the generators that train a row network on released mean embeddings.
+
+    A subclass asks its questions in ``fit`` and calls ``_train`` with a loss made of the answers.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, task: GeneratorTask, options: Any) -> None:
+        self._task = task
+        self._options = options
+        self._layout = OutputHeads(task.schema, task.label)
+        self._label_places: CoarseGrid | None = None
+        if task.label is not None:
+            label = task.schema.modelled_column(task.label)
+            self._label_places = coarse_grid(label, grid=LABEL_BINS, atoms=label.size)
+        if self.classes > _MOST_CLASSES:
+            raise ConfigError(
+                f"The label '{task.label}' has {self.classes:,} classes; {self.name} learns at most {_MOST_CLASSES:,}. "
+                "Group them, or run without a label."
+            )
+        self._probabilities: NDArray[np.float64] | None = None
+        self._network: RowNetwork | None = None
+
+    @property
+    def _source(self) -> str:
+        return f"generator {self.name}"
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of the label; 1 without a label."""
+        return 1 if self._label_places is None else self._label_places.size
+
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
+        """Draw rows in float64 on one CPU thread; classes follow the fitted proportions to within one row."""
+        check_rows(n_rows)
+        if self._probabilities is None:
+            raise InputError("This generator has not been fitted yet.")
+        classes, codes = sample_rows(self._network, self._layout, self._probabilities, n_rows=n_rows, seed=seed)
+        if self._label_places is not None and self._task.label is not None:
+            uniforms = random_source(seed + 1).random(n_rows)
+            position = self._task.schema.names.index(self._task.label)
+            codes = np.insert(codes, position, self._label_places.codes(classes, uniforms), axis=1)
+        return codes
+
+    def state(self) -> State:
+        """Return the class proportions and the network's weights."""
+        if self._probabilities is None:
+            raise InputError("This generator has not been fitted yet.")
+        weights = {} if self._network is None else self._network.state_dict()
+        arrays = {f"network.{name}": tensor.detach().cpu().numpy().copy() for name, tensor in weights.items()}
+        return {"probabilities": self._probabilities.copy(), **arrays}
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
+        """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
+        generator = cls(task, options)
+        generator._probabilities = state["probabilities"].astype(np.float64)
+        network = generator._new_network()
+        if network is not None:
+            prefix = "network."
+            network.load_state_dict(
+                {
+                    name.removeprefix(prefix): torch.from_numpy(array)
+                    for name, array in state.items()
+                    if name != "probabilities"
+                }
+            )
+        generator._network = network
+        return generator
+
+    def _by_class(self, features: FeatureMap | None) -> FeatureMap:
+        """Multiply features by the one-hot label, where there is one (Vinaroz 2022, eq. 14)."""
+        if self._label_places is None or self._task.label is None:
+            if features is None:
+                raise InputError("There is nothing to learn: the table has no column beside the label.")
+            return features
+        label = OneHot(
+            columns=(self._task.label,),
+            bins=(self._label_places.bins,),
+            sizes=(self._task.schema.modelled_column(self._task.label).size,),
+        )
+        return label if features is None else Product(factors=(features, label))
+
+    def _new_network(self) -> RowNetwork | None:
+        if not self._layout.outputs:
+            return None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._task.seed)
+            return RowNetwork(classes=self.classes, outputs=self._layout.outputs)
+
+    def _train(
+        self,
+        loss_of: Callable[[ClassBatch, Draw, int], Tensor],
+        *,
+        steps: int,
+        progress: Progress,
+    ) -> None:
+        device = torch.device(resolved_device(self._task.device))
+        network = self._new_network()
+        if network is None or self._probabilities is None:
+            return
+        progress.phase("Fitting")
+        with single_thread():
+            network.to(device)
+            batch = ClassBatch(self._probabilities, batch_size=self._options.batch_size, device=device)
+            plan = TrainingPlan(
+                steps=steps, learning_rate=self._options.learning_rate, seed=self._task.seed, device=device
+            )
+            train(
+                network,
+                self._layout,
+                batch,
+                lambda draw, step: loss_of(batch, draw, step),
+                plan=plan,
+                progress=progress,
+            )
+        self._network = network.cpu()

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from synth.models.answers import JointModel, Measured
+from synth.models.marginals import JointModel, NoisyMarginal
 
-__all__ = ["JointModel", "Measured"]
+__all__ = ["JointModel", "NoisyMarginal"]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.places import places_of
+from synth.generators.coarse_grid import coarse_grid
 from synth.generators.sampling import project_to_simplex, rounded_counts
 from synth.reports.counting import CodeTable
 from synth.schema import ModelledColumn, Schema
@@ -49,7 +49,7 @@ def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
     -------
     array of shape (column.size,), int32
     """
-    places = places_of(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
+    places = coarse_grid(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
     bins = places.bins
     return np.arange(column.size, dtype=np.int32) if bins is None else bins
 

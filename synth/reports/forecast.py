@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from synth.errors import ConfigError
-from synth.generators import GeneratorTask, lets_rows_out, make
+from synth.generators import GeneratorTask, make, perturbs_rows
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.costs import MU_UNIT
@@ -93,7 +93,7 @@ def _measures_one_ways(config: RunConfig) -> bool:
     """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
-    return generator.measures_one_ways and not lets_rows_out(generator)
+    return generator.measures_one_ways and not perturbs_rows(generator)
 
 
 def forecast(config: RunConfig) -> Forecast:
@@ -119,7 +119,7 @@ def forecast(config: RunConfig) -> Forecast:
     prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
-    if generator.measures_one_ways or lets_rows_out(generator):
+    if generator.measures_one_ways or perturbs_rows(generator):
         before = len(session.releases)
         try:
             with suppress(AllPlannedError):

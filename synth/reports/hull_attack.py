@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.vectors import Vectors
+from synth.generators.row_encoding import RowEncoding
 from synth.reports.attack_scene import AttackScene, Extra, seeded_rows
 from synth.reports.counting import CodeTable
 from synth.schema import Schema
@@ -73,7 +73,7 @@ class HullDistance:
 
 def _coordinates(table: CodeTable, schema: Schema, *, seed: int) -> NDArray[np.float64]:
     """Return rows as vectors, projected where they would be very wide."""
-    vectors = Vectors.of(schema, schema.names)
+    vectors = RowEncoding.of(schema, schema.names)
     if vectors.width <= _WIDEST:
         return vectors.encode(np.column_stack([codes.astype(np.int64) for codes in table]))
     random = np.random.default_rng([seed, 8])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.places import places_of
+from synth.generators.coarse_grid import coarse_grid
 from synth.privacy.features import FeatureMap, OneHot, Product, Stack
 from synth.privacy.receipt import NoisyAnswer
 from synth.reports.control import PUBLIC_BINS
@@ -63,7 +63,7 @@ def evaluation_question(schema: Schema) -> FeatureMap:
 
 def _one_way(column: ModelledColumn) -> OneHot:
     grid = PUBLIC_BINS if column.levels > _FINEST else _FINEST
-    places = places_of(column, grid=grid, atoms=max(column.size, 1))
+    places = coarse_grid(column, grid=grid, atoms=max(column.size, 1))
     return OneHot(columns=(column.name,), bins=(places.bins,), sizes=(column.size,))
 
 

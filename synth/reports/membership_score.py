@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from synth.errors import InputError
-from synth.kernels.density_difference import DifferenceEstimator
 from synth.models.kahm_classifier import KahmClassifier
+from synth.reports.density_difference import DifferenceEstimator
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.system.threads import quota_threads
 
@@ -140,7 +140,7 @@ def membership_score_of_distances(
     -----
     Distances are divided by their standard deviation before densities are compared, so that the unit-free score does
     not depend on their unit at all: the regularisation of the estimate has no unit. Differs from the published code in
-    its grids and folds, see :class:`synth.kernels.density_difference.DifferenceEstimator`. The null chooses its length
+    its grids and folds, see :class:`synth.reports.density_difference.DifferenceEstimator`. The null chooses its length
     scale and regularisation anew for each exchange, as the score does.
     """
     first, second = (np.asarray(sample, dtype=np.float64) for sample in (members, non_members))

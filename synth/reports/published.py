@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.facts import Fact
+from synth.generators.protocol import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import NoisyAnswer, Receipt

@@ -19,7 +19,7 @@ from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.generators import GeneratorTask, State, make
-from synth.generators.facts import Fact, TellsFacts
+from synth.generators.protocol import Fact, TellsFacts
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Forest

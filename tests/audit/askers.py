@@ -15,9 +15,10 @@ import pytest
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.adaptive import dp_hp_adaptive, wide_trees
-from synth.generators.adaptive.adaptive_rounds import Rounds
-from synth.generators.joint_models import FieldFitter, MixtureFitter
+from synth.generators.adaptive import dp_hp_adaptive
+from synth.generators.adaptive import tables as wide_trees
+from synth.generators.adaptive.tables import SelectionRounds
+from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.privacy.features import Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
 from synth.privacy.session import AnswerSource, Candidate, RowCount
 from synth.progress import NullProgress
@@ -64,11 +65,11 @@ def choosing(model: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     def ask(session: AnswerSource) -> Any:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
-            for fitter in (FieldFitter, MixtureFitter):
+            for fitter in (MarkovRandomFieldFitter, MixtureFitter):
                 patch.setattr(fitter, "first_steps", 2)
                 patch.setattr(fitter, "last_steps", 2)
             # Rounds that double from the first: a handful of tables instead of dozens.
-            patch.setattr(Rounds, "_told_little", lambda self, chosen: True)
+            patch.setattr(SelectionRounds, "_below_noise", lambda self, chosen: True)
             return make("dp-hp-adaptive", task, {"model": model, "bins": 4, "cells": 3000}).fit(
                 Crowded(session), NullProgress()
             )
@@ -93,16 +94,16 @@ def stump_forest(schema: Schema) -> Forest:
 
 
 def tree(schema: Schema) -> Callable[[AnswerSource], Any]:
-    right = wide_trees.strongest_tree
+    right = wide_trees.maximum_spanning_forest
 
     def ask(session: AnswerSource) -> Any:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dp_hp_adaptive, "MANY_COLUMNS", 1)
             # Rows as few as here show no edge above their noise.
-            patch.setattr(wide_trees, "strongest_tree", lambda strengths, least: right(strengths, least=0.0))
-            patch.setattr(FieldFitter, "first_steps", 2)
-            patch.setattr(FieldFitter, "last_steps", 2)
+            patch.setattr(wide_trees, "maximum_spanning_forest", lambda strengths, least: right(strengths, least=0.0))
+            patch.setattr(MarkovRandomFieldFitter, "first_steps", 2)
+            patch.setattr(MarkovRandomFieldFitter, "last_steps", 2)
             options = {"model": "field", "cells": 3000}
             return make("dp-hp-adaptive", task, options).fit(Crowded(session), NullProgress())
 

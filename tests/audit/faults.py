@@ -10,9 +10,21 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.generators.adaptive import adaptive_rounds, dp_hp_adaptive
-from synth.generators.column_bins import ColumnBins
-from synth.privacy import accounting, bounds, calibration, counting, leaves, noise, selection, session, split, table
+from synth.generators.adaptive import dp_hp_adaptive
+from synth.generators.adaptive import tables as adaptive_rounds
+from synth.generators.adaptive.bins import ColumnBins
+from synth.privacy import (
+    accounting,
+    bounds,
+    calibration,
+    counting,
+    leaves,
+    noise,
+    selection,
+    session,
+    split,
+    table,
+)
 from synth.privacy.bounds import Bound
 from synth.privacy.more import products
 from synth.privacy.receipt import NoisyAnswer
@@ -328,13 +340,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("candidates from data")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = adaptive_rounds.Rounds._candidates, tables_opened(patch)
+    right, opened = adaptive_rounds.SelectionRounds._candidates, tables_opened(patch)
 
-    def candidates(self: adaptive_rounds.Rounds, limit: int) -> list[tuple[int, ...]]:
+    def candidates(self: adaptive_rounds.SelectionRounds, limit: int) -> list[tuple[int, ...]]:
         present = [len(np.unique(opened[-1]._column(column.name))) for column in self._columns]
         return sorted(right(self, limit), key=lambda subset: math.prod(present[d] for d in subset))
 
-    patch.setattr(adaptive_rounds.Rounds, "_candidates", candidates)
+    patch.setattr(adaptive_rounds.SelectionRounds, "_candidates", candidates)
 
 
 @fault("private number of rows told")

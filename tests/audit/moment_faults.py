@@ -12,7 +12,7 @@ import pytest
 import torch
 from faults import fault, tables_opened
 
-from synth.generators.kahm.kahm_questions import RecordQuestions
+from synth.generators.kahm.moments import RecordQuestions
 from synth.privacy import bounds
 from synth.privacy.bounds import Bound
 from synth.privacy.more import row_moments, row_sums

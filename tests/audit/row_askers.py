@@ -10,7 +10,7 @@ import numpy as np
 from worlds import LABEL, World
 
 from synth.generators import GeneratorTask
-from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
+from synth.generators.kahm.rows import RowsMode, RowsSettings
 from synth.privacy.features import Lookup
 from synth.privacy.session import AnswerSource
 from synth.progress import NullProgress
@@ -40,7 +40,7 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     label = None if "without" in name else LABEL
     settings = RowsSettings(mode, n=3, block=15, noise=noise, label_share=0.3)
     task = GeneratorTask(schema, label, seed=0, device="cpu")
-    return lambda session: RowsOfKahm(task, settings).fit(session, NullProgress())
+    return lambda session: RowsMode(task, settings).fit(session, NullProgress())
 
 
 def by_hand(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:

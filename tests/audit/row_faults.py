@@ -10,7 +10,7 @@ import pytest
 from faults import tables_opened
 from recorded_noise import RecordedNoise
 
-from synth.generators.kahm import kahm_rows
+from synth.generators.kahm import rows as rows_mode
 from synth.ledger import charging, ledger, spending
 from synth.privacy import accounting, costs
 from synth.privacy.more import cell_conversion, row_bounds, row_plans, row_questions
@@ -212,7 +212,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     import torch
 
-    right, opened = kahm_rows.in_blocks, tables_opened(patch)
+    right, opened = rows_mode.in_blocks, tables_opened(patch)
 
     def blocks(n_rows: int, **named: Any) -> list[torch.Tensor]:
         if n_rows < 2:
@@ -222,7 +222,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         halves[0], halves[-1] = False, True
         return [torch.from_numpy(np.flatnonzero(side)) for side in (~halves, halves)]
 
-    patch.setattr(kahm_rows, "in_blocks", blocks)
+    patch.setattr(rows_mode, "in_blocks", blocks)
 
 
 @fault("what cells are worth for a row taken of one cell", "cell")

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "attack_on_stopping_rule.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "benchmarks" / "attack_on_stopping_rule.py"
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.generators import GeneratorTask, make
-from synth.generators.facts import TellsFacts
+from synth.generators.protocol import TellsFacts
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession

@@ -9,10 +9,9 @@ import pytest
 from simulated import dependent_codes, schema, session
 from timing import require_within
 
-from synth.generators.coarsening import CoarseningOptions, coarsen
-from synth.generators.column_bins import ColumnBins
-from synth.generators.one_ways import OneWayOptions, OneWays, fine_places, measure_one_ways
-from synth.generators.places import Places
+from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, coarsen
+from synth.generators.coarse_grid import CoarseGrid
+from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.sampling import random_source
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, Schema
 
@@ -27,9 +26,11 @@ FEW_COMMON = RANDOM.choice(40, 20_000, p=np.array([0.6, 0.2, 0.1, *([0.1 / 37] *
 CLEAR = {"clear": 8.0, "clear_code": 3.0}
 
 
-def learned(column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label: str | None = None) -> OneWays:
+def learned(
+    column: ModelledColumn, codes: np.ndarray, *, epsilon: float = 1.0, label: str | None = None
+) -> OneWayMarginals:
     opened = session(Schema((column,)), {column.name: codes}, epsilon=epsilon)
-    return measure_one_ways(
+    return measure_one_way_marginals(
         opened, (column,), label=label, share=1.0, source="test", options=OneWayOptions()
     )  # fmt: skip
 
@@ -44,7 +45,7 @@ def bin_of_code(bins: ColumnBins) -> np.ndarray:
 
 def made_by_hand(bin_of_place: list[int], proportions: list[float], width: list[int] | None = None) -> ColumnBins:
     widths = np.array(width or [1] * len(proportions))
-    places = Places(levels=len(widths), atoms=0, first=np.cumsum(widths) - widths, width=widths)
+    places = CoarseGrid(levels=len(widths), atoms=0, first=np.cumsum(widths) - widths, width=widths)
     size = max(bin_of_place) + 1
     return ColumnBins(
         places, np.array(bin_of_place, dtype=np.int32), np.array(proportions), np.zeros(size), np.ones(size)
@@ -135,7 +136,7 @@ def test_small_columns_stay_as_they_are(epsilon: float) -> None:
     names = ("region", "smoker", "outcome")
     declared = schema(*names)
     codes = {name: dependent_codes(100)[name] for name in names}
-    one_ways = measure_one_ways(
+    one_ways = measure_one_way_marginals(
         session(declared, codes, epsilon=epsilon),
         declared.modelled,
         label=None,
@@ -217,7 +218,7 @@ def test_an_empty_bin_is_filled_evenly() -> None:
 @pytest.mark.parametrize("column", [LONG, COUNTRIES], ids=["number", "category"])
 def test_saved_bins_draw_the_same_bytes(column: ModelledColumn) -> None:
     bins = binned(column, SMOOTH if column is LONG else FEW_COMMON, epsilon=0.3)
-    restored = ColumnBins.from_state(fine_places(column, OneWayOptions()), bins.state())
+    restored = ColumnBins.from_state(fine_grid(column, OneWayOptions()), bins.state())
     given = random_source(5).integers(bins.size, size=3000)
     first, second = bins.codes(given, random_source(6)), restored.codes(given, random_source(6))
     assert first.tobytes() == second.tobytes()

@@ -17,13 +17,12 @@ from timing import require_within
 from synth import generators
 from synth.errors import ConfigError, RunCancelledError
 from synth.generators.adaptive import dp_hp_adaptive
-from synth.generators.adaptive.adaptive_budget import columns_error, share_for_columns
+from synth.generators.adaptive.bins import CoarseningOptions
+from synth.generators.adaptive.budget import columns_error, share_for_columns
 from synth.generators.adaptive.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
-from synth.generators.coarsening import CoarseningOptions
-from synth.generators.fine_places import OneWayOptions
-from synth.generators.joint_models import FieldFitter, MixtureFitter, kind_for
-from synth.generators.one_ways import measure_one_ways
-from synth.models.answers import Measured
+from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
+from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
+from synth.models.marginals import NoisyMarginal
 from synth.privacy.session import Candidate, PrivateSession, RecordedSession, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -63,8 +62,8 @@ def counted_together(opened: PrivateSession) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("model", QUICK_MODELS)
 @pytest.mark.parametrize("row_count", BOTH_RELATIONS)
 def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_count, monkeypatch):
-    fitted_to: list[list[Measured]] = []
-    kind = FieldFitter if model == "field" else MixtureFitter
+    fitted_to: list[list[NoisyMarginal]] = []
+    kind = MarkovRandomFieldFitter if model == "field" else MixtureFitter
     right = kind.refit
 
     def refit(self, measured, **asked):
@@ -106,7 +105,7 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
     )
     one_ways = None
     for _ in about_columns:
-        one_ways = measure_one_ways(
+        one_ways = measure_one_way_marginals(
             knows_columns,
             opened.schema.modelled,
             label="outcome",
@@ -298,7 +297,7 @@ def test_columns_get_more_where_tables_of_several_could_tell_little():
     def wanted(codes: dict[str, np.ndarray], epsilon: float) -> float:
         declared = Schema(tuple(YesNoColumn(name) for name in codes), row_count="public")
         opened = session(declared, codes, epsilon=epsilon)
-        one_ways = measure_one_ways(
+        one_ways = measure_one_way_marginals(
             opened, declared.modelled, label=None, share=0.2, source="test", options=OneWayOptions()
         )
         return share_for_columns(one_ways, 0.2)
@@ -315,7 +314,7 @@ def test_a_share_for_columns_is_where_both_errors_are_least():
     declared = Schema((YesNoColumn("a"), YesNoColumn("b"), YesNoColumn("c")))
     codes = {name: np.random.default_rng(3).integers(0, 2, 4000) for name in "abc"}
     opened = session(declared, codes, epsilon=0.3)
-    one_ways = measure_one_ways(
+    one_ways = measure_one_way_marginals(
         opened, declared.modelled, label=None, share=0.3, source="test", options=OneWayOptions()
     )
     # Noise of a cell for the whole budget, as a part of the rows: two cells of one half each, in two pairs a column.

@@ -8,7 +8,7 @@ from simulated import dependent_codes, fitted, schema, session, task
 
 from synth import generators
 from synth.errors import ConfigError
-from synth.generators.kahm.kahm_questions import RecordQuestions
+from synth.generators.kahm.moments import RecordQuestions
 from synth.privacy.features import RowMoments
 from synth.progress import NullProgress
 from synth.reports.planned import PlannedSession
@@ -135,7 +135,7 @@ def test_a_mode_is_saved_and_restored(mode: str) -> None:
     opened = session(schema(), dependent_codes(120))
     options = {"mode": mode, "n": 4}
     made = generators.make("kahm", task(schema()), options).fit(opened, NullProgress())
-    assert made.lets_rows_out == (mode == "rows")
+    assert made.perturbs_rows == (mode == "rows")
     again = generators.restore("kahm", task(schema()), options, made.state())
     assert np.array_equal(again.sample(120, seed=3), made.sample(120, seed=3))
 

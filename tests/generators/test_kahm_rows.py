@@ -8,8 +8,8 @@ from recorded_noise import RecordedNoise
 from simulated import COLUMNS, check_domain, dependent_codes, task
 
 from synth.errors import ConfigError, InputError
-from synth.generators.kahm.kahm_blocks import MOST_CLASSES
-from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
+from synth.generators.kahm.modes import MOST_CLASSES
+from synth.generators.kahm.rows import RowsMode, RowsSettings
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.session import PrivateSession
@@ -29,7 +29,7 @@ def fitted(mode: str, *, label="outcome", codes=None, epsilon=5.0, key=0, **sett
     schema = schema_of(mode)
     table = PrivateTable.from_codes(schema, dependent_codes(N_ROWS) if codes is None else codes)
     opened = PrivateSession(table, PrivacyBudget(epsilon, 1e-5, schema.neighbours), noise=RecordedNoise(key))
-    made = RowsOfKahm(task(schema, label), RowsSettings(mode, n=5, block=100, **settings))
+    made = RowsMode(task(schema, label), RowsSettings(mode, n=5, block=100, **settings))
     return made.fit(opened, NullProgress()), opened
 
 
@@ -65,7 +65,7 @@ def test_there_is_one_row_for_every_private_one_then_whole_copies(mode):
 def test_a_saved_model_hands_out_the_same_bytes_and_the_same_report(mode, label):
     made, opened = fitted(mode, label=label)
     state = {name: np.ascontiguousarray(array) for name, array in made.state().items()}
-    again = RowsOfKahm.from_state(task(opened.schema, label), RowsSettings(mode), state)
+    again = RowsMode.from_state(task(opened.schema, label), RowsSettings(mode), state)
     assert again.sample(N_ROWS, seed=4).tobytes() == made.sample(N_ROWS, seed=4).tobytes()
     assert again.blocks == made.blocks
     assert sum(block.rows for block in made.blocks) == N_ROWS
@@ -88,14 +88,14 @@ def test_a_damaged_model_is_refused():
     made, opened = fitted("rows")
     state = {**made.state(), "codes": made.state()["codes"] + 10**6}
     with pytest.raises(InputError, match="do not fit"):
-        RowsOfKahm.from_state(task(opened.schema), RowsSettings("rows"), state)
+        RowsMode.from_state(task(opened.schema), RowsSettings("rows"), state)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_old_answers_give_the_same_rows_again(mode):
     made, opened = fitted(mode)
     recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, row_releases=opened.row_releases)
-    again = RowsOfKahm(task(opened.schema), RowsSettings(mode, n=5, block=100)).fit(recorded, NullProgress())
+    again = RowsMode(task(opened.schema), RowsSettings(mode, n=5, block=100)).fit(recorded, NullProgress())
     assert np.array_equal(again.state()["codes"], made.state()["codes"])
 
 
@@ -135,16 +135,16 @@ def test_a_label_of_many_codes_is_a_column_like_the_others():
 def test_what_a_mode_cannot_promise_is_refused_when_it_is_made():
     settings = {mode: RowsSettings(mode) for mode in MODES}
     with pytest.raises(ConfigError, match="protection: cell"):
-        RowsOfKahm(task(schema_of("rows")), settings["cell"])
+        RowsMode(task(schema_of("rows")), settings["cell"])
     with pytest.raises(ConfigError, match="protection: record"):
-        RowsOfKahm(task(schema_of("cell")), settings["rows"])
+        RowsMode(task(schema_of("cell")), settings["rows"])
     for named in ({"row_count": "private"}, {"unit": PrivacyUnit(rows_per_unit=2)}):
         with pytest.raises(ConfigError, match="how many there are"):
-            RowsOfKahm(task(schema_of("rows", **named)), settings["rows"])
+            RowsMode(task(schema_of("rows", **named)), settings["rows"])
 
 
 def test_nothing_is_handed_out_before_fitting_or_of_no_rows():
-    made = RowsOfKahm(task(schema_of("rows")), RowsSettings("rows"))
+    made = RowsMode(task(schema_of("rows")), RowsSettings("rows"))
     with pytest.raises(InputError, match="not been fitted"):
         made.sample(3, seed=0)
     with pytest.raises(InputError, match="at least 1"):

@@ -13,7 +13,7 @@ from simulated import dependent_codes, schema, session
 
 from synth.errors import ConfigError
 from synth.generators.independent.independent import Independent, IndependentOptions
-from synth.generators.one_ways import OneWayOptions, OneWays, fine_places, measure_one_ways
+from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import GeneratorTask
 from synth.privacy.features import Stack
 from synth.privacy.session import PrivateSession
@@ -37,8 +37,8 @@ LONG = NumberColumn("long", 0, 99_999, 1)
 SIGNED = NumberColumn("signed", -60, 60, 0.01, missing=True)
 
 
-def measured(opened: PrivateSession, label: str | None = None, **options: float) -> OneWays:
-    return measure_one_ways(
+def measured(opened: PrivateSession, label: str | None = None, **options: float) -> OneWayMarginals:
+    return measure_one_way_marginals(
         opened, opened.schema.modelled, label=label, share=1.0, source="test", options=OneWayOptions(**options)
     )
 
@@ -49,7 +49,7 @@ def alone(column: ModelledColumn, codes: np.ndarray, **options: float) -> np.nda
 
 
 def by_place(column: ModelledColumn, codes: np.ndarray) -> np.ndarray:
-    places = fine_places(column, OneWayOptions())
+    places = fine_grid(column, OneWayOptions())
     return np.add.reduceat(np.bincount(codes, minlength=column.size), places.first).astype(float)
 
 
@@ -67,7 +67,7 @@ def test_two_answers_are_averaged_by_their_precision() -> None:
     for share in (0.2, 0.6):
         first, both = (
             both,
-            measure_one_ways(
+            measure_one_way_marginals(
                 opened, columns, label=None, share=share, source="test", options=OneWayOptions(), earlier=both
             ),
         )
@@ -134,9 +134,9 @@ def test_counts_without_noise_are_the_counts(row_count: str) -> None:
         np.testing.assert_allclose(one.counts, by_place(column, codes[column.name]), atol=1e-6)
 
 
-def measured_rest(opened: PrivateSession) -> OneWays:
+def measured_rest(opened: PrivateSession) -> OneWayMarginals:
     """Ask with what counting the rows has left."""
-    return measure_one_ways(
+    return measure_one_way_marginals(
         opened,
         opened.schema.modelled,
         label=None,
@@ -191,7 +191,7 @@ def test_proportions_are_possible(epsilon: float) -> None:
     ids=lambda column: column.name,
 )
 def test_places_hold_every_code_once(column: ModelledColumn) -> None:
-    places = fine_places(column, OneWayOptions())
+    places = fine_grid(column, OneWayOptions())
     assert (places.width > 0).all()
     assert places.first[0] == 0
     np.testing.assert_array_equal(places.first[1:], np.cumsum(places.width)[:-1])
@@ -206,7 +206,7 @@ def test_places_hold_every_code_once(column: ModelledColumn) -> None:
     ids=lambda one: None,
 )
 def test_zero_and_the_ends_stand_alone(column: NumberColumn, zero: int) -> None:
-    places = fine_places(column, OneWayOptions())
+    places = fine_grid(column, OneWayOptions())
     width_of_code = np.repeat(places.width, places.width)
     assert width_of_code[[0, zero, column.levels - 1]].tolist() == [1, 1, 1]
     # Near zero places are narrow, and nowhere wider than twice an equal share.
@@ -225,7 +225,7 @@ def test_spikes_survive(spike: int, epsilon: float) -> None:
 
 def test_a_smooth_column_stays_smooth() -> None:
     codes = np.clip(np.random.default_rng(2).normal(40_000, 8_000, 20_000), 0, 99_999).astype(int)
-    places = fine_places(LONG, OneWayOptions())
+    places = fine_grid(LONG, OneWayOptions())
     made = np.cumsum(np.repeat(alone(LONG, codes, epsilon=0.3) / places.width, places.width))
     real = np.cumsum(np.bincount(codes, minlength=LONG.size)) / len(codes)
     assert np.abs(made - real).max() < 0.03

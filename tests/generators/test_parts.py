@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from simulated import COLUMNS, schema
 
-from synth.generators.expected import ExpectedFourier, ExpectedTables
-from synth.generators.heads import Draw, HeadLayout
-from synth.generators.hermite.embeddings import ProductEmbeddings, SumEmbedding
-from synth.generators.neural import ClassBatch
-from synth.generators.places import column_weights, places_of
+from synth.generators.coarse_grid import coarse_grid, column_weights
+from synth.generators.fourier.dp_merf import ExpectedFourier
+from synth.generators.hermite.features import ExpectedTables, ProductEmbeddings, SumEmbedding
+from synth.generators.neural import ClassBatch, Draw, OutputHeads
 from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
 from synth.privacy.features import Fourier
 from synth.schema import NumberColumn, Weight
@@ -64,7 +63,7 @@ def test_probabilities_are_their_own_projection():
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=lambda column: column.name)
 @pytest.mark.parametrize(("grid", "atoms"), [(1, 1), (7, 2), (4096, 4096)])
 def test_places_cover_every_code_once(column, grid, atoms):
-    places = places_of(column, grid=grid, atoms=atoms)
+    places = coarse_grid(column, grid=grid, atoms=atoms)
     bins = np.arange(column.size) if places.bins is None else places.bins
     assert len(bins) == column.size
     assert places.levels <= grid
@@ -83,13 +82,13 @@ def test_important_columns_get_a_larger_part():
     np.testing.assert_allclose(weights**2 / weights[1] ** 2, [0.5, 1.0, 2.0])
 
 
-def some_draw(layout: HeadLayout, batch: int, seed: int = 0) -> Draw:
+def some_draw(layout: OutputHeads, batch: int, seed: int = 0) -> Draw:
     source = torch.Generator().manual_seed(seed)
     outputs = torch.randn(batch, layout.outputs, generator=source)
     return layout.draw(outputs, torch.randn(batch, len(layout.continuous), generator=source))
 
 
-def picked_values(layout: HeadLayout, draw: Draw, row: int, d: int) -> list[tuple[float, float, int]]:
+def picked_values(layout: OutputHeads, draw: Draw, row: int, d: int) -> list[tuple[float, float, int]]:
     """Every way to draw column d in a row: (probability, value in [0, 1], place or -1 for the value itself)."""
     head = layout.heads[d]
     probabilities = draw.choices[d][row].tolist()
@@ -101,7 +100,7 @@ def picked_values(layout: HeadLayout, draw: Draw, row: int, d: int) -> list[tupl
 
 
 def test_probabilities_and_values_are_what_they_say():
-    layout = HeadLayout(schema(), "outcome")
+    layout = OutputHeads(schema(), "outcome")
     draw = some_draw(layout, 50)
     assert len(draw.choices) == len(schema().names) - 1
     for head, choices in zip(layout.heads, draw.choices, strict=True):
@@ -113,7 +112,7 @@ def test_probabilities_and_values_are_what_they_say():
 
 
 def test_drawn_codes_follow_the_probabilities():
-    layout = HeadLayout(schema(), "outcome")
+    layout = OutputHeads(schema(), "outcome")
     draw = some_draw(layout, 1)
     repeated = Draw([c.double().repeat(20_000, 1) for c in draw.choices], draw.values.double().repeat(20_000, 1))
     codes = layout.codes(repeated, random_source(0))
@@ -127,7 +126,7 @@ def test_drawn_codes_follow_the_probabilities():
 
 
 def test_expected_table_features_are_sums_over_every_way_to_draw():
-    layout = HeadLayout(schema(), "outcome")
+    layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(0)
     tables = [random.normal(size=(head.places.size, 3 + d)) for d, head in enumerate(layout.heads)]
     draw = some_draw(layout, 4)
@@ -145,7 +144,7 @@ def test_expected_table_features_are_sums_over_every_way_to_draw():
 
 
 def test_expected_fourier_features_are_sums_over_every_way_to_draw():
-    layout = HeadLayout(schema("age", "income", "score"), None)
+    layout = OutputHeads(schema("age", "income", "score"), None)
     random = np.random.default_rng(0)
     frequencies = random.integers(-40, 40, size=(6, 3)).astype(np.int32)
     positions = tuple(random.integers(-300, 300, size=head.column.size).astype(np.int32) for head in layout.heads)
@@ -178,7 +177,7 @@ def slow_unbiased(features: np.ndarray, batch: ClassBatch, target: np.ndarray) -
 
 
 def test_the_sum_distance_equals_the_slow_one():
-    layout = HeadLayout(schema(), "outcome")
+    layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(1)
     batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=CPU)
     tables = [0.3 * random.normal(size=(head.places.size, 4)) for head in layout.heads]
@@ -191,7 +190,7 @@ def test_the_sum_distance_equals_the_slow_one():
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_the_product_distance_equals_the_slow_one(depth):
-    layout = HeadLayout(schema(), "outcome")
+    layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(2)
     batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=CPU)
     widths = [2 + d % 2 for d in range(len(layout.heads))]

@@ -7,11 +7,11 @@ import pytest
 from simulated import random_codes, schema
 
 from synth.errors import InputError, SchemaError
-from synth.generators.vectors import INDICATOR, MIDDLE, Vectors
+from synth.generators.row_encoding import INDICATOR, MIDDLE, RowEncoding
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 DECLARED = schema()
-ALL = Vectors.of(DECLARED, DECLARED.names)
+ALL = RowEncoding.of(DECLARED, DECLARED.names)
 
 
 def stacked(codes: dict[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:
@@ -39,7 +39,7 @@ def test_codes_come_back() -> None:
 
 
 def test_a_missing_number_stands_at_the_middle_with_length_one() -> None:
-    (vectors,) = Vectors.of(DECLARED, ["score"]).encode(np.array([[DECLARED["score"].size - 1]]))
+    (vectors,) = RowEncoding.of(DECLARED, ["score"]).encode(np.array([[DECLARED["score"].size - 1]]))
     np.testing.assert_allclose(vectors, [MIDDLE, INDICATOR], atol=2.0**-20)
     for table in ALL.tables:
         assert np.linalg.norm(table.table, axis=1).max() <= 1
@@ -60,7 +60,7 @@ def test_decoding_takes_the_nearest_vector() -> None:
 @pytest.mark.parametrize("levels", [1, 2, 4096, 4097, 10_000_001])
 def test_grids_of_any_length(levels: int) -> None:
     declared = Schema((NumberColumn("x", 0, max(levels - 1, 0.5), 1),))
-    vectors = Vectors.of(declared, ["x"])
+    vectors = RowEncoding.of(declared, ["x"])
     assert len(vectors.tables[0].table) <= 4096
     ends = np.array([[0], [levels - 1]])
     back = vectors.decode(vectors.encode(ends))
@@ -69,12 +69,12 @@ def test_grids_of_any_length(levels: int) -> None:
 
 
 def test_a_category_of_one_value() -> None:
-    vectors = Vectors.of(Schema((CategoryColumn("only", ("a",)),)), ["only"])
+    vectors = RowEncoding.of(Schema((CategoryColumn("only", ("a",)),)), ["only"])
     np.testing.assert_array_equal(vectors.decode(np.array([[-3.0], [2.0]])), [[0], [0]])
 
 
 def test_no_columns_and_no_rows() -> None:
-    nothing = Vectors.of(DECLARED, [])
+    nothing = RowEncoding.of(DECLARED, [])
     assert nothing.width == 0
     assert nothing.decode(np.zeros((5, 0))).shape == (5, 0)
     assert nothing.encode(np.zeros((5, 0), dtype=np.int64)).shape == (5, 0)
@@ -87,4 +87,4 @@ def test_what_cannot_be_decoded_is_refused() -> None:
     with pytest.raises(InputError, match="not finite"):
         ALL.decode(np.full((1, 19), np.nan))
     with pytest.raises(SchemaError, match="no column called 'nobody'"):
-        Vectors.of(DECLARED, ["nobody"])
+        RowEncoding.of(DECLARED, ["nobody"])

@@ -10,9 +10,9 @@ from safetensors.numpy import load, save
 from simulated import check_domain, session, task
 
 from synth import generators
-from synth.generators.adaptive.adaptive_budget import WIDE, divided
+from synth.generators.adaptive.budget import WIDE, allocate_budget
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.adaptive.wide_trees import MANY_COLUMNS, bins_of_tree, strongest_tree
+from synth.generators.adaptive.tables import MANY_COLUMNS, bins_of_tree, maximum_spanning_forest
 from synth.privacy.session import PrivateSession, RecordedSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn
@@ -68,9 +68,9 @@ def test_the_strongest_tree_is_the_one_that_holds_most():
         if len(joined) == 6:
             spanning.append(edges)
     best = max(spanning, key=held)
-    assert strongest_tree(strengths, least=0.0) == sorted(best)
+    assert maximum_spanning_forest(strengths, least=0.0) == sorted(best)
     least = sorted(strengths[edge] for edge in best)[1]
-    assert strongest_tree(strengths, least=least) == sorted(edge for edge in best if strengths[edge] > least)
+    assert maximum_spanning_forest(strengths, least=least) == sorted(edge for edge in best if strengths[edge] > least)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def shares(width: int, n_rows: int, epsilon: float, *, label_share: float = 0.2)
     schema = Schema((*(YesNoColumn(f"n{d}") for d in range(width - 1)), CategoryColumn(LABEL, tuple("abcdefghij"))))
     codes = {column.name: np.zeros(n_rows, dtype=int) for column in schema.modelled}
     opened = session(schema, codes, epsilon=epsilon)
-    return divided(opened, 1.0, schema.sizes, for_columns=0.2, label_share=label_share, label_size=10)
+    return allocate_budget(opened, 1.0, schema.sizes, for_columns=0.2, label_share=label_share, label_size=10)
 
 
 def test_a_wide_table_of_few_rows_spends_most_on_its_classes():

@@ -11,16 +11,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.models import field_sampling
-from synth.models.answers import Measured, pooled
-from synth.models.field import Field, FieldPrior, _Dual, fit_field
+from synth.models import markov_random_field as field_sampling
 from synth.models.junction_tree import JunctionTree
-from synth.models.shrinkage import Spreads
+from synth.models.marginals import NoisyMarginal, pooled
+from synth.models.mrf_estimation import FactorPrior, MarkovRandomField, SpreadPrior, _Dual, fit_markov_random_field
 
 SIZES = (3, 1, 4, 2, 3)
 # Two loops, a triple, a column of one bin, and one column that stands alone.
 COLUMNS = [(0,), (1,), (2,), (3,), (4,), (0, 2), (2, 3), (0, 3), (1, 3)]
-TRUSTING = FieldPrior(spreads=Spreads((1e6,), (1.0,)), loose=1e-9)
+TRUSTING = FactorPrior(spreads=SpreadPrior((1e6,), (1.0,)), loose=1e-9)
 """A prior that believes every count."""
 
 
@@ -33,26 +32,26 @@ def some_joint(sizes=SIZES, seed: int = 0, peak: float = 1.0) -> np.ndarray:
     return table / table.sum()
 
 
-def tables(joint: np.ndarray, columns, total: float, std: float, seed: int = 1) -> list[Measured]:
+def tables(joint: np.ndarray, columns, total: float, std: float, seed: int = 1) -> list[NoisyMarginal]:
     """Noisy tables; without believed counts of their own."""
     random = np.random.default_rng(seed)
     exact = [summed(joint, one) for one in columns]
     return [
-        Measured(one, total * table + std * random.standard_normal(table.shape), max(std, 1e-3))
+        NoisyMarginal(one, total * table + std * random.standard_normal(table.shape), max(std, 1e-3))
         for one, table in zip(columns, exact, strict=True)
     ]
 
 
-def dual_of(sizes, measured: list[Measured], total: float, prior: FieldPrior | None = None) -> _Dual:
+def dual_of(sizes, measured: list[NoisyMarginal], total: float, prior: FactorPrior | None = None) -> _Dual:
     tree = JunctionTree.of(sizes, [one.columns for one in measured])
-    return _Dual(tree, measured, total, prior or FieldPrior(), "cpu")
+    return _Dual(tree, measured, total, prior or FactorPrior(), "cpu")
 
 
 def spread(table: np.ndarray, columns, sizes) -> np.ndarray:
     return table.reshape([size if column in columns else 1 for column, size in enumerate(sizes)])
 
 
-def everything(model: Field) -> np.ndarray:
+def everything(model: MarkovRandomField) -> np.ndarray:
     """The whole joint table of a field, from its cliques and separators by the formula of its docstring."""
     joint = np.ones(model.sizes)
     tree = model.tree
@@ -81,8 +80,8 @@ def problems(draw: st.DrawFn):
 # The objective
 
 
-def by_enumeration(dual: _Dual, sizes, measured: list[Measured], theta: np.ndarray) -> tuple[float, np.ndarray]:
-    """The objective of ``fit_field`` and its gradient, from the whole joint table."""
+def by_enumeration(dual: _Dual, sizes, measured: list[NoisyMarginal], theta: np.ndarray) -> tuple[float, np.ndarray]:
+    """The objective of ``fit_markov_random_field`` and its gradient, from the whole joint table."""
     ends = np.cumsum([one.table.size for one in measured])[:-1]
     factors = [part.reshape(one.table.shape) for one, part in zip(measured, np.split(theta, ends), strict=True)]
     logs = np.zeros(sizes)
@@ -149,7 +148,7 @@ def proportionally_fitted(sizes, wanted: list[tuple[tuple[int, ...], np.ndarray]
 
 def test_exact_tables_are_reproduced_by_the_distribution_of_greatest_entropy():
     truth, total = some_joint(peak=0.7), 1e7
-    fitted = fit_field(SIZES, tables(truth, COLUMNS, total, 0.0), total, prior=TRUSTING, steps=1000)
+    fitted = fit_markov_random_field(SIZES, tables(truth, COLUMNS, total, 0.0), total, prior=TRUSTING, steps=1000)
     for columns in COLUMNS:
         np.testing.assert_allclose(fitted.marginal(columns), summed(truth, columns), atol=2e-5)
     expected = proportionally_fitted(SIZES, [(columns, summed(truth, columns)) for columns in COLUMNS])
@@ -161,7 +160,9 @@ def test_exact_tables_are_reproduced_by_the_distribution_of_greatest_entropy():
 
 def test_what_was_measured_of_columns_alone_stays_independent():
     truth = some_joint()
-    fitted = fit_field(SIZES, tables(truth, [(column,) for column in range(5)], 1e6, 0.0), 1e6, prior=TRUSTING)
+    fitted = fit_markov_random_field(
+        SIZES, tables(truth, [(column,) for column in range(5)], 1e6, 0.0), 1e6, prior=TRUSTING
+    )
     product = np.ones(())
     for column in range(5):
         product = product[..., None] * summed(truth, (column,))
@@ -173,7 +174,7 @@ def test_what_was_measured_of_columns_alone_stays_independent():
 def test_at_the_optimum_counts_are_answers_less_the_pull_of_the_ridge(problem):
     sizes, measured, _ = problem
     total = 400.0
-    fitted = fit_field(sizes, measured, total, steps=2000)
+    fitted = fit_markov_random_field(sizes, measured, total, steps=2000)
     dual = dual_of(sizes, measured, total)
     theta = np.concatenate([fitted.weights[one.columns].reshape(-1) for one in measured])
     pulled = np.split(dual.ridge * (theta - dual.centre), np.cumsum([m.table.size for m in measured])[:-1])
@@ -189,18 +190,18 @@ def test_at_the_optimum_counts_are_answers_less_the_pull_of_the_ridge(problem):
 def test_a_later_fit_from_an_earlier_one_ends_where_one_from_nothing_does(problem):
     sizes, measured, _ = problem
     total = 400.0
-    earlier = fit_field(sizes, measured[: max(len(measured) // 2, 1)], total)
-    warm = fit_field(sizes, measured, total, start=earlier, steps=2000)
-    cold = fit_field(sizes, measured, total, steps=2000)
+    earlier = fit_markov_random_field(sizes, measured[: max(len(measured) // 2, 1)], total)
+    warm = fit_markov_random_field(sizes, measured, total, start=earlier, steps=2000)
+    cold = fit_markov_random_field(sizes, measured, total, steps=2000)
     for one in measured:
         np.testing.assert_allclose(total * warm.marginal(one.columns), total * cold.marginal(one.columns), atol=1.5)
 
 
 def test_a_fit_that_is_done_is_left_where_it_is():
     measured = tables(some_joint(), COLUMNS, 1000.0, 5.0)
-    done = fit_field(SIZES, measured, 1000.0, steps=1000)
+    done = fit_markov_random_field(SIZES, measured, 1000.0, steps=1000)
     told: list[int] = []
-    again = fit_field(SIZES, measured, 1000.0, start=done, report=lambda step, _: told.append(step))
+    again = fit_markov_random_field(SIZES, measured, 1000.0, start=done, report=lambda step, _: told.append(step))
     for columns in COLUMNS:
         np.testing.assert_allclose(again.marginal(columns), done.marginal(columns), atol=1e-3)
     assert told
@@ -208,55 +209,55 @@ def test_a_fit_that_is_done_is_left_where_it_is():
 
 def test_answers_to_one_question_count_as_their_weighted_mean():
     random = np.random.default_rng(0)
-    first, second, third = (Measured((0, 2), random.normal(50, 10, (3, 4)), std) for std in (2.0, 5.0, 10.0))
+    first, second, third = (NoisyMarginal((0, 2), random.normal(50, 10, (3, 4)), std) for std in (2.0, 5.0, 10.0))
     precision = 1 / 4 + 1 / 25 + 1 / 100
     (pool,) = pooled([first, second, third])
     np.testing.assert_allclose(pool.table, (first.table / 4 + second.table / 25 + third.table / 100) / precision)
     assert pool.noise_std == pytest.approx(precision**-0.5)
 
     rest = tables(some_joint(), [(column,) for column in range(5)], 600.0, 3.0)
-    separate = fit_field(SIZES, [first, *rest, second, third], 600.0)
-    together = fit_field(SIZES, [pool, *rest], 600.0)
+    separate = fit_markov_random_field(SIZES, [first, *rest, second, third], 600.0)
+    together = fit_markov_random_field(SIZES, [pool, *rest], 600.0)
     np.testing.assert_allclose(separate.marginal((0, 2)), together.marginal((0, 2)), atol=1e-12)
 
 
 def test_pooled_answers_keep_what_was_believed_before_any_of_them():
     believed = [np.full((3,), level) for level in (1.0, 2.0)]
-    answers = [Measured((1,), np.zeros(3), 1.0, one) for one in believed]
+    answers = [NoisyMarginal((1,), np.zeros(3), 1.0, one) for one in believed]
     assert pooled(answers)[0].believed is believed[0]
-    only = Measured((0,), np.zeros(2), 1.0)
+    only = NoisyMarginal((0,), np.zeros(2), 1.0)
     assert pooled([*answers, only])[1] is only
 
 
 def test_counts_near_what_was_believed_are_trusted_less():
-    alone = [Measured((column,), np.array([50.0, 50.0]), 1.0) for column in (0, 1)]
+    alone = [NoisyMarginal((column,), np.array([50.0, 50.0]), 1.0) for column in (0, 1)]
     believed = np.full((2, 2), 25.0)
-    prior = FieldPrior(spreads=Spreads((0.1, 1.0), (0.9, 0.1)))
+    prior = FactorPrior(spreads=SpreadPrior((0.1, 1.0), (0.9, 0.1)))
 
     def moved(far: float) -> float:
-        answer = Measured((0, 1), believed + far * np.array([[1, -1], [-1, 1]]), 10.0, believed)
-        fitted = fit_field((2, 2), [*alone, answer], 100.0, prior=prior)
+        answer = NoisyMarginal((0, 1), believed + far * np.array([[1, -1], [-1, 1]]), 10.0, believed)
+        fitted = fit_markov_random_field((2, 2), [*alone, answer], 100.0, prior=prior)
         return (100 * fitted.marginal((0, 1))[0, 0] - 25) / far
 
     near, plain = moved(4.0), moved(20.0)
     assert 0 < near < 0.3
     assert plain < 1
-    assert fit_field((2, 2), alone, 100.0).marginal((0, 1))[0, 0] == pytest.approx(0.25)
+    assert fit_markov_random_field((2, 2), alone, 100.0).marginal((0, 1))[0, 0] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize(
     ("sizes", "measured", "total"),
     [
-        ((1,), [Measured((0,), np.array([3.0]), 1.0)], 3.0),
-        ((4,), [Measured((0,), np.array([3.0, -2.0, 0.0, 9.0]), 1.0)], 10.0),
-        ((1, 1), [Measured((0,), np.array([3.0]), 1.0), Measured((0, 1), np.array([[-5.0]]), 1.0)], 3.0),
-        ((2, 3), [Measured((0,), np.zeros(2), 5.0), Measured((0, 1), np.zeros((2, 3)), 5.0)], 10.0),
-        ((2, 3), [Measured((1,), np.full(3, -7.0), 5.0), Measured((0, 1), np.full((2, 3), -9.0), 5.0)], 10.0),
-        ((2, 3), [Measured((0,), np.array([1e-3, 0]), 1e3), Measured((0, 1), np.ones((2, 3)), 1e4)], 1e-3),
-        ((2, 3), [Measured((0,), np.array([1e9, 0]), 1e-6), Measured((0, 1), np.ones((2, 3)), 1e-6)], 1.0),
-        ((2, 3), [Measured((0,), np.array([1.0, 2.0]), 1.0)], 3.0),
-        ((2, 300), [Measured((0, 1), np.random.default_rng(0).normal(0, 50, (2, 300)), 50.0)], 5.0),
-        ((2, 2), [Measured((0, 1), np.array([[1e6, 0.0], [0.0, 1e6]]), 1.0)], 2e6),
+        ((1,), [NoisyMarginal((0,), np.array([3.0]), 1.0)], 3.0),
+        ((4,), [NoisyMarginal((0,), np.array([3.0, -2.0, 0.0, 9.0]), 1.0)], 10.0),
+        ((1, 1), [NoisyMarginal((0,), np.array([3.0]), 1.0), NoisyMarginal((0, 1), np.array([[-5.0]]), 1.0)], 3.0),
+        ((2, 3), [NoisyMarginal((0,), np.zeros(2), 5.0), NoisyMarginal((0, 1), np.zeros((2, 3)), 5.0)], 10.0),
+        ((2, 3), [NoisyMarginal((1,), np.full(3, -7.0), 5.0), NoisyMarginal((0, 1), np.full((2, 3), -9.0), 5.0)], 10.0),
+        ((2, 3), [NoisyMarginal((0,), np.array([1e-3, 0]), 1e3), NoisyMarginal((0, 1), np.ones((2, 3)), 1e4)], 1e-3),
+        ((2, 3), [NoisyMarginal((0,), np.array([1e9, 0]), 1e-6), NoisyMarginal((0, 1), np.ones((2, 3)), 1e-6)], 1.0),
+        ((2, 3), [NoisyMarginal((0,), np.array([1.0, 2.0]), 1.0)], 3.0),
+        ((2, 300), [NoisyMarginal((0, 1), np.random.default_rng(0).normal(0, 50, (2, 300)), 50.0)], 5.0),
+        ((2, 2), [NoisyMarginal((0, 1), np.array([[1e6, 0.0], [0.0, 1e6]]), 1.0)], 2e6),
     ],
     ids=[
         "one bin", "one column", "bins of one", "zeros", "negative", "hardly a row", "at odds with the total",
@@ -264,12 +265,15 @@ def test_counts_near_what_was_believed_are_trusted_less():
     ],
 )  # fmt: skip
 def test_degenerate_tables_fit_and_sample(sizes, measured, total):
-    for fitted in (fit_field(sizes, measured, total), fit_field(sizes, measured, total, steps=1)):
+    for fitted in (
+        fit_markov_random_field(sizes, measured, total),
+        fit_markov_random_field(sizes, measured, total, steps=1),
+    ):
         for belief in fitted.beliefs:
             assert np.isfinite(belief).all()
             assert (belief >= 0).all()
             assert belief.sum() == pytest.approx(1.0, abs=1e-9)
-        again = fit_field(sizes, measured, total, start=fitted, steps=20)
+        again = fit_markov_random_field(sizes, measured, total, start=fitted, steps=20)
         assert again.marginal((0,)).sum() == pytest.approx(1.0, abs=1e-9)
         for n_rows in (1, 2, 50):
             rows = fitted.sample(n_rows, np.random.default_rng(1))
@@ -286,7 +290,7 @@ def test_degenerate_tables_fit_and_sample(sizes, measured, total):
 @given(problems())
 def test_tables_of_pairs_equal_enumeration_wherever_the_columns_stand(problem):
     sizes, measured, _ = problem
-    fitted = fit_field(sizes, measured, 400.0, steps=30)
+    fitted = fit_markov_random_field(sizes, measured, 400.0, steps=30)
     joint = everything(fitted)
     assert joint.sum() == pytest.approx(1.0, abs=1e-9)
     pairs = list(itertools.combinations(range(len(sizes)), 2))
@@ -303,7 +307,7 @@ def test_tables_of_pairs_equal_enumeration_wherever_the_columns_stand(problem):
 @given(problems())
 def test_tables_of_three_columns_equal_enumeration_wherever_the_columns_stand(problem):
     sizes, measured, _ = problem
-    fitted = fit_field(sizes, measured, 400.0, steps=30)
+    fitted = fit_markov_random_field(sizes, measured, 400.0, steps=30)
     joint = everything(fitted)
     triples = list(itertools.combinations(range(len(sizes)), 3))
     found = fitted.tables(triples)
@@ -315,7 +319,7 @@ def test_tables_of_three_columns_equal_enumeration_wherever_the_columns_stand(pr
 # Rows
 
 
-def chain(seed: int = 3) -> Field:
+def chain(seed: int = 3) -> MarkovRandomField:
     """Five columns, each tied to the one before; two of them to a third as well."""
     sizes = (4, 5, 3, 6, 4)
     random = np.random.default_rng(seed)
@@ -323,7 +327,7 @@ def chain(seed: int = 3) -> Field:
     for before, size in itertools.pairwise(sizes):
         joint = joint[..., None] * random.dirichlet(np.full(size, 0.7), before)
     columns = [*((column,) for column in range(5)), *((column, column + 1) for column in range(4)), (0, 2)]
-    return fit_field(sizes, tables(joint, columns, 1e6, 0.0), 1e6, prior=TRUSTING, steps=500)
+    return fit_markov_random_field(sizes, tables(joint, columns, 1e6, 0.0), 1e6, prior=TRUSTING, steps=500)
 
 
 def counted(rows: np.ndarray, sizes, columns) -> np.ndarray:
@@ -354,7 +358,7 @@ def test_rows_that_agree_in_what_is_given_number_the_floor_or_the_ceiling(n_rows
             known.append(column)
 
 
-def far_from_the_model(fitted: Field, seed: int = 0, n_rows: int = 50_000) -> float:
+def far_from_the_model(fitted: MarkovRandomField, seed: int = 0, n_rows: int = 50_000) -> float:
     """Largest error of a table of columns that share no clique, in standard deviations of rows drawn one by one."""
     rows = fitted.sample(n_rows, np.random.default_rng(seed))
     joint = everything(fitted)
@@ -414,7 +418,7 @@ def test_a_state_samples_the_same_bytes_in_whatever_order_it_was_kept():
     state = {name: array.copy(order="F") for name, array in fitted.state().items()}
     drawn = fitted.sample(3_000, np.random.default_rng(5)).tobytes()
     for names in (list(state), list(reversed(state)), sorted(state)):
-        again = Field.from_state(fitted.sizes, {name: state[name] for name in names})
+        again = MarkovRandomField.from_state(fitted.sizes, {name: state[name] for name in names})
         assert again.sample(3_000, np.random.default_rng(5)).tobytes() == drawn
         np.testing.assert_array_equal(again.marginal((0, 4)), fitted.marginal((0, 4)))
     assert fitted.sample(3_000, np.random.default_rng(6)).tobytes() != drawn
@@ -423,6 +427,8 @@ def test_a_state_samples_the_same_bytes_in_whatever_order_it_was_kept():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
 def test_cuda_fits_like_the_cpu():
     measured = tables(some_joint(), COLUMNS, 10_000.0, 5.0)
-    on_cpu, on_cuda = (fit_field(SIZES, measured, 10_000.0, steps=500, device=device) for device in ("cpu", "cuda"))
+    on_cpu, on_cuda = (
+        fit_markov_random_field(SIZES, measured, 10_000.0, steps=500, device=device) for device in ("cpu", "cuda")
+    )
     for columns in COLUMNS:
         np.testing.assert_allclose(on_cuda.marginal(columns), on_cpu.marginal(columns), atol=2e-4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.models.junction_tree import JunctionTree, Subset, cliques_with
+from synth.models.junction_tree import JunctionTree, Subset, triangulated_cliques
 
 
 @st.composite
@@ -36,7 +36,7 @@ def test_every_subset_has_the_smallest_clique_that_holds_it(graph):
 @given(graphs())
 def test_cliques_hold_every_column_and_none_lies_within_another(graph):
     sizes, subsets = graph
-    cliques = cliques_with(sizes, subsets)
+    cliques = triangulated_cliques(sizes, subsets)
     assert set().union(*cliques) == set(range(len(sizes)))
     for clique in cliques:
         assert list(clique) == sorted(set(clique))
@@ -46,7 +46,7 @@ def test_cliques_hold_every_column_and_none_lies_within_another(graph):
 @given(graphs(), st.randoms(use_true_random=False))
 def test_the_cliques_of_a_column_hang_together_in_whatever_order_they_come(graph, random):
     sizes, subsets = graph
-    cliques = cliques_with(sizes, subsets)
+    cliques = triangulated_cliques(sizes, subsets)
     random.shuffle(cliques)
     tree = JunctionTree(sizes, tuple(cliques))
     for column in range(len(sizes)):
@@ -128,7 +128,7 @@ def test_columns_that_hang_together_with_nothing_get_a_table_of_their_own():
     ids=["nothing joined", "chain", "triangle", "cycle", "one within another", "one column"],
 )
 def test_known_graphs(sizes, subsets, cliques):
-    assert set(cliques_with(sizes, subsets)) == cliques
+    assert set(triangulated_cliques(sizes, subsets)) == cliques
 
 
 def test_columns_that_lie_in_no_clique_have_no_home():

@@ -6,8 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from synth.errors import InputError
-from synth.models.kahm_classifier import KahmClassifier
-from synth.models.kahm_model import KahmModel, fabricate_by_class, fit_party
+from synth.models.kahm_classifier import KahmClassifier, KahmModel, fabricate_by_class, fit_party
 from synth.system import threads
 
 

@@ -8,8 +8,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from synth.errors import InputError
-from synth.models.kahm_federated import ClassDistances, FederatedClassifier, combined_distances
-from synth.models.kahm_model import KahmModel
+from synth.models.kahm_classifier import KahmModel
+from synth.models.kahm_parties import ClassDistances, FederatedClassifier, combined_distances
 
 VECTORS = json.loads((Path(__file__).parent.parent / "references" / "kahm.json").read_text(encoding="utf-8"))
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from synth.errors import InputError
-from synth.models.kahm_file import load_model, model_from_bytes, model_to_bytes, save_model
-from synth.models.kahm_model import KahmModel
+from synth.models.kahm_classifier import KahmModel
+from synth.models.kahm_parties import load_model, model_from_bytes, model_to_bytes, save_model
 
 
 def rows(n_rows, *, seed=0, dtype=torch.float64):

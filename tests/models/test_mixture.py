@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from synth.models.answers import Measured
-from synth.models.mixture import Mixture, _dependence, fit_mixture
-from synth.models.mixture_loss import Layout, TableLoss
+from synth.models.marginals import NoisyMarginal
+from synth.models.mixture import Mixture
+from synth.models.mixture_estimation import BinLayout, MarginalLoss, _dependence, fit_mixture
 
 SIZES = (3, 1, 4, 2, 3)
 # Several columns of a size, a table of one column, tables of two and three, the column of one bin, and one asked twice.
@@ -46,11 +46,11 @@ def summed(table: np.ndarray, columns: tuple[int, ...]) -> np.ndarray:
     return table.sum(axis=tuple(axis for axis in range(table.ndim) if axis not in columns))
 
 
-def tables(mixture: Mixture, total: float, std: float, columns=tuple(COLUMNS), seed: int = 1) -> list[Measured]:
+def tables(mixture: Mixture, total: float, std: float, columns=tuple(COLUMNS), seed: int = 1) -> list[NoisyMarginal]:
     random = np.random.default_rng(seed)
     exact = joint(mixture)
     return [
-        Measured(one, total * summed(exact, one) + std * random.standard_normal(summed(exact, one).shape), std)
+        NoisyMarginal(one, total * summed(exact, one) + std * random.standard_normal(summed(exact, one).shape), std)
         for one in columns
     ]
 
@@ -67,7 +67,7 @@ def test_marginals_equal_enumeration(columns):
     np.testing.assert_allclose(mixture.marginal(columns), summed(joint(mixture), columns), rtol=1e-12)
 
 
-def parameters(mixture: Mixture, layout: Layout) -> tuple[torch.Tensor, torch.Tensor]:
+def parameters(mixture: Mixture, layout: BinLayout) -> tuple[torch.Tensor, torch.Tensor]:
     """Return weights and probabilities in the order of the layout."""
     probabilities = np.empty_like(mixture.probabilities.T)
     probabilities[layout.original_order] = mixture.probabilities.T
@@ -78,28 +78,28 @@ def parameters(mixture: Mixture, layout: Layout) -> tuple[torch.Tensor, torch.Te
 def test_loss_is_the_chi_square_of_exact_marginals(dense):
     mixture, total = known(), 500.0
     measured = [
-        Measured(one.columns, one.table, 3.0 + position)
+        NoisyMarginal(one.columns, one.table, 3.0 + position)
         for position, one in enumerate(tables(known(seed=8), total, 5.0))
     ]
     # The pair that was asked twice counts as one answer, the mean weighted by inverse variance.
     first, second = (one for one in measured if one.columns == (0, 2))
     precision = first.noise_std**-2 + second.noise_std**-2
     mean = (first.table * first.noise_std**-2 + second.table * second.noise_std**-2) / precision
-    once = [one for one in measured if one.columns != (0, 2)] + [Measured((0, 2), mean, precision**-0.5)]
+    once = [one for one in measured if one.columns != (0, 2)] + [NoisyMarginal((0, 2), mean, precision**-0.5)]
     expected = sum(
         (((total * summed(joint(mixture), one.columns) - one.table) / one.noise_std) ** 2).sum() for one in once
     )
 
-    layout = Layout(SIZES)
-    loss = TableLoss(layout, measured, total, device=torch.device("cpu"), dtype=torch.float64, dense=dense)
+    layout = BinLayout(SIZES)
+    loss = MarginalLoss(layout, measured, total, device=torch.device("cpu"), dtype=torch.float64, dense=dense)
     assert float(loss(*parameters(mixture, layout))) == pytest.approx(expected, rel=1e-12)
     assert loss.n_cells == sum(one.table.size for one in once)
 
 
 @pytest.mark.parametrize("dense", [False, True], ids=["by column", "one product"])
 def test_gradient_of_the_loss_agrees_with_differences(dense):
-    layout = Layout(SIZES)
-    loss = TableLoss(
+    layout = BinLayout(SIZES)
+    loss = MarginalLoss(
         layout, tables(known(seed=8), 50.0, 5.0), 50.0, device=torch.device("cpu"), dtype=torch.float64, dense=dense
     )
     logits = torch.randn(
@@ -133,7 +133,7 @@ def nats(table: np.ndarray) -> float:
 
 
 def dependence(mixture: Mixture) -> float:
-    weights, probabilities = parameters(mixture, Layout(mixture.sizes))
+    weights, probabilities = parameters(mixture, BinLayout(mixture.sizes))
     return float(_dependence(weights, probabilities, probabilities.clamp_min(1e-300).log()))
 
 
@@ -203,7 +203,7 @@ def test_a_fit_goes_on_from_an_earlier_one():
 )
 def test_degenerate_tables_fit_and_sample(sizes, columns, total):
     random = np.random.default_rng(0)
-    measured = [Measured(one, random.normal(0, 5, [sizes[column] for column in one]), 5.0) for one in columns]
+    measured = [NoisyMarginal(one, random.normal(0, 5, [sizes[column] for column in one]), 5.0) for one in columns]
     fitted = fit_mixture(sizes, measured, total, components=3, steps=30)
     assert np.isfinite(fitted.probabilities).all()
     everything = tuple(range(len(sizes)))
@@ -275,7 +275,7 @@ def test_a_state_samples_the_same_bytes():
         ({"total": 0.0}, "total must be positive"),
         ({"total": float("nan")}, "total must be positive"),
         ({"components": 0}, "components must be at least 1"),
-        ({"measured": [Measured((0, 1), np.zeros((2, 2)), 1.0)]}, "has shape"),
+        ({"measured": [NoisyMarginal((0, 1), np.zeros((2, 2)), 1.0)]}, "has shape"),
         ({"start": known(2)}, "start has columns"),
     ],
     ids=["no column", "no bin", "no row", "not a number", "no component", "another shape", "another start"],

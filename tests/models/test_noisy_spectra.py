@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synth.models.class_gaussians import ClassGaussians
-from synth.models.noisy_spectra import leading_directions, shrunk_covariances, shrunk_spread
+from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
 
 
 def symmetric_noise(size: int, std: float, seed: int = 0) -> np.ndarray:

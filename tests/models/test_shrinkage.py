@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synth.models.shrinkage import Spreads, part_kept
+from synth.models.mrf_estimation import SpreadPrior, shrinkage_factors
 
 
 def test_one_spread_is_the_normal_posterior_mean() -> None:
     believed = np.array([[0.0, 10.0], [40.0, 200.0]])
-    kept = part_kept(believed + 5.0, believed, 8.0, Spreads((0.3,), (1.0,)))
+    kept = shrinkage_factors(believed + 5.0, believed, 8.0, SpreadPrior((0.3,), (1.0,)))
     variance = (0.3 * np.maximum(believed, 0.5)) ** 2
     np.testing.assert_allclose(kept, variance / (variance + 64.0))
 
 
 def test_a_prior_that_learns_nothing_is_integrated_exactly() -> None:
     # Second algorithm: the posterior mean by a sum over a fine grid of true counts.
-    spreads = Spreads((0.2, 2.0), (0.7, 0.3), worth=1e12)
+    spreads = SpreadPrior((0.2, 2.0), (0.7, 0.3), worth=1e12)
     believed, noise = 50.0, 20.0
     truth = np.linspace(-1500, 1600, 400_001)
     prior = sum(
@@ -27,7 +27,7 @@ def test_a_prior_that_learns_nothing_is_integrated_exactly() -> None:
     for count in (-10.0, 70.0, 180.0):
         weight = prior * np.exp(-(((count - truth) / noise) ** 2) / 2)
         mean = (weight @ truth) / weight.sum()
-        kept = part_kept(np.array([count]), np.array([believed]), noise, spreads)[0]
+        kept = shrinkage_factors(np.array([count]), np.array([believed]), noise, spreads)[0]
         assert kept == pytest.approx((mean - believed) / (count - believed), rel=1e-6)
 
 
@@ -39,7 +39,7 @@ def test_a_table_of_noise_is_left_at_belief_and_one_that_tells_is_not(seed: int)
     far = believed * np.exp(random.normal(size=believed.shape))
     kept, errors = [], []
     for true in (believed, far):
-        one = part_kept(true + noise, believed, 30.0, Spreads())
+        one = shrinkage_factors(true + noise, believed, 30.0, SpreadPrior())
         kept.append(one.mean())
         errors.append(np.abs(believed + one * (true + noise - believed) - true).sum() / np.abs(noise).sum())
     assert kept[0] < 0.25
@@ -53,7 +53,7 @@ def test_a_cell_that_stands_out_is_taken_at_its_word() -> None:
     believed = np.full(100, 50.0)
     table = believed + 10.0 * np.random.default_rng(0).normal(size=100)
     table[3] = 900.0
-    kept = part_kept(table, believed, 10.0, Spreads())
+    kept = shrinkage_factors(table, believed, 10.0, SpreadPrior())
     assert kept[3] > 0.95
     assert np.delete(kept, 3).mean() < 0.4
 
@@ -63,4 +63,4 @@ def test_a_cell_that_stands_out_is_taken_at_its_word() -> None:
 )
 def test_spreads_that_mean_nothing_are_refused(sizes: tuple[float, ...], likely: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="must"):
-        Spreads(sizes, likely)
+        SpreadPrior(sizes, likely)

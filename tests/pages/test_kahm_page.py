@@ -7,7 +7,7 @@ from driving import CODEBOOK, described, errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
-from synth.generators.kahm.kahm_modes import MODES, PAPER_REFUSAL
+from synth.generators.kahm.modes import MODES, PAPER_REFUSAL
 
 CHOICE = "field:kahm-mode"
 

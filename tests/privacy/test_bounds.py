@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from questions import SIZES, every_kind_of_map
 
 from synth.errors import PrivacyError
-from synth.kernels import hermite_features
+from synth.generators.hermite.features import hermite_features
 from synth.privacy import bounds
 from synth.privacy.bounds import bound_of
 from synth.privacy.counting import Rows

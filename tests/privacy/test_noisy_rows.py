@@ -11,7 +11,7 @@ from recorded_noise import RecordedNoise
 from scipy import stats
 
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
-from synth.generators.vectors import Vectors
+from synth.generators.row_encoding import RowEncoding
 from synth.privacy.accounting import (
     MU_UNIT,
     epsilon_of_receipts,
@@ -57,7 +57,7 @@ def session_on(schema: Schema, codes: dict[str, np.ndarray], *, epsilon: float =
 
 
 def tables_of(schema: Schema, *, label: str | None = "outcome") -> tuple[Lookup, ...]:
-    return Vectors.of(schema, [name for name in schema.names if name != label]).tables
+    return RowEncoding.of(schema, [name for name in schema.names if name != label]).tables
 
 
 def ask(session: Any, **named: Any) -> Any:
@@ -88,7 +88,7 @@ def brute_force(lookup: Lookup, column: Any, bits: int, change: float) -> tuple[
 @pytest.mark.parametrize("change", [1.0, 0.25, 0.001])
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.name)
 def test_bounds_are_those_of_all_pairs_of_codes(column: Any, change: float) -> None:
-    lookup = Vectors.of(Schema(COLUMNS), [column.name]).tables[0]
+    lookup = RowEncoding.of(Schema(COLUMNS), [column.name]).tables[0]
     bound = cell_bound(lookup, column, bits=12, change=change)
     assert (bound.l1, bound.largest, bound.squared) == brute_force(lookup, column, 12, change)
 
@@ -334,7 +334,7 @@ def test_without_noise_the_rows_are_the_rows() -> None:
     schema = schema_of()
     codes = codes_of(schema)
     release = ask(session_on(schema, codes, key=None))
-    vectors = Vectors.of(schema, [name for name in schema.names if name != "outcome"])
+    vectors = RowEncoding.of(schema, [name for name in schema.names if name != "outcome"])
     expected = vectors.encode(np.stack([codes[name] for name in schema.names[:-1]], axis=1))
     assert np.abs(release.vectors - expected).max() <= release.receipt.grid
     np.testing.assert_array_equal(release.labels, codes["outcome"])

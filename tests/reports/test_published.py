@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from synth.generators.facts import Fact
+from synth.generators.protocol import Fact
 from synth.privacy.answers import RowCount
 from synth.privacy.budget import PrivacyBudget
 from synth.privacy.features import Constant, Lookup, OneHot, Product, Stack

@@ -11,20 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.adaptive.adaptive_budget import WIDE, AdaptiveBudget, columns_error, divided, share_for_columns
-from synth.generators.adaptive.adaptive_rounds import RoundPlan, Rounds
-from synth.generators.adaptive.adaptive_sizes import bins_that_fit, declared_bins
-from synth.generators.adaptive.label_tables import measure_by_label
-from synth.generators.adaptive.wide_trees import MANY_COLUMNS, WideTree, bins_of_tree, rounds_of_tree
-from synth.generators.coarsening import CoarseningOptions, coarsen
-from synth.generators.column_bins import ColumnBins
-from synth.generators.fine_places import OneWayOptions, fine_places
-from synth.generators.joint_models import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
-from synth.generators.one_ways import OneWays, measure_one_ways
+from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
+from synth.generators.adaptive.budget import WIDE, AdaptiveBudget, allocate_budget, columns_error, share_for_columns
+from synth.generators.adaptive.tables import (
+    MANY_COLUMNS,
+    ChowLiuTree,
+    RoundPlan,
+    SelectionRounds,
+    bins_of_tree,
+    measure_label_marginals,
+    rounds_of_tree,
+)
+from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.options import check_between
 from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.generators.sampling import check_rows, random_source
-from synth.models.answers import JointModel, Measured, misfit
+from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
+from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
@@ -84,7 +87,7 @@ class DpHpAdaptive:
     -----
     Vinaroz et al. (2022, section 5) release the embedding of one fixed product kernel. Here features are one-hot,
     kernels are chosen as in AIM (McKenna 2022), noise is accounted for exactly, and the model is fitted to the answers
-    as in ``synth.models.field``.
+    as in ``synth.models.mrf_estimation``.
     """
 
     name: ClassVar[str] = "dp-hp-adaptive"
@@ -148,7 +151,7 @@ class DpHpAdaptive:
         fitter.refit(measured, last=False)
         if choosing and self._many:
             progress.phase("Finding a tree of columns")
-            tree = WideTree(
+            tree = ChowLiuTree(
                 session,
                 self._columns,
                 self._bins,
@@ -183,8 +186,8 @@ class DpHpAdaptive:
         self,
         session: AnswerSource,
         fitter: Fitter,
-        measured: list[Measured],
-        one_ways: OneWays,
+        measured: list[NoisyMarginal],
+        one_ways: OneWayMarginals,
         parts: tuple[float, float, float],
         progress: Progress,
     ) -> None:
@@ -202,7 +205,7 @@ class DpHpAdaptive:
             progress.loss(misfit(fitter.model, measured, one_ways.rows))
             progress.step(round(100 * spent), 100)
 
-        Rounds(
+        SelectionRounds(
             session,
             self._columns,
             self._bins,
@@ -245,7 +248,7 @@ class DpHpAdaptive:
         for d, column in enumerate(generator._columns):
             prefix = f"column.{d}."
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
-            bins.append(ColumnBins.from_state(fine_places(column, OneWayOptions()), parts))
+            bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts))
         generator._bins = tuple(bins)
         model = {name.removeprefix("model."): one for name, one in state.items() if name.startswith("model.")}
         generator._model = restored_model(tuple(one.size for one in bins), model)
@@ -260,7 +263,7 @@ class DpHpAdaptive:
             return self._options.model
         return kind_for(declared_bins(self._columns, self._most_bins), self._options.cells)
 
-    def _coarsening(self, one_ways: OneWays, budget: AdaptiveBudget) -> CoarseningOptions:
+    def _coarsening(self, one_ways: OneWayMarginals, budget: AdaptiveBudget) -> CoarseningOptions:
         """Choose bins so coarse that a table of two columns tells more than noise."""
         table = max(budget.table * (1.0 - self._options.choosing_share), budget.by_label / len(self._columns))
         if table <= 0:
@@ -283,8 +286,8 @@ class DpHpAdaptive:
 
     def _measured_by_label(
         self, session: AnswerSource, share: float, rows: float, bins: int, *, again: bool = False
-    ) -> list[Measured]:
-        return measure_by_label(
+    ) -> list[NoisyMarginal]:
+        return measure_label_marginals(
             session,
             self._columns,
             self._bins,
@@ -296,13 +299,13 @@ class DpHpAdaptive:
             query="tables by label" + (" again" if again else ""),
         )
 
-    def _measured_columns(self, session: AnswerSource) -> tuple[OneWays, AdaptiveBudget]:
+    def _measured_columns(self, session: AnswerSource) -> tuple[OneWayMarginals, AdaptiveBudget]:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
         whole = session.remaining_share
         options = self._options
 
         def division(for_columns: float) -> AdaptiveBudget:
-            return divided(
+            return allocate_budget(
                 session,
                 whole,
                 declared_bins(self._columns, self._most_bins),
@@ -324,8 +327,8 @@ class DpHpAdaptive:
         last = not budget.n_rounds and not budget.by_label
         return self._counted(session, session.remaining_share if last else budget.columns - spent, one_ways), budget
 
-    def _counted(self, session: AnswerSource, share: float, earlier: OneWays | None) -> OneWays:
-        return measure_one_ways(
+    def _counted(self, session: AnswerSource, share: float, earlier: OneWayMarginals | None) -> OneWayMarginals:
+        return measure_one_way_marginals(
             session,
             self._columns,
             label=self._task.label,

@@ -12,21 +12,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.generators.expected import ExpectedFourier
-from synth.generators.heads import Draw, Head
-from synth.generators.neural import ClassBatch
-from synth.generators.neural_generator import NeuralGenerator
+from synth.errors import InputError
+from synth.generators.coarse_grid import column_weights
+from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.options import check_between
-from synth.generators.places import column_weights
 from synth.generators.protocol import Needs
 from synth.generators.sampling import project_to_simplex
-from synth.kernels.fourier import gaussian_frequencies
-from synth.privacy.features import Constant, FeatureMap, Fourier, OneHot, Stack, angle_steps
+from synth.privacy.features import STEPS_PER_TURN, Constant, FeatureMap, Fourier, OneHot, Stack, angle_steps
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 
-__all__ = ["DpMerf", "DpMerfOptions"]
+__all__ = ["DpMerf", "DpMerfOptions", "ExpectedFourier", "gaussian_frequencies"]
 
 _POSITIONS = 255
 """A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
@@ -139,7 +136,7 @@ class DpMerf(NeuralGenerator):
             ]
         return Stack(parts=tuple(parts), weights=tuple(weights)) if parts else None
 
-    def _fourier(self, numbers: list[Head]) -> tuple[list[FeatureMap], list[float]]:
+    def _fourier(self, numbers: list[OutputHead]) -> tuple[list[FeatureMap], list[float]]:
         """Return features of all numbers together, then of each by itself, with weights whose squares add up to 1."""
         pairs = max(self._options.features // 2, 1)
         if len(numbers) == 1:
@@ -150,7 +147,7 @@ class DpMerf(NeuralGenerator):
         parts += [self._waves([head], alone, stream=d) for d, head in enumerate(numbers, start=1)]
         return parts, [math.sqrt(0.5), *(math.sqrt(0.5) * weight for weight in importance)]
 
-    def _waves(self, numbers: list[Head], pairs: int, *, stream: int) -> Fourier:
+    def _waves(self, numbers: list[OutputHead], pairs: int, *, stream: int) -> Fourier:
         length_scale = self._options.length_scale
         frequencies = gaussian_frequencies(
             pairs, len(numbers), length_scale=length_scale * math.sqrt(len(numbers)), seed=[self._task.seed, stream]
@@ -196,10 +193,117 @@ class DpMerf(NeuralGenerator):
         return lambda draw: draw.values.new_ones((len(draw.values), 1))
 
 
+def _counts(head: OutputHead) -> OneHot:
+    """Count a category's places, or of a number the grid as a whole and every atom."""
+    column, bins = head.column, head.places.bins
+    if column.levels:
+        atoms = np.repeat(np.arange(head.places.atoms), head.places.width[head.places.levels :])
+        bins = np.concatenate([np.zeros(column.levels), 1 + atoms]).astype(np.int32)
+    return OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,))
+
+
+def _code_positions(head: OutputHead, length_scale: float) -> NDArray[np.int32]:
+    """Return where every code lies for the Fourier features, as a whole number.
+
+    Atoms lie three length scales apart below the range, so that a kernel tells them from numbers and from each other.
+    """
+    places = head.places
+    grid = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
+    atoms = -3.0 * length_scale * (1.0 + np.repeat(np.arange(places.atoms), places.width[places.levels :]))
+    return np.asarray(np.rint(_POSITIONS * np.concatenate([grid, atoms])), dtype=np.int32)
+
+
+def gaussian_frequencies(
+    n_frequencies: int, dimensions: int, *, length_scale: float, seed: int | Sequence[int]
+) -> Tensor:
+    r"""Draw the frequencies of a Gaussian kernel from a public seed.
+
+    Parameters
+    ----------
+    n_frequencies : int
+        Number of cosine and sine pairs, A/2 in the paper; at least 1.
+    dimensions : int
+        Number of columns, at least 1.
+    length_scale : float
+        Length scale l of :math:`\exp(-|x-y|^2 / (2 l^2))`, positive.
+    seed : int or sequence of int
+        Public; the frequencies hold nothing of the rows.
+
+    Returns
+    -------
+    Tensor of shape (n_frequencies, dimensions), float64
+        Radians per unit of the data.
+
+    Raises
+    ------
+    InputError
+        If a count is below 1 or ``length_scale`` is not positive and finite.
+    """
+    if n_frequencies < 1 or dimensions < 1:
+        raise InputError(f"n_frequencies and dimensions must be at least 1, got {n_frequencies} and {dimensions}.")
+    if not (math.isfinite(length_scale) and length_scale > 0):
+        raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
+    # numpy takes several numbers as one seed, so that neighbouring seeds and streams have nothing in common.
+    normal = np.random.default_rng(seed).standard_normal((n_frequencies, dimensions))
+    return torch.from_numpy(normal / length_scale)
+
+
+class ExpectedFourier:
+    r"""Expected Fourier features of several columns.
+
+    Given a row's latent noise its columns are independent, so the expected wave is a product over columns,
+    :math:`\mathbb E\, e^{i \omega^\top x} = \prod_d \mathbb E\, e^{i \omega_d x_d}`: probabilities times the waves of
+    the places, or the wave of a value.
+
+    Parameters
+    ----------
+    layout : OutputHeads
+    feature_map : Fourier
+        As the session was asked; position ``scale`` is where a value of 1 lies.
+    scale : int
+    device : torch.device
+    """
+
+    def __init__(self, layout: OutputHeads, feature_map: Fourier, *, scale: int, device: torch.device) -> None:
+        radians = feature_map.frequencies * (2 * math.pi / STEPS_PER_TURN)
+        head_of = {head.column.name: d for d, head in enumerate(layout.heads)}
+        value_of = {d: k for k, d in enumerate(layout.continuous)}
+        columns = [head_of[name] for name in feature_map.columns]
+        self._scale = feature_map.scale
+        self._radians = torch.tensor(scale * radians, dtype=torch.float32, device=device)
+        self._plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1]
+        self._plain_values = [value_of[columns[j]] for j in self._plain]
+        self._mixed: list[tuple[int, int, int | None, Tensor, Tensor]] = []
+        for j, d in enumerate(columns):
+            head = layout.heads[d]
+            if head.choices == 1:
+                continue
+            first = head.places.first[head.places.levels if head.is_continuous else 0 :]
+            angles = feature_map.positions[j][first][:, None] * radians[:, j]
+            cosines = torch.tensor(np.cos(angles), dtype=torch.float32, device=device)
+            sines = torch.tensor(np.sin(angles), dtype=torch.float32, device=device)
+            self._mixed.append((j, d, value_of.get(d), cosines, sines))
+
+    def __call__(self, draw: Draw) -> Tensor:
+        """Return the expected features, shape (batch, dimension of the map): all cosines, then all sines."""
+        angles = draw.values[:, self._plain_values] @ self._radians[:, self._plain].T
+        real, imaginary = torch.cos(angles), torch.sin(angles)
+        for j, d, value, cosines, sines in self._mixed:
+            choices = draw.choices[d]
+            if value is None:
+                cosine, sine = choices @ cosines, choices @ sines
+            else:
+                own = draw.values[:, value, None] * self._radians[:, j]
+                cosine = choices[:, :1] * torch.cos(own) + choices[:, 1:] @ cosines
+                sine = choices[:, :1] * torch.sin(own) + choices[:, 1:] @ sines
+            real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+        return self._scale * torch.cat([real, imaginary], dim=1)
+
+
 class _ExpectedCounts:
     """Probabilities in the order of a released table of counts."""
 
-    def __init__(self, heads: Sequence[Head], column: str) -> None:
+    def __init__(self, heads: Sequence[OutputHead], column: str) -> None:
         self._d = next(d for d, head in enumerate(heads) if head.column.name == column)
         # A short grid is counted as a whole, like the grid of a continuous head.
         self._merged = 0 if heads[self._d].is_continuous else heads[self._d].places.levels
@@ -209,23 +313,3 @@ class _ExpectedCounts:
         if not self._merged:
             return choices
         return torch.cat([choices[:, : self._merged].sum(dim=1, keepdim=True), choices[:, self._merged :]], dim=1)
-
-
-def _counts(head: Head) -> OneHot:
-    """Count a category's places, or of a number the grid as a whole and every atom."""
-    column, bins = head.column, head.places.bins
-    if column.levels:
-        atoms = np.repeat(np.arange(head.places.atoms), head.places.width[head.places.levels :])
-        bins = np.concatenate([np.zeros(column.levels), 1 + atoms]).astype(np.int32)
-    return OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,))
-
-
-def _code_positions(head: Head, length_scale: float) -> NDArray[np.int32]:
-    """Return where every code lies for the Fourier features, as a whole number.
-
-    Atoms lie three length scales apart below the range, so that a kernel tells them from numbers and from each other.
-    """
-    places = head.places
-    grid = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
-    atoms = -3.0 * length_scale * (1.0 + np.repeat(np.arange(places.atoms), places.width[places.levels :]))
-    return np.asarray(np.rint(_POSITIONS * np.concatenate([grid, atoms])), dtype=np.int32)

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import ConfigError
-from synth.generators.heads import Draw, Head
-from synth.generators.hermite.embeddings import ProductEmbeddings, SumEmbedding
-from synth.generators.neural import ClassBatch
-from synth.generators.neural_generator import NeuralGenerator
+from synth.generators.coarse_grid import column_weights
+from synth.generators.hermite.features import (
+    ProductEmbeddings,
+    SumEmbedding,
+    hermite_features,
+    rho_of_length_scale,
+)
+from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead
 from synth.generators.options import check_between
-from synth.generators.places import column_weights
 from synth.generators.protocol import GeneratorTask, Needs
 from synth.generators.sampling import project_to_simplex
-from synth.kernels.hermite import hermite_features, rho_of_length_scale
 from synth.privacy.features import Constant, FeatureMap, Lookup, Product, Stack
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
@@ -185,7 +187,7 @@ class DpHp(NeuralGenerator):
             weights = (*(w * math.sqrt(columns / (columns + 1)) for w in weights), math.sqrt(1 / (columns + 1)))
         return Stack(parts=tuple(parts), weights=weights)
 
-    def _product_lookup(self, head: Head) -> Lookup:
+    def _product_lookup(self, head: OutputHead) -> Lookup:
         return _lookup(head, self._options.order_product, self._options.length_scale_product)
 
     def _class_probabilities(self, answer: NDArray[np.float64], features: Stack | None) -> NDArray[np.float64]:
@@ -234,12 +236,12 @@ class DpHp(NeuralGenerator):
         self._train(loss_of, steps=options.epochs * options.steps_per_epoch, progress=progress)
 
 
-def _own_features(head: Head) -> int:
+def _own_features(head: OutputHead) -> int:
     """Return how many codes have a feature of their own: special values and missing of a number, no categories."""
     return head.places.atoms if head.column.levels else 0
 
 
-def _lookup(head: Head, order: int, length_scale: float) -> Lookup:
+def _lookup(head: OutputHead, order: int, length_scale: float) -> Lookup:
     """Return a column's features: those of its own, then the Hermite features of its place in [-1, 1]."""
     own = _own_features(head)
     x = torch.from_numpy(2.0 * head.positions(ordered=head.places.size - own) - 1.0)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
+from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid, column_weights
 from synth.generators.options import check_between
-from synth.generators.places import LABEL_BINS, Places, column_weights, places_of
 from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.features import OneHot, Stack
@@ -118,9 +118,9 @@ class IndependentByClass:
         generator._tables = [state[f"table.{d}"].astype(np.float64) for d in range(len(generator._columns))]
         return generator
 
-    def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> Places:
+    def _column_places(self, position: int, column: ModelledColumn, options: IndependentOptions) -> CoarseGrid:
         grid = LABEL_BINS if position == self._label else options.bins
-        return places_of(column, grid=grid, atoms=max(column.size, 1))
+        return coarse_grid(column, grid=grid, atoms=max(column.size, 1))
 
     def _question(self) -> Stack:
         parts = tuple(

@@ -1,4 +1,4 @@
-"""KAHM as a generator: one name, four modes that promise different things (``kahm_modes``)."""
+"""KAHM as a generator: one name, four modes that promise different things (``modes``)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
-from synth.generators.facts import Fact
-from synth.generators.kahm.kahm_modes import PAPER_REFUSAL
-from synth.generators.kahm.kahm_record import RecordOfKahm, RecordSettings
-from synth.generators.kahm.kahm_rows import RowsOfKahm, RowsSettings
+from synth.generators.kahm.modes import PAPER_REFUSAL
+from synth.generators.kahm.record import RecordMode, RecordSettings
+from synth.generators.kahm.rows import RowsMode, RowsSettings
 from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, Needs, State
+from synth.generators.protocol import Fact, GeneratorTask, Needs, State
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
@@ -57,10 +56,10 @@ class KahmOptions:
 class Kahm:
     """Rows drawn from noisy moments by class and smoothed by kernel affine hull machines (Kumar 2024, adapted).
 
-    In mode record, the default, the session is asked for sums and products of whole rows by class (``kahm_questions``);
+    In mode record, the default, the session is asked for sums and products of whole rows by class (``moments``);
     each class becomes a Gaussian in the directions that stand above the noise. Drawn rows are cut into random blocks
     within their class and smoothed by machines built from these rows alone, in a public number of steps. The other
-    modes add noise to every row (``kahm_rows``).
+    modes add noise to every row (``rows``).
 
     Notes
     -----
@@ -90,16 +89,16 @@ class Kahm:
     needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: KahmOptions) -> None:
-        self._part: RecordOfKahm | RowsOfKahm
+        self._part: RecordMode | RowsMode
         if options.mode == "rows" or options.mode == "cell":
-            self._part = RowsOfKahm(task, _rows_settings(options))
+            self._part = RowsMode(task, _rows_settings(options))
         else:
-            self._part = RecordOfKahm(task, _record_settings(options))
+            self._part = RecordMode(task, _record_settings(options))
 
     @property
-    def lets_rows_out(self) -> bool:
+    def perturbs_rows(self) -> bool:
         """Whether the mode asks for noisy rows, one for every private one."""
-        return isinstance(self._part, RowsOfKahm)
+        return isinstance(self._part, RowsMode)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask, as the mode does, and learn from the answers."""
@@ -123,9 +122,9 @@ class Kahm:
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
         if options.mode == "rows" or options.mode == "cell":
-            generator._part = RowsOfKahm.from_state(task, _rows_settings(options), state)
+            generator._part = RowsMode.from_state(task, _rows_settings(options), state)
         else:
-            generator._part = RecordOfKahm.from_state(task, _record_settings(options), state)
+            generator._part = RecordMode.from_state(task, _record_settings(options), state)
         return generator
 
 

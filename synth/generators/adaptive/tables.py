@@ -1,0 +1,537 @@
+"""Which marginals of several columns are measured, and how.
+
+- Every column by class of the label, in one question: what a classifier needs first (``measure_label_marginals``).
+- Round by round, the marginal that the model so far describes worst, chosen privately as in AIM (McKenna 2022)
+  (``SelectionRounds``).
+- Where there are too many columns to choose among, a tree of them in two questions (``ChowLiuTree``). The first asks
+  for the products of all columns in pairs, each column cut in two and taken about its mean in the row's class: which
+  columns go together. The tree that holds most of that (Chow 1968) is post-processing of the answer. The second counts
+  its edges, all in one stack, by class of the label where one is declared. So the number of questions does not grow
+  with the number of columns, and a table of a thousand columns takes minutes.
+
+Apart from the generator, which alone imports it, because choosing is where noise decides what is asked next.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.adaptive.bins import ColumnBins
+from synth.models.joint_model import Fitter
+from synth.models.junction_tree import Subset
+from synth.models.marginals import NoisyMarginal
+from synth.privacy.features import Lookup, OneHot, RowMoments, Stack
+from synth.privacy.selection import Candidate
+from synth.privacy.session import AnswerSource
+from synth.schema import ModelledColumn, Weight
+
+__all__ = [
+    "MANY_COLUMNS",
+    "ChowLiuTree",
+    "RoundPlan",
+    "SelectionRounds",
+    "bins_of_tree",
+    "maximum_spanning_forest",
+    "measure_label_marginals",
+    "rounds_of_tree",
+]
+
+Vector = NDArray[np.float64]
+
+_IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
+
+_TRIPLE_WEIGHT = 0.5
+"""What a wrong row in a table of three columns counts beside one of two: three pairs share what it tells."""
+
+_SHARPER = 0.5
+
+_ROOT = math.sqrt(2.0 / math.pi)
+
+MANY_COLUMNS = 128
+"""Columns from which on tables are not chosen one by one."""
+
+_STRUCTURE = 0.25
+"""Part of the budget of a tree that goes into finding it."""
+
+_ROOM = 1.1
+"""Clip of a row's vector, in units of its expected length; longer rows are shortened to it."""
+
+_FEWEST_BINS = 3
+"""Bins of a number below which a column by class says nearly as much as an edge."""
+
+_MOST_PAIRED = 2048
+"""Columns whose products are asked for; of more, those that vary most."""
+
+
+def measure_label_marginals(
+    session: AnswerSource,
+    columns: tuple[ModelledColumn, ...],
+    bins: Sequence[ColumnBins],
+    *,
+    label: int,
+    lengths: Sequence[int],
+    share: float,
+    total: float,
+    source: str,
+    query: str = "tables by label",
+) -> list[NoisyMarginal]:
+    """Count every column together with the label.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    bins : sequence of ColumnBins
+    label : int
+        Position of the label.
+    lengths : sequence of int
+        Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
+        noise is known before the question is asked.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    total : float
+        Number of rows, as far as it is known.
+    source : str
+        Who asks.
+    query : str
+        Name of the question.
+
+    Returns
+    -------
+    list of NoisyMarginal
+        One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
+    """
+    others = [d for d, one in enumerate(bins) if d != label and one.size > 1]
+    if not others or bins[label].size < 2:
+        return []
+    pairs = [(min(d, label), max(d, label)) for d in others]
+    codes = [one.bins for one in bins]
+    parts = tuple(
+        OneHot(
+            columns=tuple(columns[d].name for d in pair),
+            bins=tuple(codes[d] for d in pair),
+            sizes=tuple(columns[d].size for d in pair),
+        )
+        for pair in pairs
+    )
+    parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
+    whole = sum(parts_of_norm.values())
+    weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
+    question = Stack(parts=parts, weights=weights)
+    release = session.noisy_sum(question, share=share, query=query, source=source)
+    pieces = np.split(
+        np.asarray(release.value, dtype=np.float64).reshape(-1),
+        np.cumsum([part.dimension for part in question.parts])[:-1],
+    )
+    return [
+        NoisyMarginal(
+            pair,
+            (piece / weight).reshape(part.shape),
+            release.noise_std / weight,
+            total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected),
+        )
+        for pair, piece, weight, part in zip(pairs, pieces, question.weights, question.parts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """How the budget of the rounds is spent.
+
+    Attributes
+    ----------
+    share : float
+        Part of the session's budget for all rounds.
+    rounds : float
+        Rounds that the first round's part would last; a round's part grows when tables tell too little.
+    choosing : float
+        Part of a round that goes into its choice.
+    cells : int
+        Most cells of the joint model.
+    most_candidates : int
+        Most pairs of a round; a public draw where there are more.
+    """
+
+    share: float
+    rounds: float
+    choosing: float
+    cells: int
+    most_candidates: int
+
+
+class SelectionRounds:
+    """Chooses, counts and fits until the budget is spent.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    bins : tuple of ColumnBins
+    label : int, optional
+        Position of the column whose pairs are always candidates, as far as the model can ever hold them.
+    fitter : Fitter
+    plan : RoundPlan
+    unit_noise : float
+        Noise of a count that is asked for the whole budget, in rows.
+    total : float
+        Number of rows, as far as it is known.
+    columns_gain : callable
+        Told a part of the session's budget, returns by how much less all pairs together would be off if columns by
+        themselves were counted again with it, as a part of the rows.
+    source : str
+    seed : int
+    """
+
+    def __init__(
+        self,
+        session: AnswerSource,
+        columns: tuple[ModelledColumn, ...],
+        bins: tuple[ColumnBins, ...],
+        *,
+        label: int | None,
+        fitter: Fitter,
+        plan: RoundPlan,
+        unit_noise: float,
+        total: float,
+        columns_gain: Callable[[float], float],
+        source: str,
+        seed: int,
+    ) -> None:
+        self._session, self._columns, self._fitter, self._plan = session, columns, fitter, plan
+        self._label, self._unit_noise, self._total, self._source = label, unit_noise, total, source
+        self._columns_gain = columns_gain
+        # Looked up once: a column may have millions of codes.
+        self._bins = [one.bins for one in bins]
+        useful = [d for d, one in enumerate(bins) if one.size > 1]
+        self._pairs = list(itertools.combinations(useful, 2))
+        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._asked = 0
+
+    def run(self, measured: list[NoisyMarginal], refitted: Callable[[float], None]) -> None:
+        """Ask until the plan's share is spent or is better spent on columns, adding every answer to ``measured``.
+
+        Parameters
+        ----------
+        measured : list of NoisyMarginal
+            Answers so far; the fitter has been fitted to them.
+        refitted : callable
+            Told the part of the plan that is spent, whenever the model was fitted again.
+        """
+        left = self._plan.share
+        part = left / self._plan.rounds
+        while self._pairs and left > 0:
+            spent = 1.0 - left / self._plan.share
+            limit = int(self._plan.cells * max(0.2, spent))
+            subsets = self._candidates(limit)
+            believed = {columns: self._total * table for columns, table in self._fitter.tables(subsets).items()}
+            chosen: list[NoisyMarginal] = []
+            while left > 0 and believed and len(chosen) < self._fitter.together:
+                answer, spent = self._ask(believed, part, left)
+                left -= spent
+                chosen.append(answer)
+                del believed[answer.columns]
+            measured.extend(chosen)
+            self._fitter.refit(measured, last=False)
+            refitted(1.0 - left / self._plan.share)
+            if self._below_noise(chosen):
+                before = believed | {one.columns: one.believed for one in chosen if one.believed is not None}
+                if self._moved(before) * left / part < self._columns_gain(left):
+                    return
+                part *= 2
+
+    def _candidates(self, limit: int) -> list[Subset]:
+        """Return what may be counted next, from declared facts and earlier answers."""
+        pairs = self._pairs
+        if len(pairs) > self._plan.most_candidates:
+            drawn = self._random.choice(len(pairs), self._plan.most_candidates, replace=False)
+            pairs = [pairs[one] for one in np.sort(drawn)]
+        subsets = dict.fromkeys(self._fitter.candidates(pairs, limit))
+        if self._label is not None:
+            labelled = [pair for pair in self._pairs if self._label in pair]
+            subsets.update(dict.fromkeys(self._fitter.candidates(labelled, self._plan.cells)))
+        # The model may hold no pair at all any more; some question has to be asked.
+        return list(subsets) or [self._pairs[0]]
+
+    def _ask(
+        self, believed: dict[Subset, NDArray[np.float64]], part: float, left: float
+    ) -> tuple[NoisyMarginal, float]:
+        """Choose one subset and count it; returns the answer and the part of the budget that it took."""
+        choosing = self._plan.choosing * min(part, left)
+        noise = self._unit_noise / math.sqrt(part - self._plan.choosing * part)
+        weights = [self._weight(columns) for columns in believed]
+        errors = _expected_errors(list(believed.values()), noise)
+        sharper = _sharper(errors)
+        candidates = [
+            Candidate(
+                columns=tuple(self._columns[d].name for d in columns),
+                table=table,
+                weight=weight,
+                penalty=weight * error / math.sqrt(times),
+                bins=tuple(self._bins[d] for d in columns),
+            )
+            for (columns, table), weight, error, times in zip(believed.items(), weights, errors, sharper, strict=True)
+        ]
+        self._asked += 1
+        selection = self._session.noisy_max(
+            candidates, share=choosing, query=f"choice {self._asked}", source=self._source
+        )
+        columns, candidate = list(believed)[selection.index], candidates[selection.index]
+        counting = (1.0 - self._plan.choosing) * part * float(sharper[selection.index])
+        # A rest too small for a round of its own goes into this one.
+        last = left - choosing - counting < part
+        release = self._session.noisy_sum(
+            candidate.one_hot,
+            # Shares are rounded down; the last question takes what that left.
+            share=self._session.remaining_share if last else counting,
+            query=f"table {self._asked}: {' x '.join(candidate.columns)}",
+            source=self._source,
+        )
+        answer = NoisyMarginal(
+            columns, np.asarray(release.value, dtype=np.float64), release.noise_std, believed[columns]
+        )
+        return answer, left if last else choosing + counting
+
+    def _weight(self, columns: Subset) -> float:
+        """Return what a wrong row counts: the geometric mean of the columns' declared importance."""
+        weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
+        return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
+
+    def _moved(self, before: dict[Subset, NDArray[np.float64]]) -> float:
+        """Return how far the last answers moved all pairs together, as a part of the rows."""
+        pairs = [columns for columns in before if len(columns) == 2]
+        now = self._fitter.tables(pairs)
+        return sum(float(np.abs(now[pair] - before[pair] / self._total).sum()) for pair in pairs) / 2
+
+    def _below_noise(self, chosen: Sequence[NoisyMarginal]) -> bool:
+        """Whether the model moved by less than the noise would move it: then fewer, sharper questions are better."""
+        tables = self._fitter.tables([one.columns for one in chosen])
+        moved = allowed = 0.0
+        for one in chosen:
+            if one.believed is not None:
+                moved += float(np.abs(self._total * tables[one.columns] - one.believed).sum())
+                allowed += float(_expected_errors([one.believed], one.noise_std)[0])
+        return moved <= allowed
+
+
+def _sharper(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how much more than its even part each table should get, from its expected error at the same noise.
+
+    The error of a table grows with its cells and falls with the root of what is spent on it, so the sum over tables is
+    least where each gets its cells to the power of 2/3; the power is smaller here, as large tables are also the
+    sparsest, and bounded, as one table must not take it all.
+    """
+    logs = np.log(np.maximum(errors, 1e-12))
+    return np.asarray(np.clip(np.exp(_SHARPER * (logs - logs.mean())), 0.4, 3.0))
+
+
+def _expected_errors(believed: Sequence[NDArray[np.float64]], noise: float) -> NDArray[np.float64]:
+    """Return about how many rows each table is off by after it was counted with noise and fitted.
+
+    A fit leans towards what was believed, so that a small count ends no further off than about its own size.
+    """
+    variance = np.concatenate([table.reshape(-1) for table in believed]) ** 2
+    starts = np.cumsum([0, *(table.size for table in believed[:-1])])
+    return np.asarray(_ROOT * noise * np.add.reduceat(np.sqrt(variance / (variance + noise**2)), starts))
+
+
+def bins_of_tree(columns: int, classes: int, cells: int) -> int:
+    """Return how many bins of each column let a tree of columns, by class, fit into ``cells``; 0 where too few do.
+
+    Parameters
+    ----------
+    columns : int
+    classes : int
+        Classes of the label; 1 without one.
+    cells : int
+        Most cells of the joint model.
+    """
+    bins = math.isqrt(cells // max(columns * classes, 1))
+    return bins if bins >= _FEWEST_BINS else 0
+
+
+def rounds_of_tree(columns: int) -> float:
+    """Return among how many tables the budget of a tree is divided, the question that finds it included."""
+    return columns / (1.0 - _STRUCTURE)
+
+
+class ChowLiuTree:
+    """Finds and counts the tree.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    bins : tuple of ColumnBins
+    label : int, optional
+        Position of the column by whose classes edges are counted; it has more than one bin.
+    fitter : Fitter
+        Fitted to the columns by themselves and by class.
+    total : float
+        Number of rows, as far as it is known.
+    source : str
+        Who asks.
+    """
+
+    def __init__(
+        self,
+        session: AnswerSource,
+        columns: tuple[ModelledColumn, ...],
+        bins: tuple[ColumnBins, ...],
+        *,
+        label: int | None,
+        fitter: Fitter,
+        total: float,
+        source: str,
+    ) -> None:
+        self._session, self._columns, self._bins = session, columns, bins
+        self._label, self._fitter, self._total, self._source = label, fitter, total, source
+        self._halves = {d: _halves(one) for d, one in enumerate(bins) if one.size > 1 and d != label}
+
+    def ask(self, share: float) -> list[NoisyMarginal]:
+        """Return the tables of the edges, having spent all that is left; none where noise hides them all.
+
+        Parameters
+        ----------
+        share : float
+            Part of the session's budget meant for the tree: what finding it gets is worked out from this, and all that
+            is spent where no edge is found.
+        """
+        if len(self._halves) < 2:
+            return []
+        edges = self._edges(_STRUCTURE * share)
+        return self._counted(edges, self._session.remaining_share) if edges else []
+
+    def _edges(self, share: float) -> list[Subset]:
+        """Ask for the products of columns in pairs, and return the tree that holds most of them."""
+        means, sizes = self._means()
+        variances = np.maximum(1.0 - sizes @ means**2, 0.0)
+        places = np.sort(np.argsort(-variances, kind="stable")[:_MOST_PAIRED])
+        asked = [list(self._halves)[place] for place in places]
+        clip = _ROOM * math.sqrt(max(float(variances[places].sum()), 1e-3))
+        label = self._label
+        question = RowMoments(
+            tuple(self._vector(d) for d in asked),
+            clip,
+            (0.0, 0.0, 1.0),
+            np.clip(means[:, places], -1.0, 1.0),
+            None if label is None else self._one_hot((label,)),
+        )
+        release = self._session.noisy_sum(question, share=share, query="pairs of columns", source=self._source)
+        products = np.asarray(release.value, dtype=np.float64) / question.factors * clip**2
+        noise = release.noise_std / question.factors[1] * clip**2
+        n = len(asked)
+        strengths = np.zeros((n, n))
+        strengths[np.triu_indices(n)] = np.abs(products)
+        # Of as many products that are noise and chance alone, the largest is expected about here (Donoho 1994).
+        least = math.sqrt(2.0 * math.log(n * (n - 1) / 2 + 1) * (noise**2 + self._total))
+        found = maximum_spanning_forest(strengths, least=least)
+        return [(asked[first], asked[second]) for first, second in found]
+
+    def _counted(self, edges: Sequence[Subset], share: float) -> list[NoisyMarginal]:
+        """Count the edges in one question, by class where there is a label."""
+        label = self._label
+        tables = [tuple(sorted(edge if label is None else (label, *edge))) for edge in edges]
+        parts = tuple(self._one_hot(table) for table in tables)
+        weight = math.sqrt(1.0 / len(parts))
+        question = Stack(parts=parts, weights=(weight,) * len(parts))
+        release = self._session.noisy_sum(question, share=share, query="tables of a tree", source=self._source)
+        pieces = np.split(
+            np.asarray(release.value, dtype=np.float64).reshape(-1),
+            np.cumsum([part.dimension for part in question.parts])[:-1],
+        )
+        return [
+            NoisyMarginal(
+                table, (piece / own).reshape(part.shape), release.noise_std / own, self._believed(table, edge)
+            )
+            for table, edge, piece, own, part in zip(
+                tables, edges, pieces, question.weights, question.parts, strict=True
+            )
+        ]
+
+    def _believed(self, table: Subset, edge: Subset) -> Vector:
+        """Return what the model says of an edge, in rows: nothing but what both columns share with the label."""
+        if self._label is None:
+            alone = [self._by_class(d)[0] for d in edge]
+            return np.asarray(self._total * np.outer(*alone))
+        first, second = (self._by_class(d) for d in edge)
+        sizes = np.maximum(first.sum(axis=1), 1e-300)
+        joint = first[:, :, None] * second[:, None, :] / sizes[:, None, None]
+        # Axes of a table ascend with its columns: the label's goes where the label stands.
+        return np.asarray(self._total * np.moveaxis(joint, 0, table.index(self._label)))
+
+    def _by_class(self, column: int) -> Vector:
+        """Return the model's proportions of a column by class, shape (classes, bins); one class without a label."""
+        if self._label is None:
+            return np.asarray(self._fitter.model.marginal((column,))[None, :])
+        both = self._fitter.model.marginal((min(column, self._label), max(column, self._label)))
+        return np.asarray(both if self._label < column else both.T)
+
+    def _means(self) -> tuple[Vector, Vector]:
+        """Return what is believed of the halves' means by class, shape (classes, columns), and the classes' sizes."""
+        by_class = [self._by_class(d) for d in self._halves]
+        sizes = by_class[0].sum(axis=1)
+        values = [table @ signs for table, signs in zip(by_class, self._halves.values(), strict=True)]
+        each = np.stack(values, axis=1) / np.maximum(np.stack([one.sum(axis=1) for one in by_class], axis=1), 1e-300)
+        return each, sizes / sizes.sum()
+
+    def _vector(self, column: int) -> Lookup:
+        """Return a column as minus or plus one."""
+        bins = self._bins[column].bins
+        return Lookup(self._columns[column].name, self._halves[column][:, None], bins)
+
+    def _one_hot(self, positions: Subset) -> OneHot:
+        return OneHot(
+            columns=tuple(self._columns[d].name for d in positions),
+            bins=tuple(self._bins[d].bins for d in positions),
+            sizes=tuple(self._columns[d].size for d in positions),
+        )
+
+
+def _halves(bins: ColumnBins) -> Vector:
+    """Return -1 or 1 for every bin of a column: in order, two sets as nearly of half the rows as bins allow."""
+    held = np.cumsum(bins.expected)[:-1]
+    cut = int(np.argmin(np.abs(held - 0.5)))
+    return np.where(np.arange(bins.size) <= cut, -1.0, 1.0)
+
+
+def maximum_spanning_forest(strengths: Vector, *, least: float) -> list[tuple[int, int]]:
+    """Return the edges of the forest of greatest total strength (Kruskal's algorithm).
+
+    Parameters
+    ----------
+    strengths : array of shape (n, n)
+        Of every pair, above the diagonal; not negative.
+    least : float
+        Pairs that are not stronger are no edges.
+
+    Returns
+    -------
+    list of (first, second), ascending
+    """
+    n = len(strengths)
+    firsts, seconds = np.triu_indices(n, 1)
+    values = strengths[firsts, seconds]
+    clear = np.flatnonzero(values > least)
+    group = list(range(n))
+
+    def root(one: int) -> int:
+        while group[one] != one:
+            group[one] = group[group[one]]
+            one = group[one]
+        return one
+
+    edges = []
+    for place in clear[np.argsort(-values[clear], kind="stable")]:
+        first, second = int(firsts[place]), int(seconds[place])
+        if root(first) != root(second):
+            group[root(first)] = root(second)
+            edges.append((first, second))
+        if len(edges) == n - 1:
+            break
+    return sorted(edges)

@@ -1,0 +1,79 @@
+"""How generators see a column: a public, equal-width coarsening of its codes, decided by the schema alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.schema import ModelledColumn, Weight
+
+__all__ = ["LABEL_BINS", "CoarseGrid", "coarse_grid", "column_weights"]
+
+LABEL_BINS = 10
+"""Classes of a label that is a number or date: equal parts of its declared range."""
+
+_IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
+"""Relative part of a shared question's squared norm that a column gets."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoarseGrid:
+    """A column's codes grouped into places: first ``levels`` ordered ones of the grid, then ``atoms`` unordered ones.
+
+    ``first`` and ``width`` are int64 arrays of shape (size,): place p holds the codes first[p] ... first[p] + width[p]
+    - 1.
+    """
+
+    levels: int
+    atoms: int
+    first: NDArray[np.int64]
+    width: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return self.levels + self.atoms
+
+    @property
+    def bins(self) -> NDArray[np.int32] | None:
+        """Place of every code, or None where each code has a place of its own."""
+        if bool((self.width == 1).all()):
+            return None
+        return np.repeat(np.arange(self.size, dtype=np.int32), self.width)
+
+    def codes(self, places: NDArray[np.int64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return a code inside each place; ``uniforms`` in [0, 1) pick it evenly."""
+        width = self.width[places]
+        inside = np.minimum((uniforms * width).astype(np.int64), width - 1)
+        return np.asarray(self.first[places] + inside, dtype=np.int64)
+
+
+def coarse_grid(column: ModelledColumn, *, grid: int, atoms: int) -> CoarseGrid:
+    """Group a column's codes into at most ``grid`` ordered and ``atoms`` unordered places of nearly equal width.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+    grid, atoms : int
+        Most places for the ordered and for the unordered codes, at least 1.
+    """
+    grid_widths = _equal_widths(column.levels, grid)
+    atom_widths = _equal_widths(column.size - column.levels, atoms)
+    width = np.concatenate([grid_widths, atom_widths])
+    first = np.concatenate([[0], np.cumsum(width)[:-1]]).astype(np.int64)
+    return CoarseGrid(levels=len(grid_widths), atoms=len(atom_widths), first=first, width=width)
+
+
+def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
+    """Weights of a stacked question over columns: squares sum to 1 and follow the owner's declared importance."""
+    importance = [_IMPORTANCE[column.weight] for column in columns]
+    return tuple(math.sqrt(value / sum(importance)) for value in importance)
+
+
+def _equal_widths(codes: int, most: int) -> NDArray[np.int64]:
+    places = min(codes, most)
+    edges = (np.arange(places + 1, dtype=np.int64) * codes) // max(places, 1)
+    return np.diff(edges)

@@ -1,0 +1,398 @@
+"""Hierarchical histograms: noisy counts of nested intervals, made consistent and then possible (Hay 2010).
+
+The places of an ordered column are the leaves of a binary tree: the nodes of depth d are the intervals between
+floor(j K / 2^d), so every depth divides the one above. Some depths were counted with noise, each cell of a depth with
+the same; all of it is post-processing of those counts. They are put together by least squares, then made possible
+without inventing spikes.
+
+Where counts are clear, each division of a node can be settled by itself (``split_evenly``). Where they are hardly
+clearer than their noise, it matters that no cell is below zero and that most cells of most columns are nearly empty: a
+peak in one cell says how little is left for all others. There the mass is cut into units and the posterior of a binary
+tree is summed exactly (``sparse_histogram``).
+
+Apart from ``one_way_marginals``, which alone imports it, because it knows counts and noise and nothing of columns.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+__all__ = [
+    "UNITS",
+    "HierarchicalHistogram",
+    "bottom_depth",
+    "nearest_masses",
+    "node_starts",
+    "sparse_histogram",
+    "split_evenly",
+]
+
+Vector = NDArray[np.float64]
+
+Matrix = NDArray[np.float64]
+
+_TOGETHER = 5
+"""Depth whose nodes are divided together where counts are not clear."""
+
+_UNIT_OF_NOISE = 4 / 3
+"""Widest unit of mass, in standard deviations of the noise, that divides cells together without loss."""
+
+_SMOOTH = (0.0, 0.03, 0.12)
+"""Prior spreads of a node's left share around the even one; 0 is exactly even."""
+
+_PRIOR = np.array([0.05, 0.05, 0.60, 0.15, 0.10, 0.05])
+"""Prior probabilities: all mass right, all left, then the spreads of ``_SMOOTH``, then anything."""
+
+_PRIOR_NODES = 8.0
+"""How many nodes the prior is worth when a depth's own nodes say otherwise."""
+
+_ROUNDS = 6
+
+UNITS = 128
+"""Units into which the mass is cut; a unit must not be much wider than the noise."""
+
+
+def bottom_depth(places: int) -> int:
+    """Return the first depth at which every node holds at most one place."""
+    return max(places - 1, 0).bit_length()
+
+
+def node_starts(places: int, depth: int) -> NDArray[np.int64]:
+    """Return the first place of every node of a depth, and the number of places at the end: shape (2^depth + 1,)."""
+    return np.asarray((np.arange(2**depth + 1, dtype=np.int64) * places) >> depth)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HierarchicalHistogram:
+    """What noisy counts of several depths say together, for every node of the tree.
+
+    Attributes
+    ----------
+    places : int
+        Number of leaves that hold a place.
+    values, variances : tuple of arrays, one per depth from the root, shape (2^depth,)
+        Best estimate of a node's count from its own subtree, and its variance, in rows; 0 and 0 for a node that holds
+        nothing.
+    """
+
+    places: int
+    values: tuple[Vector, ...]
+    variances: tuple[Vector, ...]
+
+    @classmethod
+    def combine(cls, places: int, answers: Mapping[int, tuple[Vector, Vector]]) -> HierarchicalHistogram:
+        """Average a node's own count with the sum of its children, from the leaves up, by inverse variance.
+
+        Parameters
+        ----------
+        places : int
+        answers : mapping of depth to (noisy counts of its nodes that hold a place, their variances)
+            The bottom depth must be among them. A place of variance 0 holds nothing.
+        """
+        bottom = bottom_depth(places)
+        values, variances = _spread(places, bottom, *answers[bottom])
+        levels = [(values, variances)]
+        for depth in range(bottom - 1, -1, -1):
+            values, variances = values.reshape(-1, 2).sum(axis=1), variances.reshape(-1, 2).sum(axis=1)
+            if depth in answers:
+                own, variance = _spread(places, depth, *answers[depth])
+                both = variances + variance
+                weight = np.divide(variances, both, out=np.zeros_like(variances), where=variances > 0)
+                values, variances = values + weight * (own - values), variances * (1.0 - weight)
+            levels.append((values, variances))
+        levels.reverse()
+        return cls(places, tuple(value for value, _ in levels), tuple(variance for _, variance in levels))
+
+    @property
+    def leaves(self) -> NDArray[np.int64]:
+        """The leaf of every place."""
+        return np.flatnonzero(np.diff(node_starts(self.places, len(self.values) - 1)))
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """Estimate of all places together, and its variance."""
+        return float(self.values[0][0]), float(self.variances[0][0])
+
+    def estimate(self, total: float) -> Vector:
+        """Return the least squares counts of the places that add up to ``total``; of any sign, shape (places,)."""
+        counts = np.array([total])
+        for depth in range(1, len(self.values)):
+            counts = _interleave(*self._split(depth, counts)[:2])
+        return counts[self.leaves]
+
+    def spread_of(self, groups: NDArray[np.int64], size: int) -> tuple[Vector, Vector]:
+        """Return how the estimates of groups of places vary: with the total, and by themselves.
+
+        Parameters
+        ----------
+        groups : array of shape (places,)
+            Group of every place, from 0 to ``size`` - 1.
+
+        Returns
+        -------
+        slope, variance : arrays of shape (size,)
+            A group's estimate is ``slope`` times the total plus an independent error of that ``variance``.
+        """
+        slope = np.zeros((len(self.variances[-1]), size))
+        slope[self.leaves, groups] = 1.0
+        variance = np.zeros_like(slope)
+        for depth in range(len(self.values) - 1, 0, -1):
+            share, error = self._shares(depth)
+            left, right = slope[::2], slope[1::2]
+            variance = variance[::2] + variance[1::2] + error[:, None] * (left - right) ** 2
+            slope = share[:, None] * left + (1.0 - share)[:, None] * right
+        return slope[0], variance[0]
+
+    def possible(self, total: float, widths: NDArray[np.int64], near: int = 0) -> Vector:
+        """Return counts of the places that add up to ``total``, none negative.
+
+        From the root down, the share of a node's mass that goes left is the mean of its posterior under a prior that
+        mixes: nothing, everything, evenly by width, nearly evenly, anything. How often each happens is learned from the
+        nodes of the depth. So a difference that noise explains leaves a node flat, and what noise cannot explain stays.
+        Where even the widest cells are not clear, they are divided together.
+
+        Parameters
+        ----------
+        total : float
+            Mass to divide, in rows, not negative.
+        widths : array of shape (places,)
+            Number of codes in each place, 0 where it holds nothing.
+        near : int
+            The place nearest to zero.
+        """
+        leaf_widths = np.zeros(len(self.variances[-1]))
+        leaf_widths[self.leaves] = widths
+        top, counts = self._divided_at_the_top(total, leaf_widths, near)
+        for depth in range(top + 1, len(self.values)):
+            by_node = leaf_widths.reshape(2**depth, -1).sum(axis=1)
+            even = by_node[::2] / np.maximum(by_node[::2] + by_node[1::2], 1.0)
+            left, _, error = self._split(depth, counts)
+            divisible = np.flatnonzero((error > 0) & (counts > 0))
+            posterior = counts * even
+            posterior[divisible] = split_evenly(
+                counts[divisible], left[divisible], np.sqrt(error[divisible]), even[divisible]
+            )
+            counts = _interleave(posterior, counts - posterior)
+        return counts[self.leaves]
+
+    def _divided_at_the_top(self, total: float, leaf_widths: Vector, near: int) -> tuple[int, Vector]:
+        """Return a depth and its masses: the root, or a few nodes divided together where counts are not clear."""
+        top = min(_TOGETHER, len(self.values) - 1)
+        noise = math.sqrt(float(self.variances[top].max()))
+        if total <= 0 or total > _UNIT_OF_NOISE * UNITS * noise:
+            return 0, np.array([total])
+        leaf = int(self.leaves[near]) >> (len(self.values) - 1 - top)
+        widths = leaf_widths.reshape(2**top, -1).sum(axis=1)
+        return top, sparse_histogram(self.values[top], self.variances[top], widths, total=total, near=leaf)
+
+    def _shares(self, depth: int) -> tuple[Vector, Vector]:
+        """Return, for the parents of a depth, the part of a correction that goes left, and the error of the split."""
+        left, right = self.variances[depth][::2], self.variances[depth][1::2]
+        both = left + right
+        share = np.divide(left, both, out=np.zeros_like(both), where=both > 0)
+        return share, share * right
+
+    def _split(self, depth: int, parents: Vector) -> tuple[Vector, Vector, Vector]:
+        share, error = self._shares(depth)
+        left, right = self.values[depth][::2], self.values[depth][1::2]
+        corrected = left + share * (parents - left - right)
+        return corrected, parents - corrected, error
+
+
+def _interleave(left: Vector, right: Vector) -> Vector:
+    return np.stack([left, right], axis=1).reshape(-1)
+
+
+def _spread(places: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:
+    """Lay out counts over all nodes of a depth, those without a place included."""
+    kept = np.diff(node_starts(places, depth)) > 0
+    values, variances = np.zeros(2**depth), np.zeros(2**depth)
+    values[kept], variances[kept] = counts, variance
+    return values, variances
+
+
+def nearest_masses(counts: Vector, variances: Vector, total: float) -> Vector:
+    """Return the masses of sum ``total``, none negative, nearest to counts in units of their variances."""
+    # The solution is max(counts - t * variances, 0): sort by where each count reaches zero.
+    order = np.argsort(-counts / variances)
+    excess = (np.cumsum(counts[order]) - total) / np.cumsum(variances[order])
+    kept = max(int(np.count_nonzero(counts[order] / variances[order] > excess)), 1)
+    masses = np.maximum(counts - excess[kept - 1] * variances, 0.0)
+    return np.asarray(masses * (total / masses.sum())) if total > 0 else np.zeros_like(counts)
+
+
+def split_evenly(mass: Vector, left: Vector, std: Vector, even: Vector) -> Vector:
+    """Return the posterior mean of the mass on the left of each node.
+
+    Parameters
+    ----------
+    mass, left, std, even : arrays of shape (nodes,)
+        Mass of the node, noisy mass on its left, standard deviation of that noise, and the part that even density puts
+        there; all masses in rows, ``mass`` and ``std`` positive.
+
+    Returns
+    -------
+    array of shape (nodes,), from 0 to ``mass``
+    """
+    means, log_likelihoods = [np.zeros_like(mass), mass], [_log_normal(left, std), _log_normal(left - mass, std)]
+    middle = mass * even
+    for spread in _SMOOTH:
+        variance = (spread * mass) ** 2
+        means.append(np.clip(middle + (left - middle) * variance / (variance + std**2), 0.0, mass))
+        log_likelihoods.append(_log_normal(left - middle, np.sqrt(variance + std**2)))
+    flat_mean, flat_log_likelihood = _flat_posterior(mass, left, std)
+    means.append(flat_mean)
+    log_likelihoods.append(flat_log_likelihood)
+    log_likelihood = np.stack(log_likelihoods)
+    log_likelihood -= log_likelihood.max(axis=0)
+    likelihood = np.exp(log_likelihood)
+    prior = _PRIOR
+    for _ in range(_ROUNDS):
+        posterior = prior[:, None] * likelihood
+        posterior /= posterior.sum(axis=0)
+        prior = (_PRIOR_NODES * _PRIOR + posterior.sum(axis=1)) / (_PRIOR_NODES + len(mass))
+    return np.asarray(np.clip((posterior * np.stack(means)).sum(axis=0), 0.0, mass))
+
+
+def _flat_posterior(mass: Vector, left: Vector, std: Vector) -> tuple[Vector, Vector]:
+    """Return mean and log marginal density where every division of the mass is equally likely."""
+    # By symmetry, look at the side on which the tail probabilities are the larger, so that logarithms stay exact.
+    mirrored = left > mass / 2
+    near = np.where(mirrored, mass - left, left)
+    low, high = -near / std, (mass - near) / std
+    # log(Phi(high) - Phi(low)) through the upper tails: both arguments negated, high >= |low|.
+    log_low, log_high = log_ndtr(-low), log_ndtr(-high)
+    inside = np.maximum(-np.expm1(np.minimum(log_high - log_low, 0.0)), 1e-300)
+    log_probability = log_low + np.log(inside)
+    slope = np.exp(-(low**2) / 2 - log_probability) - np.exp(-(high**2) / 2 - log_probability)
+    mean = np.clip(near + std * slope / np.sqrt(2 * np.pi), 0.0, mass)
+    return np.where(mirrored, mass - mean, mean), log_probability - np.log(mass)
+
+
+def _log_normal(difference: Vector, std: Vector) -> Vector:
+    return np.asarray(-((difference / std) ** 2) / 2 - np.log(std * np.sqrt(2 * np.pi)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What is thought of a column before it is counted, for every division of its tree.
+
+    Attributes
+    ----------
+    likely : float
+        Prior probability of the shape.
+    all_near, all_far, flat : float
+        Prior probabilities: the whole mass in the half nearer to zero, in the other half, divided anyhow.
+    spreads : tuple of (float, float)
+        How far a left share may be from the even one by width, and the prior probability of that; what is left of 1.
+    """
+
+    likely: float
+    all_near: float
+    all_far: float
+    flat: float
+    spreads: tuple[tuple[float, float], ...]
+
+
+_SHAPES = (
+    # Most columns: declared wider than they are, with peaks.
+    _Shape(likely=0.97, all_near=0.45, all_far=0.25, flat=0.14, spreads=((0.03, 0.08), (0.12, 0.08))),
+    # Broad and smooth ones: so many cells bear witness to it that they are found all the same.
+    _Shape(likely=0.03, all_near=0.06, all_far=0.04, flat=0.20, spreads=((0.03, 0.20), (0.12, 0.50))),
+)
+"""The counts of a column say which of them it has."""
+
+_STEPS = np.arange(UNITS + 1)
+
+_REST = _STEPS[:, None] - _STEPS[None, :]
+
+_POSSIBLE = _REST >= 0
+
+
+def sparse_histogram(counts: Vector, variances: Vector, widths: Vector, *, total: float, near: int) -> Vector:
+    """Return the posterior means of the masses of the leaves of a complete binary tree.
+
+    The prior says of every node where its mass lies: all in one half, spread evenly by width, or anyhow. All in the
+    half nearer to zero is likelier, as declared ranges are wider than most columns are. Columns come in two shapes,
+    with peaks or smooth; the means under both are weighted by what the counts say for each.
+
+    Parameters
+    ----------
+    counts, variances, widths : arrays of shape (2^depth,)
+        Noisy count of each leaf, in rows, its variance, and how many codes it covers; a leaf of width 0 holds nothing.
+    total : float
+        Mass to divide, in rows, positive.
+    near : int
+        The leaf nearest to zero.
+
+    Returns
+    -------
+    array of shape (2^depth,), not negative, sum ``total``
+    """
+    masses = (_STEPS * (total / UNITS)).astype(np.float64)
+    leaves = _leaf_evidence(counts, variances, widths, masses)
+    found = [_divided(leaves, widths, near, shape) for shape in _SHAPES]
+    log_evidence = np.array([math.log(shape.likely) + one for shape, (_, one) in zip(_SHAPES, found, strict=True)])
+    weights = np.exp(log_evidence - log_evidence.max())
+    means = np.tensordot(weights, np.stack([one for one, _ in found]), axes=1) @ masses
+    return np.asarray(means * (total / means.sum()))
+
+
+def _divided(leaves: Matrix, widths: Vector, near: int, shape: _Shape) -> tuple[Matrix, float]:
+    """Return the posterior of every leaf's units under one shape, and the logarithm of the shape's own evidence."""
+    divisions: list[Matrix] = []
+    evidence, covered, log_scale = leaves, widths, 0.0
+    while len(evidence) > 1:
+        size = len(leaves) // len(evidence)
+        middles = size * np.arange(1, len(evidence), 2)
+        left, right = evidence[::2], evidence[1::2]
+        covered_left, covered = covered[::2], covered.reshape(-1, 2).sum(axis=1)
+        even = np.round(covered_left / np.maximum(covered, 1.0), 2)
+        prior = np.stack(
+            [_prior(shape, float(part), bool(near < middle)) for part, middle in zip(even, middles, strict=True)]
+        )
+        joint = prior * left[:, None, :] * right[:, np.maximum(_REST, 0)]
+        sums = joint.sum(axis=2)
+        divisions.append(joint / np.maximum(sums, 1e-300)[:, :, None])
+        highest = sums.max(axis=1, keepdims=True)
+        evidence = sums / highest
+        log_scale += float(np.log(highest).sum())
+    beliefs = np.zeros((1, UNITS + 1))
+    beliefs[0, -1] = 1.0
+    for division in reversed(divisions):
+        both = beliefs[:, :, None] * division
+        lefts = both.sum(axis=1)
+        rights = np.stack([np.bincount(_REST[_POSSIBLE], weights=one[_POSSIBLE], minlength=UNITS + 1) for one in both])
+        beliefs = np.stack([lefts, rights], axis=1).reshape(-1, UNITS + 1)
+    return beliefs, log_scale + math.log(max(float(evidence[0, -1]), 1e-300))
+
+
+def _leaf_evidence(counts: Vector, variances: Vector, widths: Vector, masses: Vector) -> Matrix:
+    """Return the likelihood of every mass of every leaf, scaled to a maximum of 1."""
+    empty = widths <= 0
+    log_likelihood = -((counts[:, None] - masses) ** 2) / (2 * np.where(empty, 1.0, variances))[:, None]
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    likelihood = np.exp(log_likelihood)
+    likelihood[empty] = masses == 0
+    return np.asarray(likelihood)
+
+
+@functools.lru_cache(maxsize=64)
+def _prior(shape: _Shape, even: float, near_left: bool) -> Matrix:
+    """Return the prior of the units on the left (columns) given those of the node (rows)."""
+    node, left = _STEPS[:, None].astype(np.float64), _STEPS[None, :].astype(np.float64)
+    weights = np.where(_POSSIBLE, shape.flat / (node + 1), 0.0)
+    weights[_STEPS, _STEPS] += shape.all_near if near_left else shape.all_far
+    weights[:, 0] += shape.all_far if near_left else shape.all_near
+    for spread, probability in shape.spreads:
+        around = np.where(_POSSIBLE, np.exp(-(((left - even * node) / np.maximum(spread * node, 0.5)) ** 2) / 2), 0.0)
+        weights += probability * around / around.sum(axis=1, keepdims=True)
+    weights.flags.writeable = False
+    return weights

@@ -1,0 +1,390 @@
+"""One-way marginals of all columns in one question: what a model knows of each column by itself.
+
+A category is counted code by code. A number or date is counted at several resolutions, so that both its shape (coarse
+cells, little noise each) and its spikes (fine places) survive; zero and both ends, where spikes are likeliest, have a
+cell of their own at each. The finest cells are public, narrow where rows are likely, and decided by the schema alone
+(``fine_grid``). Everything after the one answer is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
+from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
+from synth.generators.options import check_between
+from synth.privacy.features import OneHot, Stack
+from synth.privacy.session import AnswerSource
+from synth.schema import ModelledColumn
+
+__all__ = [
+    "OneWayMarginal",
+    "OneWayMarginals",
+    "OneWayOptions",
+    "fine_grid",
+    "measure_one_way_marginals",
+    "place_near_zero",
+]
+
+Vector = NDArray[np.float64]
+
+_ONE_LEVEL = 64
+"""Grids of at most this many places are counted once, place by place."""
+
+_CLEAR = 3.0
+"""Standard deviations from which on a place where a spike was likely is taken for one."""
+
+_LONG = 32
+"""Codes from which on a column is a long one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneWayOptions:
+    """How finely columns are counted."""
+
+    grid: int = 2048
+    """Most places of a number or date."""
+
+    categories: int = 4096
+    """Most places of a category; longer lists share places between neighbouring codes."""
+
+    coarse_part: float = 0.7
+    """Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
+
+    middle_part: float = 0.2
+    """Part of a number's squared norm for the cells in between, where there are any."""
+
+    def __post_init__(self) -> None:
+        check_between("grid", self.grid, 16, 2**16)
+        check_between("categories", self.categories, 1, 2**16)
+        check_between("coarse_part", self.coarse_part, 0.01, 0.9)
+        check_between("middle_part", self.middle_part, 0.01, 0.99 - self.coarse_part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneWayMarginal:
+    """What was learned of one column.
+
+    Attributes
+    ----------
+    column : ModelledColumn
+    places : CoarseGrid
+        The cells of every array below: ordered places of the grid, then unordered ones.
+    counts : array of shape (places,)
+        Unbiased counts with noise, in rows, of any sign; they agree with each other and with the total.
+    proportions : array of shape (places,)
+        The same made possible: not negative, sum 1, without structure that noise explains.
+    cell_std : float
+        Noise of one count if the column's whole part of the question had gone into it, in rows.
+    """
+
+    column: ModelledColumn
+    places: CoarseGrid
+    counts: Vector
+    proportions: Vector
+    cell_std: float
+    _cells: _Cells
+    _slack: float
+
+    def variances_of(self, groups: NDArray[np.int64], size: int) -> Vector:
+        """Return the variance of the summed ``counts`` of each group of places.
+
+        Parameters
+        ----------
+        groups : array of shape (places,)
+            Group of every place, from 0 to ``size`` - 1.
+
+        Returns
+        -------
+        array of shape (size,), in squared rows
+        """
+        cells = self._cells
+        variances = cells.variances
+        variance = np.zeros(size)
+        np.add.at(variance, groups[cells.alone], variances[len(variances) - len(cells.alone) :])
+        slope = variance.copy()
+        if cells.nested is not None:
+            share, own = cells.nested.spread_of(groups[: self.places.levels], size)
+            variance += own + share**2 * variances[0]
+            slope += share * variances[0]
+        # The total ties all counts together, and so takes some of their noise away.
+        return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self._slack), 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneWayMarginals:
+    """One-way tables of all modelled columns, from one release or several."""
+
+    columns: tuple[OneWayMarginal, ...]
+    label: int | None
+    rows: float
+    """Number of rows, as far as it is known; at least 1."""
+
+    unit_noise: float
+    """Noise of one count of a one-hot table that is asked for all of the session's budget by itself, in rows."""
+
+    asked: int
+    """How often they were asked for."""
+
+    answers: tuple[tuple[tuple[Vector, float], ...], ...]
+    """For every column, its noisy tables, the finest first, with the variance of a count."""
+
+    layouts: tuple[_Layout, ...]
+    question: Stack
+    """What was asked, which is the same when it is asked again."""
+
+
+def measure_one_way_marginals(
+    session: AnswerSource,
+    columns: tuple[ModelledColumn, ...],
+    *,
+    label: str | None,
+    share: float,
+    source: str,
+    options: OneWayOptions,
+    earlier: OneWayMarginals | None = None,
+) -> OneWayMarginals:
+    """Count every column by itself, all in one question.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    label : str, optional
+        Name of the column that counts as a long one, and whose categories are never put together.
+    share : float
+        Part of the session's budget to spend, in mu^2.
+    source : str
+        Who asks.
+    options : OneWayOptions
+    earlier : OneWayMarginals, optional
+        What the same question said before; both answers are averaged, each with the inverse of its variance.
+    """
+    if earlier is None:
+        layouts = tuple(_layout(column, options) for column in columns)
+        question = _question(columns, layouts, label)
+    else:
+        layouts, question = earlier.layouts, earlier.question
+    query = "one-way tables" if earlier is None else f"one-way tables again ({earlier.asked})"
+    release = session.noisy_sum(question, share=share, query=query, source=source)
+    pieces = np.split(
+        np.asarray(release.value, dtype=np.float64).reshape(-1),
+        np.cumsum([part.dimension for part in question.parts])[:-1],
+    )
+    rows = session.rows
+    total = max(rows.value, 1.0)
+    pieces_by_depth = iter(zip(pieces, question.weights, strict=True))
+    learned, kept = [], []
+    for d, layout in enumerate(layouts):
+        tables = []
+        for depth in range(len(layout.depths)):
+            piece, weight = next(pieces_by_depth)
+            answer = (piece / weight, (release.noise_std / weight) ** 2)
+            tables.append(answer if earlier is None else _averaged(answer, earlier.answers[d][depth]))
+        learned.append(_learn(layout, tables, total, rows.noise_std**2))
+        kept.append(tuple(tables))
+    names = [column.name for column in columns]
+    unit_noise = release.noise_std * math.sqrt(share)
+    asked = 1 if earlier is None else earlier.asked + 1
+    label_position = None if label is None else names.index(label)
+    return OneWayMarginals(tuple(learned), label_position, total, unit_noise, asked, tuple(kept), layouts, question)
+
+
+def _averaged(one: tuple[Vector, float], other: tuple[Vector, float]) -> tuple[Vector, float]:
+    """Average two answers to one question, each with the inverse of its variance."""
+    precision = 1.0 / one[1] + 1.0 / other[1]
+    return (one[0] / one[1] + other[0] / other[1]) / precision, 1.0 / precision
+
+
+def fine_grid(column: ModelledColumn, options: OneWayOptions) -> CoarseGrid:
+    """Return the cells in which a column is counted; decided by the schema and the options alone.
+
+    A grid of more codes than ``options.grid`` has places of two kinds put together: half of equal width, and half that
+    widen in proportion to their distance from zero (from the end nearest to zero, where zero is not on the grid), since
+    many columns have most of their rows there. Zero and both ends, to which cells from outside move, stand alone.
+    """
+    equal = coarse_grid(column, grid=options.grid, atoms=options.categories)
+    if column.levels <= options.grid:
+        return equal
+    starts = _grid_starts(column.levels, options.grid, column.code_near_zero)
+    first = np.concatenate([starts, equal.first[equal.levels :]])
+    return CoarseGrid(
+        levels=len(starts),
+        atoms=equal.atoms,
+        first=first,
+        width=np.diff(np.append(first, column.size)).astype(np.int64),
+    )
+
+
+def place_near_zero(column: ModelledColumn, places: CoarseGrid) -> int:
+    """Return the ordered place of zero, or nearest to it."""
+    return int(np.searchsorted(places.first[: places.levels], column.code_near_zero, side="right")) - 1
+
+
+def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
+    even = (np.arange(most // 2, dtype=np.int64) * codes) // (most // 2)
+    above, below = math.log(codes - anchor), math.log(anchor + 1)
+    left = max(most - most // 2 - 4, 0)
+    widening = [
+        np.expm1(np.linspace(0.0, length, int(left * length / (above + below)))).astype(np.int64)
+        for length in (above, below)
+    ]
+    starts = np.concatenate([[0, 1, anchor, codes - 1], even, anchor + 1 + widening[0], anchor - widening[1]])
+    return np.unique(np.clip(starts, 0, codes - 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Layout:
+    """Where one column's counts stand.
+
+    ``depths`` are the counted depths of its tree with their parts of the squared norm, the finest first. ``alone`` are
+    the places with a cell of their own at every depth: those where spikes are likeliest, then the unordered ones.
+    """
+
+    column: ModelledColumn
+    places: CoarseGrid
+    depths: tuple[tuple[int, float], ...]
+    alone: NDArray[np.int64]
+
+    def part(self, depth: int) -> OneHot:
+        """Count the nodes of one depth without the places that stand alone, and beside them each of those."""
+        bins = self.places.bins
+        if depth < bottom_depth(self.places.levels):
+            cells, present = self.cells(depth)
+            rank = np.empty(2**depth + len(self.alone), dtype=np.int32)
+            rank[present] = np.arange(len(present))
+            bins = np.repeat(rank[cells], self.places.width)
+        return OneHot(columns=(self.column.name,), bins=(bins,), sizes=(self.column.size,))
+
+    def cells(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the cell of every place at a depth above the finest, and the cells in order of their first place.
+
+        Cells are the nodes of the depth, then the places that stand alone; a node may be left without any place.
+        """
+        cells = np.empty(self.places.size, dtype=np.int64)
+        cells[: self.places.levels] = self.nodes(depth)
+        cells[self.alone] = 2**depth + np.arange(len(self.alone))
+        present, first = np.unique(cells, return_index=True)
+        return cells, present[np.argsort(first)]
+
+    def nodes(self, depth: int) -> NDArray[np.int64]:
+        """Return the node of every ordered place at a depth above the finest."""
+        return np.repeat(np.arange(2**depth), np.diff(node_starts(self.places.levels, depth)))
+
+
+def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
+    places = fine_grid(column, options)
+    bottom = bottom_depth(places.levels)
+    coarse = bottom_depth(_ONE_LEVEL) - 1
+    unordered = np.arange(places.levels, places.size)
+    if places.levels <= _ONE_LEVEL:
+        return _Layout(column, places, ((bottom, 1.0),), unordered)
+    depths = [(coarse, options.coarse_part)]
+    if bottom - coarse >= 4:
+        depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
+    finest = (bottom, 1.0 - sum(part for _, part in depths))
+    likely = np.unique([0, place_near_zero(column, places), places.levels - 1])
+    return _Layout(column, places, (finest, *depths), np.concatenate([likely, unordered]))
+
+
+def _question(columns: tuple[ModelledColumn, ...], layouts: tuple[_Layout, ...], label: str | None) -> Stack:
+    parts, weights = [], []
+    for layout, weight in zip(layouts, _weights(columns, label), strict=True):
+        for depth, part in layout.depths:
+            parts.append(layout.part(depth))
+            weights.append(weight * math.sqrt(part))
+    return Stack(parts=tuple(parts), weights=tuple(weights))
+
+
+def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[float]:
+    """Share the squared norm by declared importance, and so that long columns are not drowned by short ones.
+
+    The summed error of a table grows with its cells, so more of the norm for a long one makes the sum over columns
+    smaller; the cube root leaves the short ones nearly as they were. The label counts as a long one.
+    """
+    lengths = [_LONG if column.name == label else min(column.size, _LONG) for column in columns]
+    parts = [weight**2 * length ** (1 / 3) for weight, length in zip(column_weights(columns), lengths, strict=True)]
+    return [math.sqrt(part / sum(parts)) for part in parts]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """The counts of one column: a tree of ordered places, and places ``alone`` beside it.
+
+    ``values`` and ``variances`` are of the tree as a whole, where there is one, and of each place alone.
+    """
+
+    nested: HierarchicalHistogram | None
+    alone: NDArray[np.int64]
+    values: Vector
+    variances: Vector
+
+
+def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _Cells:
+    """Put the tables of a column together; ``faint`` places go back into the tree."""
+    levels = layout.places.levels
+    kept = ~np.isin(layout.alone, faint)
+    alone = layout.alone[kept]
+    estimate, precision = np.zeros(len(alone)), 0.0
+    answers = {}
+    for (depth, _), (table, variance) in zip(layout.depths, tables, strict=True):
+        if depth == bottom_depth(levels):
+            own, nodes = table[layout.alone], table[:levels].copy()
+            variances = np.full(levels, variance)
+            nodes[alone[alone < levels]] = variances[alone[alone < levels]] = 0.0
+        else:
+            _, present = layout.cells(depth)
+            cells, spread = np.zeros((2, 2**depth + len(layout.alone)))
+            cells[present], spread[present] = table, variance
+            nodes, own, variances = cells[: 2**depth], cells[2**depth :], spread[: 2**depth]
+            np.add.at(nodes, layout.nodes(depth)[layout.alone[~kept]], own[~kept])
+            np.add.at(variances, layout.nodes(depth)[layout.alone[~kept]], variance)
+        answers[depth] = (nodes, variances)
+        estimate += own[kept] / variance
+        precision += 1.0 / variance
+    values, noise = estimate / precision, np.full(len(alone), 1.0 / precision)
+    if not levels:
+        return _Cells(None, alone, values, noise)
+    nested = HierarchicalHistogram.combine(levels, answers)
+    root, root_variance = nested.total
+    return _Cells(nested, alone, np.append(root, values), np.append(root_variance, noise))
+
+
+def _tied(cells: _Cells, rows: float, rows_variance: float) -> Vector:
+    """Return the least squares counts of a column, given the number of rows."""
+    missing = rows - float(cells.values.sum())
+    return np.asarray(cells.values + cells.variances * missing / (cells.variances.sum() + rows_variance))
+
+
+def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float) -> OneWayMarginal:
+    places = layout.places
+    cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
+    own = _tied(cells, rows, rows_variance)
+    counts = np.zeros(places.size)
+    if cells.nested is not None:
+        counts[: places.levels] = cells.nested.estimate(float(own[0]))
+    counts[cells.alone] = own[len(own) - len(cells.alone) :]
+
+    # A place in which a spike was likely but is not clear counts like any other.
+    cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
+    if not any(table.any() for table, _ in tables):
+        # Nothing but zeros tells nothing, as in a plan: every code is as likely, and nothing need be worked out.
+        return OneWayMarginal(
+            layout.column, places, counts, places.width / places.width.sum(), cell_std, cells, rows_variance
+        )
+    ordered = cells.alone[cells.alone < places.levels]
+    possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
+    masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
+    made = np.zeros(places.size)
+    if possible.nested is not None:
+        widths = places.width[: places.levels].copy()
+        widths[possible.alone[possible.alone < places.levels]] = 0
+        made[: places.levels] = possible.nested.possible(
+            float(masses[0]), widths, place_near_zero(layout.column, places)
+        )
+    made[possible.alone] = masses[len(masses) - len(possible.alone) :]
+    return OneWayMarginal(layout.column, places, counts, made / made.sum(), cell_std, cells, rows_variance)

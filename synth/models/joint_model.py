@@ -1,0 +1,203 @@
+"""Which joint model a table gets, and how it is fitted again and again as answers come in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import ConfigError
+from synth.models.junction_tree import JunctionTree, Subset, triangulated_cliques
+from synth.models.marginals import JointModel, NoisyMarginal
+from synth.models.mixture import Mixture
+from synth.models.mrf_estimation import MarkovRandomField, fit_markov_random_field
+
+__all__ = ["Fitter", "MarkovRandomFieldFitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
+
+Report = Callable[[int, float], None]
+
+FEW_COLUMNS = 8
+"""With at most this many columns every small triple may be counted, whether or not any of its pairs told something."""
+
+EXACT_COLUMNS = 24
+"""With more columns than this the size of a grown field is bounded, not worked out, for every candidate."""
+
+
+class Fitter(Protocol):
+    """Fits one kind of joint model to more and more answers."""
+
+    together: int
+    """Tables that are chosen before the model is fitted again."""
+
+    @property
+    def model(self) -> JointModel:
+        """The model as last fitted."""
+        ...
+
+    def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
+        """Fit to all answers, starting from the model there is; longer the ``last`` time."""
+        ...
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of each subset of columns."""
+        ...
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return what may be measured next without a model of more than ``limit`` cells."""
+        ...
+
+
+def kind_for(sizes: Sequence[int], cells: int) -> str:
+    """Return "field" where a tree of typical pairs fits into ``cells``, else "mixture".
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Most bins that each column can get: declared, so that the choice tells nothing of the rows.
+    cells : int
+        Most cells of a field.
+    """
+    d = len(sizes)
+    if d < 2:
+        return "field"
+    typical = (sum(sizes) ** 2 - sum(size**2 for size in sizes)) / (d * (d - 1))
+    return "field" if (d - 1) * typical <= cells else "mixture"
+
+
+class MarkovRandomFieldFitter:
+    """A Markov random field, started over from its last factors."""
+
+    kind = "field"
+    together = 1
+    first_steps = 12
+    last_steps = 150
+
+    def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, triple_cells: int) -> None:
+        self._sizes, self._total, self._device, self._triple_cells = sizes, total, device, triple_cells
+        self._subsets: list[Subset] = []
+        tree = JunctionTree.of(sizes, ())
+        self._model = MarkovRandomField(
+            tree, tuple(np.full(sizes[clique[0]], 1 / sizes[clique[0]]) for clique in tree.cliques)
+        )
+
+    @property
+    def model(self) -> MarkovRandomField:
+        """The model as last fitted."""
+        return self._model
+
+    def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
+        """Fit by some steps of L-BFGS."""
+        self._subsets = sorted({one.columns for one in measured})
+        self._model = fit_markov_random_field(
+            self._sizes,
+            measured,
+            self._total,
+            start=self._model if self._model.weights else None,
+            steps=self.last_steps if last else self.first_steps,
+            device=self._device,
+            report=report,
+        )
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of pairs, and of triples that lie within a clique or among few columns."""
+        return self._model.tables(subsets)
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return pairs that the field can take in, and small triples that it already holds.
+
+        Of few columns it is all small triples that it can take in: a class may depend on two columns together of which
+        neither tells anything by itself.
+        """
+        tree = self._model.tree
+        limit = max(limit, tree.cells)
+        room, growths = limit - tree.cells, tree.growths
+        triples = self._triples_within(tree)
+        if len(self._sizes) <= FEW_COLUMNS:
+            useful = [column for column, size in enumerate(self._sizes) if size > 1]
+            triples = [
+                triple
+                for triple in itertools.combinations(useful, 3)
+                if tree.cells_of(triple) <= self._triple_cells and self._fits(triple, limit)
+            ]
+        return [pair for pair in pairs if growths[pair] <= room or self._fits(pair, limit)] + triples
+
+    def _fits(self, columns: Subset, limit: int) -> bool:
+        if len(self._sizes) > EXACT_COLUMNS:
+            return False
+        tree = self._model.tree
+        return sum(map(tree.cells_of, triangulated_cliques(self._sizes, [*self._subsets, columns]))) <= limit
+
+    def _triples_within(self, tree: JunctionTree) -> list[Subset]:
+        triples: set[Subset] = set()
+        for clique in tree.cliques:
+            for a, first in enumerate(clique):
+                for b, second in enumerate(clique[a + 1 :], a + 1):
+                    if tree.cells_of((first, second)) <= self._triple_cells:
+                        triples.update((first, second, third) for third in clique[b + 1 :])
+        return sorted(triple for triple in triples if tree.cells_of(triple) <= self._triple_cells)
+
+
+class MixtureFitter:
+    """A mixture of products, for tables that no tree of pairs can hold; several tables at a time, as a fit is dear."""
+
+    kind = "mixture"
+    first_steps = 100
+    last_steps = 1000
+
+    def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, seed: int) -> None:
+        self._sizes, self._total, self._device, self._seed = sizes, total, device, seed
+        self.together = max(1, len(sizes) // 8)
+        self._model = Mixture(sizes, np.ones(1), np.concatenate([np.full(size, 1.0 / size) for size in sizes])[None, :])
+        self._fitted = False
+
+    @property
+    def model(self) -> Mixture:
+        """The model as last fitted."""
+        return self._model
+
+    def refit(self, measured: Sequence[NoisyMarginal], *, last: bool, report: Report | None = None) -> None:
+        """Fit by some steps of Adam."""
+        from synth.models.mixture_estimation import fit_mixture  # here, as it brings torch, which a field does without
+
+        joint = any(len(one.columns) > 1 for one in measured)
+        self._model = fit_mixture(
+            self._sizes,
+            measured,
+            self._total,
+            steps=self.last_steps if last and joint else self.first_steps,
+            # Columns by themselves need one component.
+            components=200 if joint else 1,
+            seed=self._seed,
+            device=self._device,
+            start=self._model if self._fitted else None,
+            report=report,
+        )
+        self._fitted = joint
+
+    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+        """Return the proportions of each subset of columns."""
+        return {subset: self._model.marginal(subset) for subset in subsets}
+
+    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+        """Return all pairs: a mixture does not grow."""
+        return list(pairs)
+
+
+def fitter_of(kind: str, sizes: tuple[int, ...], total: float, device: str, *, seed: int, triple_cells: int) -> Fitter:
+    """Build the fitter of a kind of model."""
+    if kind == MarkovRandomFieldFitter.kind:
+        return MarkovRandomFieldFitter(sizes, total, device, triple_cells=triple_cells)
+    return MixtureFitter(sizes, total, device, seed=seed)
+
+
+def restored_model(sizes: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> JointModel:
+    """Rebuild the model whose ``state`` was saved, of whichever kind."""
+    arrays = {name: array.astype(np.float64) for name, array in state.items()}
+    if not arrays:
+        raise ConfigError("The saved model is empty.")
+    if "weights" in arrays:
+        return Mixture.from_state(sizes, arrays)
+    return MarkovRandomField.from_state(sizes, arrays)

@@ -1,0 +1,112 @@
+"""Noisy marginals, which a joint model is fitted to, and what such a model can be asked: marginals and rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["JointModel", "NoisyMarginal", "misfit", "pooled", "summed"]
+
+_FEW_CELLS = 2048
+"""Sums of more cells than this are faster by einsum, whose calls take longer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMarginal:
+    """A noisy table of counts over some columns.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Positions of the columns, ascending.
+    table : array of shape (bins of each column), float64
+        Counts with noise, in rows; of any sign.
+    noise_std : float
+        Standard deviation of the noise of one count, in rows; positive.
+    believed : array of the table's shape, optional
+        What a model of all earlier answers said of these counts, in rows; a fit may lean towards it.
+    """
+
+    columns: tuple[int, ...]
+    table: NDArray[np.float64]
+    noise_std: float
+    believed: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        if list(self.columns) != sorted(set(self.columns)) or self.table.ndim != len(self.columns):
+            raise ValueError(f"columns must ascend and match the table's axes, got {self.columns}.")
+        if not (math.isfinite(self.noise_std) and self.noise_std > 0):
+            raise ValueError(f"noise_std must be positive and finite, got {self.noise_std}.")
+        if self.believed is not None and self.believed.shape != self.table.shape:
+            raise ValueError(f"What is believed of columns {self.columns} has another shape than the table.")
+
+
+def pooled(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
+    """Return one table for every set of columns: the mean of its answers weighted by inverse variance.
+
+    What was believed before the first answer is kept, as it owes nothing to any of them.
+    """
+    answers: dict[tuple[int, ...], list[NoisyMarginal]] = {}
+    for one in measured:
+        answers.setdefault(one.columns, []).append(one)
+    result = []
+    for columns, tables in answers.items():
+        precision = sum(one.noise_std**-2 for one in tables)
+        mean = np.sum([one.table * one.noise_std**-2 for one in tables], axis=0) / precision
+        pool = NoisyMarginal(columns, mean, precision**-0.5, tables[0].believed)
+        result.append(pool if len(tables) > 1 else tables[0])
+    return result
+
+
+class JointModel(Protocol):
+    """A joint distribution of binned columns, fitted to noisy tables alone."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bins of each column."""
+        ...
+
+    def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend."""
+        ...
+
+    def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return rows of bins, shape (n_rows, number of columns); counts follow the model by controlled rounding."""
+        ...
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """Return everything that ``sample`` needs."""
+        ...
+
+
+def misfit(model: JointModel, measured: Sequence[NoisyMarginal], total: float) -> float:
+    """Return the root mean square of a model's distance from answers, in units of their noise; best about 1.
+
+    Parameters
+    ----------
+    model : JointModel
+    measured : sequence of NoisyMarginal
+    total : float
+        Rows that proportions are multiplied by.
+    """
+    squares = cells = 0.0
+    for one in measured:
+        squares += float((((total * model.marginal(one.columns) - one.table) / one.noise_std) ** 2).sum())
+        cells += one.table.size
+    return math.sqrt(squares / max(cells, 1.0))
+
+
+def summed(table: NDArray[np.float64], away: Sequence[int]) -> NDArray[np.float64]:
+    """Sum the axes ``away`` of a table; what is left keeps its order. Without any the table itself is returned."""
+    if not away:
+        return table
+    if table.size <= _FEW_CELLS:
+        return np.asarray(np.add.reduce(table, tuple(away)))
+    axes = list(range(table.ndim))
+    # Sums along the last axis of a large table take einsum a fifth of the time.
+    return np.asarray(np.einsum(table, axes, [axis for axis in axes if axis not in away]))  # type: ignore[arg-type]

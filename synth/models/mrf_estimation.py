@@ -1,0 +1,495 @@
+"""Fitting a Markov random field to noisy marginals: what they say, and nothing beyond it.
+
+The objective is minimised over logarithmic factors (``fit_markov_random_field``). How far a count is trusted is learned
+from its table as a whole (``shrinkage_factors``); how steep the objective is, and so how long a step, is known roughly
+beforehand (``Curvature``); the rest is L-BFGS (``minimise``).
+
+Apart from ``joint_model``, which alone imports it, because a fitted field that was saved is drawn from without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.models.junction_tree import BeliefPropagation, CalibratedTree, JunctionTree, Subset
+from synth.models.marginals import NoisyMarginal, pooled
+from synth.models.markov_random_field import MarkovRandomField
+
+__all__ = ["Curvature", "FactorPrior", "SpreadPrior", "fit_markov_random_field", "minimise", "shrinkage_factors"]
+
+Vector = NDArray[np.float64]
+
+_TOLERANCE = 1e-2
+"""Fits end where a step promises to bring the objective, in nats of all rows together, down by half of this."""
+
+_ROUNDS = 12
+"""Steps of expectation and maximisation; later ones move no count by a tenth of its noise."""
+
+_MEMORY = 10
+"""Steps that are remembered."""
+
+_ENOUGH = 1e-4
+"""Part of the slope by which a step has to bring the function down."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadPrior:
+    """How far the counts of a table may be from what was believed before they were measured.
+
+    Attributes
+    ----------
+    sizes : tuple of float
+        A count of m believed rows may be off by about one of these, times m; positive.
+    likely : tuple of float
+        Prior probability of each; positive, sum 1.
+    worth : float
+        How many cells the prior probabilities are worth when a table's own cells say otherwise.
+    """
+
+    sizes: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6)
+    likely: tuple[float, ...] = (0.05, 0.08, 0.12, 0.18, 0.25, 0.18, 0.08, 0.03, 0.02, 0.01)
+    worth: float = 30.0
+
+    def __post_init__(self) -> None:
+        if len(self.sizes) != len(self.likely) or min(*self.sizes, *self.likely, 1.0) <= 0:
+            raise ValueError("sizes and likely must be positive and as many.")
+        if not math.isclose(sum(self.likely), 1.0):
+            raise ValueError(f"likely must add up to 1, got {sum(self.likely)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class FactorPrior:
+    """How far counts may be from what was believed before they were measured.
+
+    Attributes
+    ----------
+    spreads : SpreadPrior
+        For tables of several columns.
+    loose : float
+        Columns by themselves are hardly pulled: a factor of e is worth this part of their noise.
+    """
+
+    spreads: SpreadPrior = field(default_factory=SpreadPrior)
+    loose: float = 0.5
+
+
+def fit_markov_random_field(
+    sizes: tuple[int, ...],
+    measured: Sequence[NoisyMarginal],
+    total: float,
+    *,
+    prior: FactorPrior | None = None,
+    start: MarkovRandomField | None = None,
+    steps: int = 150,
+    device: str = "cpu",
+    report: Callable[[int, float], None] | None = None,
+) -> MarkovRandomField:
+    r"""Fit the field of greatest entropy that noisy tables allow.
+
+    .. math:: N \log Z(\theta) - \sum_t \theta_t \cdot y_t + \sum_t \tfrac{1}{2} r_t \cdot (\theta_t - c_t)^2
+
+    is minimised over the logarithmic factors theta_t of the tables t by L-BFGS, where y_t are the noisy counts, N is
+    ``total``, Z the normaliser and c_t the logarithm of a column's own proportions, and 0 for tables of more columns.
+    It is convex, and at its minimum the field's counts are y_t - r_t (theta_t - c_t).
+
+    Notes
+    -----
+    This is the dual of least squares with an entropy (McKenna 2019 minimises least squares alone, and stops
+    early). The ridge r_t decides how far a count is trusted. Near what was believed before, m rows, a field's count is
+    m (1 + theta), so that a ridge of m (1 - k) / k leaves the part k of the distance between answer and belief: the
+    part that a posterior mean would keep (``shrinkage_factors``).
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Bins of each column.
+    measured : sequence of NoisyMarginal
+        Answers to one question are pooled. Tables of several columns should say what was believed; where they do not,
+        it is the product of their columns.
+    total : float
+        Rows in the table; positive.
+    prior : FactorPrior, optional
+    start : MarkovRandomField, optional
+        An earlier fit to go on from.
+    steps : int
+    device : str
+        What torch calls it, which is started only where it is not a CPU; float64 everywhere.
+    report : callable, optional
+        Told the number of evaluations and the objective now and then.
+    """
+    tables = pooled(measured)
+    tree = JunctionTree(sizes, tuple(sorted(JunctionTree.of(sizes, [one.columns for one in tables]).cliques)))
+    by_size = _BySize(sizes)
+    dual = _Dual(
+        by_size.tree(tree),
+        [by_size.measured(one) for one in tables],
+        total,
+        FactorPrior() if prior is None else prior,
+        device,
+    )
+    known = {} if start is None else start.weights
+    first = dual.started({by_size.columns(one): by_size.table(one, weights) for one, weights in known.items()})
+    theta = dual.minimise(first, steps, report)
+    beliefs = dual.calibrated(theta).beliefs
+    return MarkovRandomField(
+        tree,
+        tuple(by_size.restored(clique, belief) for clique, belief in zip(tree.cliques, beliefs, strict=True)),
+        {one.columns: by_size.restored(one.columns, part) for one, part in zip(tables, dual.parts(theta), strict=True)},
+    )
+
+
+class _BySize:
+    """Columns renumbered so that they ascend in size: sums are fastest that way."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        order = sorted(range(len(sizes)), key=lambda column: (sizes[column], column))
+        self._rank = {column: rank for rank, column in enumerate(order)}
+        self._sizes = tuple(sizes[column] for column in order)
+
+    def tree(self, tree: JunctionTree) -> JunctionTree:
+        return JunctionTree(self._sizes, tuple(map(self.columns, tree.cliques)))
+
+    def columns(self, columns: Subset) -> Subset:
+        return tuple(sorted(self._rank[column] for column in columns))
+
+    def table(self, columns: Subset, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        return table.transpose(self._axes(columns))
+
+    def measured(self, one: NoisyMarginal) -> NoisyMarginal:
+        believed = None if one.believed is None else self.table(one.columns, one.believed)
+        return NoisyMarginal(self.columns(one.columns), self.table(one.columns, one.table), one.noise_std, believed)
+
+    def restored(self, columns: Subset, table: Any) -> NDArray[np.float64]:
+        return np.ascontiguousarray(_on_cpu(table).transpose(np.argsort(self._axes(columns))))
+
+    def _axes(self, columns: Subset) -> list[int]:
+        return sorted(range(len(columns)), key=lambda axis: self._rank[columns[axis]])
+
+
+class _Dual:
+    """The objective of ``fit_markov_random_field``, all factors in one vector."""
+
+    def __init__(
+        self, tree: JunctionTree, tables: list[NoisyMarginal], total: float, prior: FactorPrior, device: str
+    ) -> None:
+        self.total, self.device = total, device
+        self.columns = [one.columns for one in tables]
+        self.shapes = [one.table.shape for one in tables]
+        ends = np.cumsum([one.table.size for one in tables]).tolist()
+        self.places = [slice(end - one.table.size, end) for one, end in zip(tables, ends, strict=True)]
+        self.propagation = BeliefPropagation(tree, self.columns)
+        single = _single_columns(tree.sizes, tables)
+        believed = [_believed(one, single, total) for one in tables]
+        ridges = [_ridge(one, expected, prior) for one, expected in zip(tables, believed, strict=True)]
+        self.counts = self._vector([one.table for one in tables])
+        self.ridge = self._vector(ridges)
+        # Where noise is small, curvature is the larger of what is believed and what was answered.
+        held = [np.maximum(one.table, expected) + 1.0 for one, expected in zip(tables, believed, strict=True)]
+        self.curvature = Curvature(self.columns, held, ridges)
+        alone: dict[Subset, NDArray[np.float64]] = {
+            one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
+        }
+        self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
+
+    def started(self, known: Mapping[Subset, NDArray[np.float64]]) -> Vector:
+        """Return the first factors: those that are known, else independent columns."""
+        if not known:
+            return self.centre
+        return self._vector(
+            [known.get(columns, np.zeros(shape)) for columns, shape in zip(self.columns, self.shapes, strict=True)]
+        )
+
+    def minimise(self, theta: Vector, steps: int, report: Callable[[int, float], None] | None) -> Vector:
+        """Return the factors after some steps of L-BFGS."""
+        evaluations = 0
+
+        def value(reached: Vector) -> tuple[float, Vector]:
+            nonlocal evaluations
+            height, gradient = self.value(reached)
+            evaluations += 1
+            if report is not None and evaluations % 20 == 1:
+                report(evaluations, height)
+            return height, gradient
+
+        return minimise(value, self.curvature.step, theta, steps=steps, tolerance=_TOLERANCE)
+
+    def value(self, theta: Vector) -> tuple[float, Vector]:
+        """Return the objective and its gradient: the field's counts less the answers, and the pull of the ridge."""
+        found = self.calibrated(theta)
+        away = theta - self.centre
+        pull = self.ridge * away
+        gradient = self._vector(found.tables)
+        gradient *= self.total
+        gradient -= self.counts
+        gradient += pull
+        value = self.total * found.log_normaliser - _dot(theta, self.counts) + 0.5 * _dot(away, pull)
+        return value, gradient
+
+    def calibrated(self, theta: Vector) -> CalibratedTree[Any]:
+        """Return what the factors say of the cliques and the tables."""
+        return self.propagation(self.parts(theta))
+
+    def parts(self, theta: Vector) -> list[Any]:
+        """Return the factors of each table: arrays on a CPU, whose small operations take least time, else tensors."""
+        vector = theta if self.device == "cpu" else _on_device(theta, self.device)
+        return [vector[place].reshape(shape) for place, shape in zip(self.places, self.shapes, strict=True)]
+
+    def _vector(self, parts: Sequence[Any]) -> Vector:
+        flat = [part.reshape(-1) for part in parts]
+        return np.concatenate(flat) if isinstance(flat[0], np.ndarray) else _on_cpu(_joined(flat))
+
+
+def _on_device(vector: Vector, device: str) -> Any:
+    import torch  # here and below, as a fit on a CPU is over before torch has started
+
+    return torch.from_numpy(vector).to(device)
+
+
+def _joined(tensors: list[Any]) -> Any:
+    import torch
+
+    return torch.cat(tensors)
+
+
+def _on_cpu(table: Any) -> NDArray[np.float64]:
+    return table if isinstance(table, np.ndarray) else np.asarray(table.cpu().numpy())
+
+
+def _single_columns(sizes: tuple[int, ...], tables: Sequence[NoisyMarginal]) -> list[NDArray[np.float64]]:
+    """Return positive proportions of every column by itself; even where it was not measured."""
+    single = [np.full(size, 1.0 / size) for size in sizes]
+    for one in tables:
+        if len(one.columns) == 1:
+            least = max(0.1 * one.noise_std, 1e-5 * float(np.abs(one.table).sum()), 1e-9)
+            counts = np.maximum(one.table, least)
+            single[one.columns[0]] = counts / counts.sum()
+    return single
+
+
+def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: float) -> NDArray[np.float64]:
+    """Return the counts that were believed before an answer, in rows."""
+    if one.believed is not None:
+        return one.believed
+    product = np.ones(())
+    for column in one.columns:
+        product = product[..., None] * single[column]
+    return total * product
+
+
+def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: FactorPrior) -> NDArray[np.float64]:
+    """Return how strongly each factor is pulled to nothing; see the notes of ``fit_markov_random_field``."""
+    variance = one.noise_std**2
+    if len(one.columns) == 1:
+        return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
+    kept = shrinkage_factors(one.table, believed, one.noise_std, prior.spreads)
+    ridge = np.maximum(believed, 0.5) * (1.0 - kept) / kept
+    # A tenth of the noise moves no count by more than its noise, and keeps the problem well conditioned.
+    return np.maximum(ridge, 0.1 * math.sqrt(variance))
+
+
+def shrinkage_factors(
+    table: NDArray[np.float64], believed: NDArray[np.float64], noise_std: float, spreads: SpreadPrior
+) -> NDArray[np.float64]:
+    r"""Return which part of each count's distance from belief its posterior mean keeps.
+
+    .. math:: \sum_k q_k(y) \frac{v_k}{v_k + s^2}, \quad
+        q_k(y) \propto w_k \, \mathcal N(y - m;\, 0,\, v_k + s^2), \quad v_k = (c_k m)^2
+
+    where y is a count of ``table``, m what was ``believed`` of it, s is ``noise_std`` and c_k are ``spreads.sizes``.
+    The weights w_k belong to the table as a whole and are learned from its cells by expectation and maximisation
+    (empirical Bayes, as in Stephens 2017): a table that says nothing new is left at what was believed, all cells of one
+    that does are trusted, and single cells that stand out are taken at their word in either.
+
+    Parameters
+    ----------
+    table, believed : arrays of one shape
+        In rows; ``believed`` is not negative, and less than half a row counts as half a row.
+    noise_std : float
+        In rows; positive.
+    spreads : SpreadPrior
+
+    Returns
+    -------
+    array of the table's shape, above 0, at most 1
+    """
+    variance = noise_std**2
+    off = (table - believed).reshape(-1)
+    size = np.multiply.outer(np.array(spreads.sizes), np.maximum(believed, 0.5).reshape(-1))
+    spread = size**2
+    both = spread + variance
+    log_likelihood = -(off**2) / (2 * both) - 0.5 * np.log(both)
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=0))
+    first = spreads.worth * np.array(spreads.likely)
+    weights = np.array(spreads.likely)
+    for _ in range(_ROUNDS):
+        posterior = weights[:, None] * likelihood
+        posterior /= posterior.sum(axis=0)
+        weights = (first + posterior.sum(axis=1)) / (spreads.worth + off.size)
+    kept = (posterior * spread / both).sum(axis=0)
+    return np.asarray(np.clip(kept, 1e-12, 1.0).reshape(table.shape))
+
+
+class Curvature:
+    r"""The inverse of an approximate second derivative of ``fit_markov_random_field``'s objective.
+
+    .. math:: D^{-1} + \sum_s A_s' (h_s 1 1' + \mathrm{diag}(A_s r))^{-1} A_s
+
+    with the counts and ridges D of single cells, and, for every set s of columns that several tables T hold, the sums
+    A_s of those tables to s. Factors of several tables that depend on s alone do the same to the field, so that all of
+    them together feel the counts h_s, and only the ridge tells them apart: directions along which no step that looks at
+    single cells gets anywhere (an additive Schwarz method; Toselli 2005, chapter 2).
+
+    Parameters
+    ----------
+    tables : sequence of Subset
+        Columns of every table.
+    counts : sequence of arrays
+        About how many rows each cell holds; positive.
+    ridges : sequence of arrays
+        Positive.
+    """
+
+    def __init__(self, tables: Sequence[Subset], counts: Sequence[Vector], ridges: Sequence[Vector]) -> None:
+        flat_counts, ridge = (np.concatenate([one.reshape(-1) for one in each]) for each in (counts, ridges))
+        self._diagonal = 1.0 / (flat_counts + ridge)
+        starts = np.cumsum([0, *(one.size for one in counts)])
+        cells, rows, values = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+        n_rows = n_values = 0
+        holders: dict[int, list[int]] = {}
+        firsts: dict[Subset, int] = {}
+        for number, columns in enumerate(tables):
+            firsts.setdefault(columns, number)
+            for column in columns:
+                holders.setdefault(column, []).append(number)
+        for shared, first in firsts.items():
+            around = holders[shared[0]] if shared else range(len(tables))
+            within = [number for number in around if set(shared) <= set(tables[number])]
+            if len(within) < 2:
+                continue
+            size = counts[first].size
+            for number in within:
+                shape = counts[number].shape
+                kept = [n if column in shared else 1 for column, n in zip(tables[number], shape, strict=True)]
+                cells.append(np.arange(starts[number], starts[number + 1]))
+                rows.append(n_rows + np.broadcast_to(np.arange(size).reshape(kept), shape).reshape(-1))
+                values.append(n_values + np.arange(size))
+                n_rows += size
+            n_values += size
+        # One entry for every cell and every set of columns of its table; rows are sums of a table, values those of all.
+        self._cell, self._row, self._value = np.concatenate(cells), np.concatenate(rows), np.concatenate(values)
+        self._n_cells, self._n_rows, self._n_values = len(ridge), n_rows, n_values
+        self._loose = 1.0 / self._summed(ridge)
+        tables_of_value = self._joined(np.ones(n_rows))
+        held = self._joined(self._summed(flat_counts)) / tables_of_value
+        self._tied = held / (1.0 + held * self._joined(self._loose))
+
+    def step(self, gradient: Vector) -> Vector:
+        """Return the gradient divided by the curvature."""
+        result = self._diagonal * gradient
+        if self._n_rows:
+            part = self._summed(gradient) * self._loose
+            part -= (self._tied * self._joined(part))[self._value] * self._loose
+            result += np.bincount(self._cell, weights=part[self._row], minlength=self._n_cells)
+        return np.asarray(result)
+
+    def _summed(self, cells: Vector) -> Vector:
+        return np.bincount(self._row, weights=cells[self._cell], minlength=self._n_rows).astype(np.float64, copy=False)
+
+    def _joined(self, rows: Vector) -> Vector:
+        return np.bincount(self._value, weights=rows, minlength=self._n_values).astype(np.float64, copy=False)
+
+
+def minimise(
+    value: Callable[[Vector], tuple[float, Vector]],
+    divided: Callable[[Vector], Vector],
+    start: Vector,
+    *,
+    steps: int,
+    tolerance: float,
+) -> Vector:
+    """Go downhill from a start.
+
+    Parameters
+    ----------
+    value : callable
+        Returns the function and its gradient, a new array.
+    divided : callable
+        Returns the gradient divided by roughly the second derivative; linear, symmetric and positive definite.
+    start : array of shape (n,), float64
+    steps : int
+        Most steps.
+    tolerance : float
+        A step that promises to bring the function down by less than half of this is not taken.
+
+    Notes
+    -----
+    Libraries that have one ask for the strong Wolfe conditions, and torch takes longer to start than most fits last. Of
+    a convex function every step downhill shows a curvature above 0, so that enough of a descent is enough here.
+    """
+    place = start
+    height, gradient = value(place)
+    newton = divided(gradient)
+    memory: deque[_Step] = deque(maxlen=_MEMORY)
+    for _ in range(steps):
+        direction = _direction(gradient, newton, memory)
+        slope = _dot(gradient, direction)
+        if -slope <= tolerance:
+            break
+        step = 1.0
+        while True:
+            reached = place + step * direction
+            height_there, gradient_there = value(reached)
+            rise = height_there - height
+            # Heights are known up to rounding.
+            if rise <= _ENOUGH * step * slope + 1e-14 * abs(height):
+                break
+            if step < 1e-9:
+                return place
+            # The lowest point of the parabola through both heights and the slope.
+            step *= max(0.1, min(0.5, -0.5 * step * slope / (rise - step * slope)))
+        newton_there = divided(gradient_there)
+        moved, turned = reached - place, gradient_there - gradient
+        curvature = _dot(moved, turned)
+        if curvature > 0:
+            memory.append(_Step(moved, turned, newton_there - newton, curvature))
+        place, height, gradient, newton = reached, height_there, gradient_there, newton_there
+    return place
+
+
+def _dot(left: Vector, right: Vector) -> float:
+    """Return the inner product; it has one order of sums, however many threads a library of matrices may use."""
+    return float(np.einsum("i,i->", left, right))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Step:
+    """A step taken: how far it ``moved``, how the gradient ``turned``, and what ``divided`` makes of that."""
+
+    moved: Vector
+    turned: Vector
+    divided: Vector
+    curvature: float
+
+
+def _direction(gradient: Vector, newton: Vector, memory: deque[_Step]) -> Vector:
+    """Return the step that the remembered curvature asks for (Nocedal 2006, algorithm 7.4)."""
+    if not memory:
+        return -newton
+    left, direction, parts = gradient.copy(), newton.copy(), []
+    for one in reversed(memory):
+        part = _dot(one.moved, left) / one.curvature
+        left -= part * one.turned
+        # ``divided`` is linear.
+        direction -= part * one.divided
+        parts.append(part)
+    direction *= memory[-1].curvature / _dot(memory[-1].turned, memory[-1].divided)
+    for one, part in zip(memory, reversed(parts), strict=True):
+        direction += (part - _dot(one.turned, direction) / one.curvature) * one.moved
+    return np.negative(direction, out=direction)
