@@ -30,7 +30,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from tables import Table, load
 
-from synth.bundle.versions import current_versions
+from synth.bundle.certificate import current_versions
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.downstream import compare_predictions

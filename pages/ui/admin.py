@@ -14,7 +14,7 @@ from pages.ui.notes import note
 from pages.ui.session import application
 from pages.ui.verification import MOST_BUNDLE_MEGABYTES
 from pages.ui.words import plain
-from synth.bundle.signature import fingerprint_of
+from synth.bundle.certificate import fingerprint_of
 from synth.errors import SynthError
 from synth.services.advisories import advisories
 from synth.services.entering import enter_upload

@@ -1,13 +1,22 @@
-"""The certificate: what is promised about a synthetic table, to whom, and the receipts that prove it."""
+"""The certificate: what is promised about a synthetic table, to whom, the receipts that prove it, and the signature."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-from synth.bundle.canonical import canonical_json
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from synth.bundle.archive import canonical_json
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
@@ -19,16 +28,22 @@ __all__ = [
     "CERTIFICATE_KEYS",
     "DECLARED",
     "READ_FROM_ROWS",
+    "SOURCE",
+    "STATED",
     "Certificate",
     "certificate_from_dict",
     "certificate_to_bytes",
     "certificate_to_dict",
     "certify",
+    "current_versions",
+    "fingerprint_of",
     "promise",
+    "signature_problem",
 ]
 
 CERTIFICATE_VERSION = 1
 DECLARED = "declared"
+
 READ_FROM_ROWS = "read from the private rows"
 """Domain source of a column whose bounds or categories were taken from the rows without any charge."""
 
@@ -41,6 +56,13 @@ CERTIFICATE_KEYS = frozenset(
         "receipts", "assumptions", "domain_source", "files", "versions", "ledger",
     }
 )  # fmt: skip
+_PACKAGES = ("hermitage", "autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
+
+SOURCE = "source"
+"""Key of the hash of this program's own source files: a version number alone does not say which words it prints."""
+
+STATED = frozenset({"python", *_PACKAGES, SOURCE})
+"""Names that a certificate may state a version of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,73 +187,7 @@ def _all_assumptions(receipts: Sequence[Receipt], declared: Sequence[str]) -> tu
     return tuple(gathered)
 
 
-def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: :data:`CERTIFICATE_KEYS`, and one key more where it hides one cell."""
-    unit = certificate.unit
-    return {
-        "version": CERTIFICATE_VERSION,
-        "epsilon": certificate.epsilon,
-        "delta": certificate.delta,
-        "neighbours": str(certificate.neighbours),
-        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
-        "account": certificate.account,
-        "generator": certificate.generator,
-        "options": {name: _plain(value) for name, value in certificate.options.items()},
-        "rows": certificate.rows,
-        "seed": certificate.seed,
-        "receipts": [receipt.to_dict() for receipt in certificate.receipts],
-        "assumptions": list(certificate.assumptions),
-        "domain_source": dict(certificate.domain_source),
-        "files": dict(certificate.files),
-        "versions": dict(certificate.versions),
-        "ledger": dict(certificate.ledger),
-        **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
-    }
-
-
-def certificate_to_bytes(certificate: Certificate) -> bytes:
-    """Write a certificate as the bytes that are signed."""
-    return canonical_json(certificate_to_dict(certificate))
-
-
-def certificate_from_dict(document: object) -> Certificate:
-    """Read a certificate back.
-
-    Raises
-    ------
-    VerificationError
-        If a key is missing, unknown, or of the wrong type.
-    """
-    if not isinstance(document, dict) or set(document) - {ROW_EPSILON} != CERTIFICATE_KEYS:
-        raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
-    if document["version"] != CERTIFICATE_VERSION:
-        raise VerificationError(
-            f"certificate.json is of a version other than {CERTIFICATE_VERSION}, which is unknown here."
-        )
-    try:
-        unit = document["unit"]
-        return Certificate(
-            epsilon=_number(document["epsilon"]),
-            delta=_number(document["delta"]),
-            neighbours=Neighbours(document["neighbours"]),
-            unit=PrivacyUnit(**unit),
-            account=_text(document["account"]),
-            generator=_text(document["generator"]),
-            options={_text(name): _option(value) for name, value in document["options"].items()},
-            rows=_whole(document["rows"]),
-            seed=_whole(document["seed"]),
-            receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
-            assumptions=tuple(_text(sentence) for sentence in document["assumptions"]),
-            domain_source={_text(name): _text(source) for name, source in document["domain_source"].items()},
-            files={_text(name): _text(digest) for name, digest in document["files"].items()},
-            versions={_text(name): _text(version) for name, version in document["versions"].items()},
-            ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
-            row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
-        )
-    except PrivacyError as refusal:
-        raise VerificationError(f"certificate.json: {refusal}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise VerificationError("certificate.json holds a value of the wrong kind.") from None
+# In words ------------------------------------------------------------------------------------------------------------
 
 
 def promise(certificate: Certificate) -> tuple[str, ...]:
@@ -289,6 +245,78 @@ def _assumed(certificate: Certificate) -> tuple[str, ...]:
     return tuple(f"Assumed: {sentence}" for sentence in certificate.assumptions)
 
 
+# As a file -----------------------------------------------------------------------------------------------------------
+
+
+def certificate_to_bytes(certificate: Certificate) -> bytes:
+    """Write a certificate as the bytes that are signed."""
+    return canonical_json(certificate_to_dict(certificate))
+
+
+def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+    """Write a certificate as JSON values: :data:`CERTIFICATE_KEYS`, and one key more where it hides one cell."""
+    unit = certificate.unit
+    return {
+        "version": CERTIFICATE_VERSION,
+        "epsilon": certificate.epsilon,
+        "delta": certificate.delta,
+        "neighbours": str(certificate.neighbours),
+        "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
+        "account": certificate.account,
+        "generator": certificate.generator,
+        "options": {name: _plain(value) for name, value in certificate.options.items()},
+        "rows": certificate.rows,
+        "seed": certificate.seed,
+        "receipts": [receipt.to_dict() for receipt in certificate.receipts],
+        "assumptions": list(certificate.assumptions),
+        "domain_source": dict(certificate.domain_source),
+        "files": dict(certificate.files),
+        "versions": dict(certificate.versions),
+        "ledger": dict(certificate.ledger),
+        **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
+    }
+
+
+def certificate_from_dict(document: object) -> Certificate:
+    """Read a certificate back.
+
+    Raises
+    ------
+    VerificationError
+        If a key is missing, unknown, or of the wrong type.
+    """
+    if not isinstance(document, dict) or set(document) - {ROW_EPSILON} != CERTIFICATE_KEYS:
+        raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
+    if document["version"] != CERTIFICATE_VERSION:
+        raise VerificationError(
+            f"certificate.json is of a version other than {CERTIFICATE_VERSION}, which is unknown here."
+        )
+    try:
+        unit = document["unit"]
+        return Certificate(
+            epsilon=_number(document["epsilon"]),
+            delta=_number(document["delta"]),
+            neighbours=Neighbours(document["neighbours"]),
+            unit=PrivacyUnit(**unit),
+            account=_text(document["account"]),
+            generator=_text(document["generator"]),
+            options={_text(name): _option(value) for name, value in document["options"].items()},
+            rows=_whole(document["rows"]),
+            seed=_whole(document["seed"]),
+            receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
+            assumptions=tuple(_text(sentence) for sentence in document["assumptions"]),
+            domain_source={_text(name): _text(source) for name, source in document["domain_source"].items()},
+            files={_text(name): _text(digest) for name, digest in document["files"].items()},
+            versions={_text(name): _text(version) for name, version in document["versions"].items()},
+            ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
+            row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
+        )
+    except PrivacyError as refusal:
+        raise VerificationError(f"certificate.json: {refusal}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise VerificationError("certificate.json holds a value of the wrong kind.") from None
+
+
 def _plain(value: OptionValue) -> Any:
     return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
 
@@ -323,3 +351,81 @@ def _entry(value: Any) -> str | int:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ValueError
     return value
+
+
+# Versions of what computes a certificate, a table and a report -------------------------------------------------------
+
+
+def current_versions() -> dict[str, str]:
+    """Return the versions printed in a certificate; a package that is not installed is left out."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found | {SOURCE: _source_hash()}
+
+
+@functools.cache
+def _source_hash() -> str:
+    """Return the first 32 hexadecimal digits of SHA-256 over names and contents of all source files, by name."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+# Signatures, as a stranger checks them -------------------------------------------------------------------------------
+
+
+def fingerprint_of(public_pem: bytes) -> str:
+    """Return SHA-256 of the 32 bytes of an Ed25519 public key, as groups of four hexadecimal digits.
+
+    Raises
+    ------
+    VerificationError
+        If it is not an Ed25519 public key in PEM form.
+    """
+    digits = hashlib.sha256(_raw_key(public_pem)).hexdigest()
+    return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
+
+
+def signature_problem(message: bytes, signature: bytes, inside: bytes, expected: bytes | None) -> str | None:
+    """Say what is wrong with a signature, or None.
+
+    Parameters
+    ----------
+    message, signature : bytes
+        The certificate as it was signed, and the 64 bytes of its signature.
+    inside : bytes
+        PEM of the key in the bundle.
+    expected : bytes, optional
+        PEM of the key the reader trusts.
+    """
+    if inside != _public_key(inside).public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo):
+        return "public-key.pem holds more than a public key."
+    if expected is not None and _raw_key(expected) != _raw_key(inside):
+        return "The bundle was signed with another key than the one you gave: it may have been altered and signed anew."
+    try:
+        Ed25519PublicKey.from_public_bytes(_raw_key(inside)).verify(signature, message)
+    except InvalidSignature:
+        return "The signature does not belong to this certificate: certificate.json was altered after it was signed."
+    return None
+
+
+def _raw_key(public_pem: bytes) -> bytes:
+    return _public_key(public_pem).public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _public_key(public_pem: bytes) -> Ed25519PublicKey:
+    try:
+        key = load_pem_public_key(public_pem)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise VerificationError("A public key cannot be read; it must be an Ed25519 key in PEM form.") from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise VerificationError("A public key is not an Ed25519 key.")
+    return key

@@ -17,19 +17,25 @@ from typing import Any, BinaryIO
 import yaml
 
 from synth.bundle.answer_checks import choice_problems, row_count_problems, rows_problems, sum_problems
-from synth.bundle.archive import SIGNED_BY_HASH, Archive, open_archive
-from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
-from synth.bundle.certificate import DECLARED, Certificate, certificate_from_dict, promise
-from synth.bundle.domain import check_csv, check_parquet
+from synth.bundle.archive import SIGNED_BY_HASH, Archive, canonical_json, open_archive, parse_canonical, sha256_of
+from synth.bundle.certificate import (
+    DECLARED,
+    SOURCE,
+    STATED,
+    Certificate,
+    certificate_from_dict,
+    current_versions,
+    fingerprint_of,
+    promise,
+    signature_problem,
+)
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.schema_json import schema_from_document, schema_to_document
-from synth.bundle.signature import fingerprint_of, signature_problem
-from synth.bundle.table_bytes import digests_of_tables, parquet_problems
+from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
-from synth.bundle.versions import SOURCE, STATED, current_versions
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt

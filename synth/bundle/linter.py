@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow.parquet as pa_parquet
 
 from synth.bundle.archive import MEMBERS
-from synth.bundle.domain import check_csv, check_parquet
+from synth.bundle.table_files import check_csv, check_parquet
 from synth.errors import VerificationError
 from synth.schema import Schema
 

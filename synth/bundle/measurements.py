@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.bundle.zips import MEMBER_LIMIT, ExactZip, new_entry
+from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
 from synth.privacy.answers import RowCount
 from synth.privacy.descriptions import describe, from_description

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.bundle.archive import Archive, open_archive
-from synth.bundle.canonical import canonical_json, parse_canonical, sha256_of
+from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.derived_session import DerivedSession
 from synth.bundle.measurements import Measurements, measurements_from_bytes

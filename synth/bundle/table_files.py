@@ -1,29 +1,48 @@
-"""Synthetic codes as files: ``synthetic.csv`` and ``synthetic.parquet``, the same bytes whenever they are written.
+"""The two files of a table, ``synthetic.csv`` and ``synthetic.parquet``: written, read and checked.
+
+They are the same bytes whenever they are written.
 
 Columns come in the order of the declaration, dropped ones left out. A missing cell is empty (CSV) or null (Parquet);
 dates are ISO; numbers have the decimals of ``step``. Texts and headers that a spreadsheet would take for a formula get
 a leading apostrophe in both files, so that both hold the same table.
+
+Checking needs no private row: a cell is checked as the text that is printed, which must be the print of one of the
+column's codes. Only distinct texts are looked at one by one, so a million rows take seconds.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import io
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
 
-from synth.errors import TableError
-from synth.schema import ModelledColumn, Schema
+from synth.errors import TableError, VerificationError
+from synth.schema import Column, ModelledColumn, Schema
 from synth.schema.encoding import arrow_type, encode_column
 
-__all__ = ["IDENTIFIER_PATTERN", "fresh_ids", "read_table", "write_csv", "write_parquet", "write_table"]
+__all__ = [
+    "IDENTIFIER_PATTERN",
+    "TableCheck",
+    "check_csv",
+    "check_parquet",
+    "digests_of_tables",
+    "fresh_ids",
+    "parquet_problems",
+    "read_table",
+    "write_csv",
+    "write_parquet",
+    "write_table",
+]
 
 PIECE = 65_536
 """Rows written at a time; also the row groups of the Parquet file."""
@@ -33,9 +52,20 @@ IDENTIFIER_PATTERN = r"syn-[0-9a-f]{12}"
 
 _ID_MASK = np.uint64(2**48 - 1)
 _HEX_DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+_BATCH_ROWS = 65_536
+_BLOCK_BYTES = 8 * 2**20
+_LARGEST_CACHE = 1_000_000
+_WRITER = re.compile(r"parquet-cpp-arrow version [0-9]+\.[0-9]+\.[0-9]+(-SNAPSHOT)?")
+_MAGIC = b"PAR1"
+_IDENTIFIER = re.compile(IDENTIFIER_PATTERN)
 _Rows = npt.NDArray[np.int64]
+Places = npt.NDArray[np.integer[Any]]
+
 _Printer = Callable[[int, int], pa.Array]
 """Returns the cells of the rows from a first one to a last one (excluded)."""
+
+
+# Writing and reading -------------------------------------------------------------------------------------------------
 
 
 def write_table(codes: npt.ArrayLike, schema: Schema, path_csv: Path, path_parquet: Path, seed: int) -> None:
@@ -85,7 +115,7 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
     printers = _printers(rows, schema, seed, _parquet_cells)
     fields = pa.schema([(column.printed_name, arrow_type(column)) for column in schema.printed])
     # Without the Arrow schema in its metadata the file depends on the cells and the version of the library alone.
-    with pyarrow.parquet.ParquetWriter(target, fields, store_schema=False) as writer:
+    with pa_parquet.ParquetWriter(target, fields, store_schema=False) as writer:
         for first in range(0, len(rows), PIECE):
             last = min(first + PIECE, len(rows))
             batch = pa.record_batch([printer(first, last) for printer in printers], schema=fields)
@@ -208,14 +238,285 @@ def _quoted(text: str) -> str:
 
 def _read_cells(path: Path, schema: Schema) -> pa.Table:
     if ".parquet" in path.suffixes:
-        return pyarrow.parquet.read_table(path)
+        return pa_parquet.read_table(path)
     names = [column.printed_name for column in schema.printed]
-    return pyarrow.csv.read_csv(
+    return pa_csv.read_csv(
         str(path),
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True
-        ),
-        convert_options=pyarrow.csv.ConvertOptions(
+        parse_options=pa_csv.ParseOptions(delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
+
+
+# Whether every cell lies in the declared domain ----------------------------------------------------------------------
+
+
+def check_csv(stream: BinaryIO, schema: Schema, *, rows: int | None, keep: bool = False) -> TableCheck:
+    """Check ``synthetic.csv`` against the schema and the stated number of rows, if there is one.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+    schema : Schema
+    rows : int, optional
+    keep : bool
+        Whether the codes of all cells are kept.
+
+    Raises
+    ------
+    VerificationError
+        If it is not a table with the printed columns of the schema.
+    """
+    check = TableCheck("synthetic.csv", schema, keep=keep)
+    names = [column.printed_name for column in schema.printed]
+    try:
+        reader = pa_csv.open_csv(
+            stream,
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(names) > 1),
+            convert_options=pa_csv.ConvertOptions(
+                column_types={name: pa.string() for name in names}, strings_can_be_null=False
+            ),
+        )
+        if reader.schema.names != names:
+            raise VerificationError("synthetic.csv does not have the declared columns in the declared order.")
+        for batch in reader:
+            _check_size(check, rows, batch.num_rows)
+            check.add(list(batch.columns))
+    except MemoryError:
+        raise
+    except (pa.ArrowException, UnicodeDecodeError, ValueError):
+        raise VerificationError("synthetic.csv is not a table that can be read.") from None
+    return check.finish(rows)
+
+
+def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableCheck:
+    """Check ``synthetic.parquet`` against the schema and the stated number of rows, if there is one.
+
+    Raises
+    ------
+    VerificationError
+        If it is not a table with the printed columns of the schema, in their types.
+    """
+    check = TableCheck("synthetic.parquet", schema)
+    columns = schema.printed
+    try:
+        footer = pa_parquet.read_metadata(pa.BufferReader(data))
+        names = footer.schema.to_arrow_schema().names
+        if names not in ([column.name for column in columns], [column.printed_name for column in columns]):
+            raise VerificationError("synthetic.parquet does not have the declared columns in the declared order.")
+        # By the names of the file: the library knows no others.
+        texts = [name for name, column in zip(names, columns, strict=True) if arrow_type(column) == pa.string()]
+        file = pa_parquet.ParquetFile(pa.BufferReader(data), metadata=footer, read_dictionary=texts)
+        _check_size(check, rows, file.metadata.num_rows)
+        if not all(map(_has_its_type, columns, file.schema_arrow.types)):
+            raise VerificationError("synthetic.parquet holds a column of another type than declared.")
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
+            _check_size(check, rows, batch.num_rows)
+            check.add(list(batch.columns))
+    except MemoryError:  # which is an ArrowException too
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
+        raise VerificationError("synthetic.parquet is not a table that can be read.") from None
+    return check.finish(rows)
+
+
+class TableCheck:
+    """What was found in one file of a table.
+
+    Attributes
+    ----------
+    rows : int
+        Rows read.
+    problems : list of str
+        One sentence for each difference.
+    """
+
+    def __init__(self, name: str, schema: Schema, *, keep: bool = False) -> None:
+        self.name = name
+        self.rows = 0
+        self.problems: list[str] = []
+        modelled = {column.name: column for column in schema.modelled}
+        self._columns = [
+            _ColumnCheck(modelled[column.name], keep=keep) if column.name in modelled else _IdentifierCheck(column)
+            for column in schema.printed
+        ]
+
+    @property
+    def codes(self) -> Places:
+        """The codes of all cells, shape (rows, n_modelled), where they were kept; -1 outside the domain."""
+        kept = [check.kept for check in self._columns if check.kept is not None]
+        return np.stack([np.concatenate([np.empty(0, dtype=np.int8), *codes]) for codes in kept], axis=1)
+
+    def add(self, arrays: list[pa.Array]) -> None:
+        """Take in a batch: one array of cells for every printed column, as texts or in the column's own type."""
+        for check, array in zip(self._columns, arrays, strict=True):
+            check.add(*_printed(check.column, array))
+        self.rows += len(arrays[0])
+
+    def finish(self, rows: int | None) -> TableCheck:
+        """Compare the number of rows and turn counts into sentences."""
+        if rows is not None and self.rows != rows:
+            self.problems.append(f"{self.name} has {self.rows:,} rows; the certificate says {rows:,}.")
+        for check in self._columns:
+            if check.outside:
+                self.problems.append(
+                    f"{self.name}: {check.outside:,} cells of '{check.column.name}' lie outside its declared domain."
+                )
+        return self
+
+    def differences(self, other: TableCheck) -> list[str]:
+        """Name the columns in which two files do not hold the same cells."""
+        pairs = zip(self._columns, other._columns, strict=True)
+        return [
+            f"{self.name} and {other.name} do not hold the same cells in '{mine.column.name}'."
+            for mine, theirs in pairs
+            if mine.digest.digest() != theirs.digest.digest()
+        ]
+
+
+class _ColumnCheck:
+    """One column: how many cells lie outside, and a hash of all codes by which two files are compared."""
+
+    def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
+        self.column: Column = column
+        self.outside = 0
+        self.digest = hashlib.sha256()
+        self.kept: list[Places] | None = [] if keep else None
+        self._modelled = column
+        self._known: dict[str, int] = {}
+
+    def add(self, texts: list[str], places: Places) -> None:
+        codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
+        self.outside += int((codes < 0).sum())
+        self.digest.update(codes.tobytes())
+        if self.kept is not None:
+            self.kept.append(codes.astype(np.min_scalar_type(-self._modelled.size)))
+
+    def _code(self, text: str) -> int:
+        if text not in self._known:
+            if len(self._known) > _LARGEST_CACHE:
+                self._known.clear()
+            self._known[text] = self._modelled.code_of_text(text)
+        return self._known[text]
+
+
+class _IdentifierCheck:
+    """A column of fresh ids: how many cells are none, and a hash of all by which two files are compared."""
+
+    kept: list[Places] | None = None
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.outside = 0
+        self.digest = hashlib.sha256()
+
+    def add(self, texts: list[str], places: Places) -> None:
+        fresh = np.array([_IDENTIFIER.fullmatch(text) is not None for text in texts], dtype=bool)
+        self.outside += int((~fresh[places]).sum())
+        # A line break after every text, the last one too: the two files come in batches of different lengths.
+        self.digest.update("".join(f"{texts[place]}\n" for place in places).encode())
+
+
+def _check_size(check: TableCheck, rows: int | None, more: int) -> None:
+    if rows is not None and check.rows + more > rows:
+        raise VerificationError(f"{check.name} has more rows than the {rows:,} of the certificate.")
+
+
+def _printed(column: Column, array: pa.Array) -> tuple[list[str], Places]:
+    """Return the distinct printed texts of an array, the last one for missing cells, and every row's place in them."""
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    places = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+    texts = [column.text_of_cell(cell) for cell in encoded.dictionary.to_pylist()]
+    return [*texts, ""], places
+
+
+def _has_its_type(column: Column, kind: pa.DataType) -> bool:
+    return bool((kind.value_type if pa.types.is_dictionary(kind) else kind) == arrow_type(column))
+
+
+# Whether the bytes are those that the cells make, and hold nothing beside them ---------------------------------------
+
+
+def digests_of_tables(codes: npt.NDArray[np.integer[Any]], schema: Schema, seed: int) -> dict[str, str]:
+    """Write both files of a table again, and return the SHA-256 of each by name.
+
+    Parameters
+    ----------
+    codes : array of integers of shape (n_rows, n_modelled)
+    schema : Schema
+    seed : int
+        The public seed, which fresh identifiers are made from.
+    """
+    csv, parquet = _Digest(), _Digest()
+    write_csv(codes, schema, cast(BinaryIO, csv), seed)
+    write_parquet(codes, schema, cast(BinaryIO, parquet), seed)
+    return {"synthetic.csv": csv.sha256.hexdigest(), "synthetic.parquet": parquet.sha256.hexdigest()}
+
+
+class _Digest(io.RawIOBase):
+    """A file that keeps nothing but its hash and its length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sha256 = hashlib.sha256()
+        self._length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        block = memoryview(data).cast("B")
+        self.sha256.update(block)
+        self._length += len(block)
+        return len(block)
+
+    def tell(self) -> int:
+        return self._length
+
+
+def parquet_problems(data: bytes) -> Iterator[str]:
+    """Yield what a Parquet file holds beside its cells: metadata, stray bytes, statistics of other cells.
+
+    Parameters
+    ----------
+    data : bytes
+        A file that can be read.
+    """
+    file = pa_parquet.ParquetFile(pa.BufferReader(data))
+    known = file.metadata
+    if known.metadata or file.schema_arrow.metadata:
+        yield "synthetic.parquet holds metadata of its own, which no table of a bundle has."
+    if _WRITER.fullmatch(known.created_by or "") is None:
+        yield "synthetic.parquet was written by a library that writes no bundles."
+    place = len(_MAGIC)
+    for group in range(known.num_row_groups):
+        for number in range(known.num_columns):
+            chunk = known.row_group(group).column(number)
+            begins = [chunk.data_page_offset] + [chunk.dictionary_page_offset] * chunk.has_dictionary_page
+            if min(begins) != place:
+                yield "synthetic.parquet holds bytes that belong to no column."
+                return
+            place += chunk.total_compressed_size
+    footer = int.from_bytes(data[-8:-4], "little")
+    if not data.startswith(_MAGIC) or place + footer + 8 != len(data):
+        yield "synthetic.parquet holds bytes that belong to no column."
+        return
+    for group in range(known.num_row_groups):
+        rows = file.read_row_group(group, use_threads=False)
+        for number, name in enumerate(file.schema_arrow.names):
+            found = known.row_group(group).column(number).statistics
+            if found is not None and not _agrees(found, rows.column(number)):
+                yield f"synthetic.parquet states other smallest, largest or missing cells of '{name}' than it holds."
+
+
+def _agrees(stated: Any, cells: pa.ChunkedArray) -> bool:
+    if stated.has_distinct_count or (stated.has_null_count and stated.null_count != cells.null_count):
+        return False
+    if stated.num_values != len(cells) - cells.null_count:
+        return False
+    if not stated.has_min_max:
+        return True
+    found = pc.min_max(cells).as_py()
+    return bool((stated.min, stated.max) == (found["min"], found["max"]))

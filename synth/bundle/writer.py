@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from synth.bundle.archive import SIGNED_BY_HASH, write_zip
-from synth.bundle.canonical import canonical_json, sha256_of
+from synth.bundle.archive import SIGNED_BY_HASH, canonical_json, sha256_of, write_zip
 from synth.bundle.certificate import Certificate, certificate_to_bytes
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes

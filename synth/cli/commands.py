@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["config_of", "main", "say", "tell"]
 
-
 _PATHS = {
     **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
     **{"folder": "the folder", "folders": "a run", "bundle": "the bundle", "public_key": "the public key"},
@@ -27,10 +26,8 @@ _PATHS = {
 }
 """What the arguments are that name files, by the name of the argument."""
 
-
 _MOST_SIMULATED = 20_000
 """Rows that are simulated at most where nobody says how many."""
-
 
 _FROZEN_REMEDY = (
     "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "

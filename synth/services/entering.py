@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from synth.bundle.archive import Archive, open_archive
-from synth.bundle.canonical import parse_canonical
-from synth.bundle.certificate import Certificate, certificate_from_dict
-from synth.bundle.signature import signature_problem
+from synth.bundle.archive import Archive, open_archive, parse_canonical
+from synth.bundle.certificate import Certificate, certificate_from_dict, signature_problem
 from synth.errors import AlreadyEnteredError, InputError
 from synth.privacy.budget import PrivacyBudget
 from synth.schema import RunConfig, config_to_mapping, parse_config

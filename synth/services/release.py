@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from synth.bundle.certificate import certify
+from synth.bundle.certificate import certify, current_versions
 from synth.bundle.linter import LeakWords
 from synth.bundle.table_files import write_table
-from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.generators import GeneratorTask, State, make

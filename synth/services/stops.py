@@ -11,8 +11,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
+from synth.bundle.certificate import current_versions
 from synth.bundle.schema_json import schema_from_document, schema_to_document
-from synth.bundle.versions import current_versions
 from synth.errors import AttackError, InputError
 from synth.generators import GENERATORS
 from synth.generators.options import build_options

@@ -26,8 +26,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 
+from synth.bundle.certificate import signature_problem
 from synth.bundle.checks import check
-from synth.bundle.signature import signature_problem
 from synth.errors import JobError, RunCancelledError, SynthError, VerificationError
 from synth.generators import GENERATORS
 from synth.generators.options import option_fields

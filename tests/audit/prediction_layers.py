@@ -15,7 +15,7 @@ from recorded_noise import RecordedNoise
 from transcripts import Answered, Recording, Replaying, TappedNoise, Transcript, start
 from worlds import DELTA, EPSILON, LABEL, Row, World, neighbours_of, ordinary_rows
 
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import canonical_json
 from synth.privacy import accounting
 from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
 from synth.privacy.noise import SystemNoise

@@ -15,13 +15,11 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, write_zip
-from synth.bundle.canonical import canonical_json, sha256_of
-from synth.bundle.certificate import certify
+from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, canonical_json, sha256_of, write_zip
+from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
 from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
-from synth.bundle.versions import current_versions
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.generators import GeneratorTask, make
 from synth.generators.protocol import TellsFacts

@@ -10,13 +10,11 @@ from typing import Any
 
 from bundle_making import Key, altered, checked, members_of
 
-from synth.bundle.archive import MEMBERS, write_zip
-from synth.bundle.canonical import canonical_json
-from synth.bundle.certificate import certificate_from_dict
+from synth.bundle.archive import MEMBERS, canonical_json, write_zip
+from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.schema_json import schema_from_document
 from synth.bundle.texts import written_texts
-from synth.bundle.versions import current_versions
 from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.receipt import NoisyAnswer, Receipt

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bundle_making import Key, altered, checked, members_of
 
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import canonical_json
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay

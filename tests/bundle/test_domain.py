@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.bundle.domain import TableCheck, check_csv, check_parquet
-from synth.bundle.table_bytes import parquet_problems
-from synth.bundle.table_files import write_csv, write_parquet
+from synth.bundle.table_files import TableCheck, check_csv, check_parquet, parquet_problems, write_csv, write_parquet
 from synth.errors import SchemaError, VerificationError
 from synth.schema import (
     CategoryColumn,

@@ -19,8 +19,7 @@ from forging import forged, golden, only
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from synth.bundle.archive import MEMBERS, write_zip
-from synth.bundle.zips import ExactZip, new_entry
+from synth.bundle.archive import MEMBERS, ExactZip, new_entry, write_zip
 from synth.errors import VerificationError
 
 # Bytes that nothing refers to ---------------------------------------------------------------------------------------

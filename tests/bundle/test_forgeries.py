@@ -20,7 +20,7 @@ import yaml
 from bundle_making import Key, altered, checked, config_of, members_of, seal
 from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only
 
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
 from synth.privacy.features import OneHot

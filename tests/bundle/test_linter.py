@@ -12,8 +12,7 @@ from bundle_making import config_of, members_of
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 
-from synth.bundle.archive import MEMBERS
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import MEMBERS, canonical_json
 from synth.bundle.linter import LeakWords, lint_members
 from synth.schema import CategoryColumn, NumberColumn, Schema
 

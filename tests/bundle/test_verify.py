@@ -15,11 +15,9 @@ import numpy as np
 import pytest
 from bundle_making import Key, altered, checked, config_of, members_of, seal
 
-from synth.bundle.archive import MEMBERS, write_zip
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import MEMBERS, canonical_json, new_entry, write_zip
 from synth.bundle.measurements import measurements_from_bytes, measurements_to_bytes
 from synth.bundle.verify import verify
-from synth.bundle.zips import new_entry
 from synth.errors import InputError
 from synth.schema import CategoryColumn
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import canonical_json
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import InputError, SynthError, VerificationError
 from synth.generators import make

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from synth.bundle.canonical import parse_canonical
+from synth.bundle.archive import parse_canonical
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes

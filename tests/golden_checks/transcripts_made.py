@@ -16,7 +16,7 @@ import pyarrow.csv
 from golden_cases import configuration, stand_in
 from recorded_noise import NoiseCall, RecordedNoise
 
-from synth.bundle.canonical import canonical_json
+from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.table_files import read_table
 from synth.privacy.session import PrivateSession

@@ -14,7 +14,7 @@ from driving import LABELLED, described, errors, go, open_app, started, texts, w
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
-from synth.bundle.zips import new_entry
+from synth.bundle.archive import new_entry
 
 TABS = (
     "● At a glance",

@@ -76,10 +76,8 @@ def test_a_table_whose_time_is_up_is_on_no_list_and_in_no_run(
 VERIFYING = """
 import io, os, sys
 from pathlib import Path
-from synth.system.settings import Settings
 from synth.application import Application
 from synth.system.settings import Settings
-from synth.application import Application
 
 home = Path(sys.argv[1])
 with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:
