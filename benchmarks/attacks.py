@@ -26,7 +26,7 @@ import numpy as np
 from tables import Table, load
 
 from synth.generators import GeneratorTask, make
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

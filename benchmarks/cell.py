@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from synth.generators import GeneratorTask, make
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

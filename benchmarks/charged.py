@@ -97,7 +97,7 @@ def measured(table: Table, asked: argparse.Namespace, seed: int) -> dict[str, An
         name = "paid" if share else "unpaid"
         found[f"owner_{name}"] = {one: told.means["synthetic"][one].value for one in MEASURES}
         found["owner_real"] = {one: told.means["real"][one].value for one in MEASURES}
-        tables = held_out_tables(made.releases)
+        tables = held_out_tables(made.sums)
         if tables is None:
             continue
         by_name = dict(zip(table.schema.names, tested, strict=True))

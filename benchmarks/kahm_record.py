@@ -44,7 +44,7 @@ import synth
 from synth.generators import GeneratorTask, make
 from synth.generators.row_encoding import RowEncoding
 from synth.models.kahm_classifier import KahmClassifier
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

@@ -32,8 +32,10 @@ import pyarrow.parquet as pq
 import torch
 
 from synth.generators.hermite.features import hermite_features
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Fourier, Lookup, Stack
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Lookup
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.fourier import Fourier
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, NumberColumn, Schema, TableFormat

@@ -31,7 +31,9 @@ import numpy as np
 from tables import load
 
 from synth.generators import GeneratorTask, make
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import of_kind
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -151,7 +153,7 @@ def measure(case: Case, device: str) -> dict[str, object]:
         "fit_seconds": fit - counted,
         "sampling_seconds": sampling,
         "rows_per_second": SAMPLED / sampling,
-        "rounds": len(session.selections),
+        "rounds": len(of_kind(session.answers, Selection)),
         "kind": "mixture" if "model.weights" in model else "field",
         "cells": sum(one.size for one in model.values()),
         "bytes_before": held,

@@ -13,7 +13,7 @@ from synth.bundle.verify import Verdict, verify
 from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.reports import evidence_from_dict
 from synth.reports.prediction_problem import Choice

@@ -14,7 +14,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from synth.privacy.samplers import (
+from synth.privacy.noise import (
     discrete_gaussian,
     discrete_laplace,
     exponential_choice,

@@ -12,9 +12,9 @@ import pytest
 
 from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant, OneHot
+from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -74,12 +74,12 @@ def test_the_plan_is_what_the_session_does(rows_per_unit: int, row_count: str, g
             session.noisy_sum(question, share=shares["evaluation"], query=EVALUATION_QUERY, source="report")
         if GENERATORS[generator].measures_one_ways:
             make(generator, task, {}).fit(session.sub_session(session.remaining_share), NullProgress())
-    for mine, theirs in zip(planned.releases, real.releases, strict=True):
+    for mine, theirs in zip(planned.sums, real.sums, strict=True):
         ours = replace(mine.receipt, private=True, assumptions=theirs.receipt.assumptions)
         assert ours == theirs.receipt
     found = {cell.columns: cell.noise_std for cell in forecast(config).columns}
     best: dict[tuple[str, ...], float] = {}
-    for table in measured_tables(real.releases):
+    for table in measured_tables(real.sums):
         for axis, name in enumerate(table.columns):
             noise = table.noise_std * math.sqrt(table.counts.size / table.counts.shape[axis])
             best[name,] = min(noise, best.get((name,), math.inf))
@@ -100,7 +100,7 @@ def test_the_noise_of_200_draws_is_the_forecast_by_column_and_by_pair() -> None:
     for _ in range(200):
         session, codes = session_of(config)
         session.noisy_sum(evaluation_question(config.schema), share=0.4, query=EVALUATION_QUERY, source="report")
-        for table in measured_tables(session.releases):
+        for table in measured_tables(session.sums):
             (name,) = table.columns
             exact = np.bincount(table.bins[0][codes[name]], minlength=len(table.counts))
             errors.setdefault(table.columns, []).append(table.counts - exact)

@@ -301,7 +301,7 @@ def test_the_reader_in_c_and_the_one_in_python_read_the_same(monkeypatch: pytest
         text = path.read_text(encoding="utf-8")
         quick = read_mapping(text)
         with monkeypatch.context() as patched:
-            patched.setattr("synth.schema.documents._PARSER", yaml.SafeLoader)
+            patched.setattr("synth.schema.config_file._PARSER", yaml.SafeLoader)
             assert read_mapping(text) == quick
 
 

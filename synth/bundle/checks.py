@@ -16,7 +16,6 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from synth.bundle.answer_checks import choice_problems, row_count_problems, rows_problems, sum_problems
 from synth.bundle.archive import SIGNED_BY_HASH, Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import (
     DECLARED,
@@ -30,7 +29,7 @@ from synth.bundle.certificate import (
     signature_problem,
 )
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
-from synth.bundle.measurements import Measurements, measurements_from_bytes
+from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
@@ -38,11 +37,10 @@ from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
-from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import GAUSSIAN, Receipt
-from synth.privacy.session_record import assumptions_of, rows_assumptions
+from synth.privacy.receipt import GAUSSIAN, Receipt, pure_units_of_receipt, units_of_receipt
+from synth.privacy.session import assumptions_of
 from synth.reports.document import owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
@@ -212,18 +210,12 @@ class _Check:
     ) -> Iterator[str]:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
         yield from _pairing_problems(found, certificate)
-        for release in found.releases:
-            yield from sum_problems(release, schema)
-        for selection in found.selections:
-            yield from choice_problems(selection, schema)
-        for rows in found.row_releases:
-            yield from rows_problems(rows, schema)
+        for answer in found.answers:
+            yield from answer.problems(schema)
         yield from row_count_problems(found, schema, holdout=config.holdout)
-        of_rows = {one.sequence: rows.question.label for rows in found.row_releases for one in rows.receipts}
+        of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:
-            leans_on = [*assumptions_of(schema)]
-            if receipt.sequence in of_rows:
-                leans_on += rows_assumptions(schema, of_rows[receipt.sequence])
+            leans_on = [*assumptions_of(schema), *of_answers.get(receipt.sequence, ())]
             unsaid = [sentence for sentence in leans_on if sentence not in receipt.assumptions]
             if unsaid and same:
                 yield f"The receipt of '{receipt.query}' leaves out what follows from the declared table: {unsaid[0]}"
@@ -395,9 +387,7 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
 def _pairing_problems(found: Measurements, certificate: Certificate) -> Iterator[str]:
     """Yield where a receipt has no answer or two, or an answer has no receipt."""
     by_sequence = {receipt.sequence: receipt for receipt in certificate.receipts}
-    answered = [release.receipt for release in found.releases]
-    answered += [selection.receipt for selection in found.selections]
-    answered += [receipt for release in found.row_releases for receipt in release.receipts]
+    answered = [receipt for answer in found.answers for receipt in answer.receipts]
     seen: set[int] = set()
     for receipt in answered:
         if by_sequence.get(receipt.sequence) != receipt:

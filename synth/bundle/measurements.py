@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.answers import RowCount
-from synth.privacy.descriptions import describe, from_description
-from synth.privacy.features import FeatureMap, Lookup
-from synth.privacy.more.row_plans import ROW_NOISES, RowsQuestion
-from synth.privacy.more.row_release import PerturbedRows
-from synth.privacy.receipt import NoisyAnswer, Receipt
-from synth.privacy.selection import Candidate, Selection
+from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, RowCount, of_kind
+from synth.privacy.column_maps import Constant
+from synth.privacy.more.perturbed_rows import PerturbedRows
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.questions import Answer
+from synth.schema import Schema
 
-__all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes"]
+__all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes", "row_count_problems"]
 
 _FORMAT = 1
 _INDEX = "index"
@@ -41,18 +40,22 @@ _LARGEST = 4 * 2**30
 
 
 class _Arrays:
-    """Arrays by name, each kept once however many questions use it."""
+    """Arrays by name, those of questions once however many use them."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, NDArray[Any]] = {}
         self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
+    def put(self, name: str, array: NDArray[Any]) -> str:
+        """Keep an array under a name, and return the name."""
+        self.by_name[name] = array
+        return name
+
     def add(self, array: NDArray[Any]) -> str:
         """Keep an array and return the name under which it is kept."""
         key = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
         if key not in self._names:
-            self._names[key] = f"table_{len(self._names):04d}"
-            self.by_name[self._names[key]] = array
+            self._names[key] = self.put(f"table_{len(self._names):04d}", array)
         return self._names[key]
 
 
@@ -63,10 +66,13 @@ class Measurements:
     ``rows`` is what the session said about their number: public, or measured with noise; None where it is not known.
     """
 
-    releases: tuple[NoisyAnswer, ...]
-    selections: tuple[Selection, ...] = ()
+    answers: tuple[Answer, ...]
     rows: RowCount | None = None
-    row_releases: tuple[PerturbedRows, ...] = ()
+
+    @property
+    def sums(self) -> tuple[NoisyAnswer, ...]:
+        """The noisy sums, in order."""
+        return of_kind(self.answers, NoisyAnswer)
 
 
 def measurements_to_bytes(measurements: Measurements) -> bytes:
@@ -75,70 +81,19 @@ def measurements_to_bytes(measurements: Measurements) -> bytes:
 
 
 def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
-    """Return every array of the file by name, the index first."""
+    """Return every array of the file by name, the index first; answers of a kind are listed together."""
+    if any(type(answer) not in KINDS.values() for answer in measurements.answers):
+        raise PrivacyError("The file of answers holds answers of the closed set alone.")
     arrays = _Arrays()
-    releases = []
-    for place, release in enumerate(measurements.releases):
-        name = f"answer_{place:04d}"
-        arrays.by_name[name] = np.asarray(release.value, dtype="<f8")
-        question, tables = _described(release)
-        releases.append(
-            {
-                "answer": name,
-                "noise_scale": release.receipt.noise_scale,
-                "receipt": release.receipt.to_dict(),
-                "question": question,
-                "tables": {key: arrays.add(table) for key, table in tables.items()},
-            }
-        )
-    index = {
+    index: dict[str, Any] = {
         "format": _FORMAT,
         "rows": None if measurements.rows is None else asdict(measurements.rows),
-        "releases": releases,
-        "selections": [_selection_to_dict(selection, arrays) for selection in measurements.selections],
     }
-    if measurements.row_releases:
-        index["row_releases"] = [
-            _rows_to_dict(place, release, arrays) for place, release in enumerate(measurements.row_releases)
-        ]
+    for kind in KINDS.values():
+        of_kind = [answer for answer in measurements.answers if type(answer) is kind]
+        if of_kind or kind.always_listed:
+            index[kind.listed_as] = [answer.to_json(place, arrays) for place, answer in enumerate(of_kind)]
     return {_INDEX: np.frombuffer(_index_text(index), dtype=np.uint8), **arrays.by_name}
-
-
-def _selection_to_dict(selection: Selection, arrays: _Arrays) -> dict[str, Any]:
-    candidate = selection.candidate
-    return {
-        "receipt": selection.receipt.to_dict(),
-        "index": selection.index,
-        "columns": list(candidate.columns),
-        "table": arrays.add(candidate.table),
-        "weight": candidate.weight,
-        "penalty": candidate.penalty,
-        "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
-    }
-
-
-def _rows_to_dict(place: int, release: PerturbedRows, arrays: _Arrays) -> dict[str, Any]:
-    names = {"numbers": f"rows_{place:04d}", "labels": f"labels_{place:04d}"}
-    arrays.by_name[names["numbers"]] = _smallest(release.numbers)
-    if release.labels is not None:
-        arrays.by_name[names["labels"]] = _smallest(release.labels)
-    tables = [describe(table) for table in release.question.tables]
-    return {
-        "receipts": [receipt.to_dict() for receipt in release.receipts],
-        "numbers": names["numbers"],
-        "labels": None if release.labels is None else names["labels"],
-        "label": release.question.label,
-        "noise": release.question.noise,
-        "question": [question for question, _ in tables],
-        "tables": [{key: arrays.add(table) for key, table in held.items()} for _, held in tables],
-    }
-
-
-def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them: noisy rows are as many as the table has cells."""
-    low, high = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
-    kinds = ("<i1", "<i2", "<i4", "<i8")
-    return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
 
 
 def _packed(members: Mapping[str, NDArray[Any]]) -> bytes:
@@ -174,12 +129,12 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         index = json.loads(arrays[_INDEX].tobytes().decode("ascii"))
         if index["format"] != _FORMAT:
             raise ValueError
-        found = Measurements(
-            tuple(_release(entry, arrays) for entry in index["releases"]),
-            tuple(_selection(entry, arrays) for entry in index["selections"]),
-            _row_count(index["rows"]),
-            tuple(_rows(entry, arrays) for entry in index.get("row_releases", ())),
-        )
+        listed = [
+            (kind, entry)
+            for kind in KINDS.values()
+            for entry in (index[kind.listed_as] if kind.always_listed else index.get(kind.listed_as, ()))
+        ]
+        found = Measurements(tuple(kind.from_json(entry, arrays) for kind, entry in listed), _row_count(index["rows"]))
     except PrivacyError as refusal:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except _UNREADABLE:
@@ -222,45 +177,6 @@ def _index_text(index: Mapping[str, Any]) -> bytes:
     return json.dumps(index, sort_keys=True, ensure_ascii=True, allow_nan=False).encode("ascii")
 
 
-def _release(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyAnswer:
-    receipt = Receipt.from_dict(entry["receipt"])
-    if entry["noise_scale"] != receipt.noise_scale:
-        raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
-    tables = {str(key): arrays[name] for key, name in entry["tables"].items()}
-    return NoisyAnswer(receipt, arrays[entry["answer"]], from_description(entry["question"], tables))
-
-
-def _selection(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
-    candidate = Candidate(
-        columns=tuple(map(str, entry["columns"])),
-        table=arrays[entry["table"]],
-        weight=float(entry["weight"]),
-        penalty=float(entry["penalty"]),
-        bins=tuple(None if name is None else arrays[name] for name in entry["bins"]),
-    )
-    return Selection(Receipt.from_dict(entry["receipt"]), int(entry["index"]), candidate)
-
-
-def _rows(entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PerturbedRows:
-    tables = [
-        from_description(question, {str(key): arrays[name] for key, name in names.items()})
-        for question, names in zip(entry["question"], entry["tables"], strict=True)
-    ]
-    label, noise = entry["label"], entry["noise"]
-    numbers, labels = (None if entry[key] is None else arrays[entry[key]] for key in ("numbers", "labels"))
-    found = [array for array in (numbers, labels) if array is not None]
-    if not all(isinstance(table, Lookup) for table in tables) or any(array.dtype.kind != "i" for array in found):
-        raise ValueError
-    if numbers is None or (label is None) != (labels is None) or noise not in ROW_NOISES:
-        raise ValueError
-    question = RowsQuestion(
-        tuple(table for table in tables if isinstance(table, Lookup)),
-        None if label is None else str(label),
-        noise=noise,
-    )
-    return PerturbedRows(tuple(map(Receipt.from_dict, entry["receipts"])), question, numbers, labels)
-
-
 def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
     if body is None:
         return None
@@ -273,10 +189,44 @@ def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
     return RowCount(float(value), float(noise_std), public)
 
 
-def _described(release: NoisyAnswer) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    if not isinstance(release.feature_map, FeatureMap):
-        raise PrivacyError(f"The question '{release.receipt.query}' is not a feature map of the closed set.")
-    return describe(release.feature_map)
+def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -> Iterator[str]:
+    """Yield what the file of answers says about the number of private rows without a right to it.
+
+    Parameters
+    ----------
+    found : Measurements
+        As they were read from a bundle.
+    schema : Schema
+        As it was declared.
+    holdout : float
+        Part of the units that the configuration holds out: a declared number of units, less them, is that of the rows.
+    """
+    rows = found.rows
+    if rows is None:
+        return
+    if schema.rows_are_public:
+        exact = rows.public and rows.noise_std == 0 and rows.value == round(rows.value)
+        declared = schema.number_of_units if schema.needs_number_of_units else None
+        let_out = {len(answer.numbers) for answer in found.answers if isinstance(answer, PerturbedRows)}
+        if declared is None:
+            exact = exact and let_out <= {rows.value}
+        else:
+            # Noisy rows are as many as there were rows, which need not be as many as were declared.
+            exact = exact and rows.value == declared - round(holdout * declared) and len(let_out) <= 1
+        if not exact:
+            yield "measurements.npz does not state the number of rows that was declared public."
+        return
+    if rows.public:
+        yield "measurements.npz states an exact number of rows, which was not declared public."
+        return
+    counts = [one for one in found.sums if type(one.feature_map) is Constant and one.receipt.part == "train"]
+    paid = [
+        (max(float(one.value[0]), 1.0), one.receipt.noise_scale)
+        for one in counts
+        if one.receipt.query == ROW_COUNT_QUERY
+    ]
+    if (rows.value, rows.noise_std) not in paid:
+        yield "measurements.npz states a number of rows that is not the noisy one that was paid for."
 
 
 def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:

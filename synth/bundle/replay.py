@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 
 from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import certificate_from_dict
-from synth.bundle.derived_session import DerivedSession
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
+from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
 from synth.generators import Generator, GeneratorTask, make, restore
 from synth.generators.protocol import Fact, TellsFacts
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_session import RecordedSession
 from synth.progress import NullProgress, Progress
 from synth.reports.document import report_document
 from synth.reports.marginals import compare_marginals
@@ -151,8 +150,8 @@ def _same_report(
 ) -> bool:
     """Make the report again from what the bundle holds, write it, and say whether it is the certified one."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
-    receipts = [receipt for release in known.row_releases for receipt in release.receipts]
-    evidence = published_evidence(codes, known.releases, config, rows=known.rows, facts=facts, receipts=receipts)
+    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
+    evidence = published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts)
     path.write_bytes(canonical_json(report_document(evidence)))
     return path.read_bytes() == archive.read("report.json")
 
@@ -161,23 +160,13 @@ def _refitted(
     archive: Archive, config: RunConfig, generator: str | None, progress: Progress | None
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     known = measurements_from_bytes(archive.read("measurements.npz"))
-    rows = known.rows or published_rows(known.releases)
+    rows = known.rows or published_rows(known.sums)
     if rows is None:
         raise VerificationError("The bundle does not say how many rows were measured, so nothing can be fitted again.")
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     other = generator is not None and generator != config.generator
-    session = (
-        DerivedSession(config.schema, budget, rows=rows, releases=known.releases, row_releases=known.row_releases)
-        if other
-        else RecordedSession(
-            config.schema,
-            budget,
-            rows=rows,
-            releases=known.releases,
-            selections=known.selections,
-            row_releases=known.row_releases,
-        )
-    )
+    kind = DerivedSession if other else RecordedSession
+    session = kind(config.schema, budget, rows=rows, answers=known.answers)
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
     fitted = fresh.fit(session, progress or NullProgress())
     return _drawn(fitted, config), () if other else tuple(_cost_problems(session.asked, known))
@@ -189,9 +178,7 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
     Noise cannot be seen in an answer, but a generator divides its budget by public rules: a receipt that was made
     cheaper afterwards stands out.
     """
-    spent = {one.receipt.query: _cost(one.receipt) for one in known.releases}
-    spent |= {one.receipt.query: _cost(one.receipt) for one in known.selections}
-    spent |= {one.receipt.query: sum(map(_cost, one.receipts)) for one in known.row_releases}
+    spent = {answer.query: sum(map(_cost, answer.receipts)) for answer in known.answers}
     paid, whole = sum(spent[query] for query in asked), sum(asked.values())
     for query, share in asked.items():
         if abs(spent[query] / paid - share / whole) > _SHARE:

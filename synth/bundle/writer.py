@@ -18,9 +18,7 @@ from synth.bundle.texts import written_texts
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.privacy.answers import RowCount
-from synth.privacy.more.row_release import PerturbedRows
-from synth.privacy.receipt import NoisyAnswer
-from synth.privacy.selection import Selection
+from synth.privacy.questions import Answer
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
 from synth.schema import RunConfig, config_to_yaml
@@ -51,12 +49,8 @@ class Contents:
         The run; its paths are left out.
     synthetic_csv, synthetic_parquet : Path
         The table as it was written.
-    releases : sequence of NoisyAnswer
+    answers : sequence of Answer
         Every noisy answer of the run.
-    selections : sequence of Selection
-        Every private choice of the run.
-    row_releases : sequence of PerturbedRows
-        Every answer of noisy rows.
     rows : RowCount, optional
         What the session said about the number of private rows; needed to fit the answers again.
     state : mapping of name to array
@@ -70,12 +64,10 @@ class Contents:
     config: RunConfig
     synthetic_csv: Path
     synthetic_parquet: Path
-    releases: Sequence[NoisyAnswer]
+    answers: Sequence[Answer]
     state: State
     evidence: Sequence[Publishable]
     certificate: Certificate
-    selections: Sequence[Selection] = ()
-    row_releases: Sequence[PerturbedRows] = ()
     rows: RowCount | None = None
 
 
@@ -121,11 +113,7 @@ def write_bundle(
         "synthetic.parquet": contents.synthetic_parquet,
         "schema.json": canonical_json(schema_to_document(config.schema)),
         "config.yaml": config_to_yaml(config).encode("utf-8"),
-        "measurements.npz": measurements_to_bytes(
-            Measurements(
-                tuple(contents.releases), tuple(contents.selections), contents.rows, tuple(contents.row_releases)
-            )
-        ),
+        "measurements.npz": measurements_to_bytes(Measurements(tuple(contents.answers), contents.rows)),
         "model.safetensors": model_to_bytes(ModelCard.of(config), contents.state),
         "report.json": report_json,
         **written_texts(contents.certificate, config.schema, evidence),
@@ -142,10 +130,7 @@ def write_bundle(
 
 def _refuse_test_noise(contents: Contents) -> None:
     certified = [receipt.to_dict() for receipt in contents.certificate.receipts]
-    answered = [release.receipt for release in contents.releases]
-    answered += [selection.receipt for selection in contents.selections]
-    answered += [receipt for release in contents.row_releases for receipt in release.receipts]
-    for receipt in answered:
+    for receipt in (receipt for answer in contents.answers for receipt in answer.receipts):
         if not receipt.private:
             raise PrivacyError(f"The answer to '{receipt.query}' was made with test noise: NOT PRIVATE.")
         if receipt.to_dict() not in certified:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
 from synth.generators.options import check_between
-from synth.privacy.features import OneHot, Stack
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import Stack
 from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
-from synth.privacy.session import AnswerSource
+from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 from synth.errors import LedgerError, PrivacyError
 from synth.ledger.chain import SUCCESSORS, Chain
 from synth.ledger.spending import Cost
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.cell_accounts import Cells, cells_kept, require_same_cells
 from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState, check_same_promise, display_name, now, promise_of_config

@@ -32,7 +32,7 @@ from synth.ledger.charging import (
 from synth.ledger.marks import Marks, no_mark
 from synth.ledger.notes import notes_of
 from synth.ledger.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.more.cell_accounts import Cells, cells_charged, require_same_cells
 from synth.schema import Neighbours
 from synth.store import (

@@ -11,17 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from synth.errors import BudgetExceededError
-from synth.privacy.accounting import (
-    COORDINATE_ALLOWANCE,
-    SLACK_ALLOWANCE,
-    epsilon_of,
-    mu_of_budget,
-    mu_squared_of,
-    pure_epsilon_of,
-    pure_units_of,
-    units_of,
-)
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
+from synth.privacy.receipt import mu_squared_of, pure_epsilon_of, pure_units_of, units_of
 from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState
 

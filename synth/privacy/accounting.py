@@ -15,70 +15,43 @@ Only ``dp_bank.get_logdelta_ana_gaussian`` and ``dp_bank.get_eps_ana_gaussian`` 
 ``ana_gaussian_mech`` and ``ana_gaussian_calibrator`` (true delta up to 2228 times the target outside epsilon <= 10,
 delta >= 1e-10), ``get_approxDP`` of ``ComposeAFA`` (returns a negative epsilon), ``eps_delta_calibrator`` (may
 overshoot), ``gaussian_mech`` (31 % too much noise), ``AmplificationBySampling_pld`` (broken on current scipy).
+
+Every epsilon that is *stated* comes from autodp. What a budget allows is worked out by another formula
+(:func:`log_delta`), and each must stand up to the other: a mistake in either shows as a budget that is overspent or
+left over. A release can so begin before autodp is loaded, which takes longer than many a fit.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from synth.errors import PrivacyError
-from synth.privacy.ceilings import (
-    advantage_ceiling,
-    gaussian_advantage,
-    gaussian_true_positive,
-    posterior,
-    true_positive_ceiling,
-)
-from synth.privacy.costs import (
+from synth.privacy.receipt import (
+    GAUSSIAN,
     MU_UNIT,
-    discretisation_slack,
-    exponential_of_mu,
-    mu_of_exponential,
-    mu_of_gaussian,
-    mu_of_pure,
+    Receipt,
     mu_squared_of,
     pure_epsilon_of,
-    pure_units_of,
-    pure_units_of_receipt,
     require_honest,
     total_up,
-    units_of,
-    units_of_receipt,
 )
-from synth.privacy.gaussian_curve import log_delta
-from synth.privacy.receipt import GAUSSIAN, Receipt
+from synth.schema import Neighbours
 
 __all__ = [
     "COORDINATE_ALLOWANCE",
-    "MU_UNIT",
     "SLACK_ALLOWANCE",
-    "advantage_ceiling",
+    "PrivacyBudget",
     "delta_of",
-    "discretisation_slack",
     "epsilon_of",
     "epsilon_of_receipts",
-    "exponential_of_mu",
-    "gaussian_advantage",
-    "gaussian_true_positive",
+    "log_delta",
     "mu_of_budget",
-    "mu_of_exponential",
-    "mu_of_gaussian",
-    "mu_of_pure",
-    "mu_squared_of",
-    "posterior",
-    "pure_epsilon_of",
-    "pure_units_of",
-    "pure_units_of_receipt",
-    "require_honest",
-    "total_up",
-    "true_positive_ceiling",
-    "units_of",
-    "units_of_receipt",
 ]
 
 SLACK_ALLOWANCE = 1e-5
@@ -98,6 +71,9 @@ _MARGIN = 1e-9
 
 _ROOT_ERROR = 1e-11
 """Error of autodp's search for epsilon, absolute below 1 and relative above."""
+
+_NEXT_TO_ONE = 1 - 2.0**-53
+"""Largest ratio that is told from 1: where both terms are equal but for rounding, delta is rounded up, not to 0."""
 
 
 def delta_of(
@@ -167,7 +143,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
 
     The allowances are ``SLACK_ALLOWANCE`` and ``COORDINATE_ALLOWANCE``; the result lies on the safe side:
     ``epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE)`` never exceeds ``epsilon``.
-    The curve is that of ``gaussian_curve``; the epsilon that is stated of what was spent comes from autodp.
+    The curve is :func:`log_delta`; the epsilon that is stated of what was spent comes from autodp.
 
     Raises
     ------
@@ -212,6 +188,45 @@ def _unaffordable(epsilon: float, delta: float, cuts: Iterable[tuple[float, floa
     return PrivacyError(
         f"epsilon {epsilon:g} with delta {delta:g} is too small for noise on a grid. Choose epsilon of at least 0.001."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyBudget:
+    """The largest (epsilon, delta) that may be spent under one neighbouring relation.
+
+    Raises
+    ------
+    PrivacyError
+        If ``epsilon`` is not positive and finite, or ``delta`` is not strictly between 0 and 1.
+    """
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise PrivacyError(f"epsilon must be positive and finite, got {self.epsilon}.")
+        if not 0 < self.delta < 1:
+            raise PrivacyError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
+        if not isinstance(self.neighbours, Neighbours):
+            raise PrivacyError("neighbours must be Neighbours.ADD_REMOVE, Neighbours.REPLACE or Neighbours.CELL.")
+
+    @property
+    def mu_squared(self) -> float:
+        """Square of the mu of one Gaussian release that spends all of it, after the discretisation allowance."""
+        return mu_of_budget(self.epsilon, self.delta) ** 2
+
+    @property
+    def units(self) -> int:
+        """All of it in whole units of the relation's currency, rounded down: 2^-40 of mu^2, or of a cell's epsilon."""
+        return math.floor((self.epsilon if self.neighbours is Neighbours.CELL else self.mu_squared) / MU_UNIT)
+
+    def epsilon_of_share(self, share: float) -> float:
+        """Return the epsilon that a share of it would cost alone."""
+        if self.neighbours is Neighbours.CELL:
+            return self.epsilon * share
+        return epsilon_of(self.mu_squared * share, self.delta)
 
 
 def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
@@ -264,6 +279,36 @@ def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:
             slack * (tail / _TAILS[0]) ** 2,
             math.log(4 * (coordinates or COORDINATE_ALLOWANCE)) + float(log_ndtr(-tail)),
         )
+
+
+def log_delta(mu: float, epsilon: float) -> float:
+    r"""Return the logarithm of the delta of a mu-GDP Gaussian at ``epsilon`` (Balle 2018, theorem 8).
+
+    .. math:: \delta = \Phi(a) - e^\varepsilon \Phi(b), \quad a, b = -\varepsilon / \mu \pm \mu / 2
+
+    Parameters
+    ----------
+    mu : float
+        Positive.
+    epsilon : float
+        At least 0.
+
+    Returns
+    -------
+    float, at most 0
+
+    Notes
+    -----
+    As :math:`e^{-a^2/2} = e^{\varepsilon - b^2/2}`, the ratio of the two terms is that of two scaled complementary
+    error functions: nothing large cancels, however far the tails are.
+    """
+    upper, lower = -epsilon / mu + mu / 2, -epsilon / mu - mu / 2
+    if upper > 0:
+        # The first term is at least one half: the plain form loses nothing, and the scaled one would overflow.
+        log_ratio = epsilon + float(log_ndtr(lower)) - float(log_ndtr(upper))
+        return float(log_ndtr(upper)) + math.log1p(-min(math.exp(log_ratio), _NEXT_TO_ONE))
+    ratio = float(erfcx(-lower / math.sqrt(2.0)) / erfcx(-upper / math.sqrt(2.0)))
+    return float(log_ndtr(upper)) + math.log1p(-min(ratio, _NEXT_TO_ONE))
 
 
 def _is_within(mu: float, epsilon: float, delta: float, cut: tuple[float, float]) -> bool:

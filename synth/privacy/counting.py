@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.count_memory import CountMemory
-from synth.privacy.leaves import Lookup, OneHot
-from synth.privacy.more.forests import Forest
 
 __all__ = [
     "MAXIMUM_ROWS",
     "Axis",
+    "Computed",
+    "CountMemory",
     "Rows",
-    "axes_of",
     "joint_counts",
     "joint_index",
     "rows_by_cell",
     "tables_of_counts",
-    "with_forests",
+    "with_computed",
 ]
 
 MAXIMUM_ROWS = 2**26
@@ -42,6 +43,64 @@ MANY_ROWS = 2**22
 
 GROUP_CELLS = 2**22
 """Cells of the tables that are counted together."""
+
+MOST_CELLS = 2**26
+"""Cells kept at most: 256 MB."""
+
+
+class CountMemory:
+    """Exact counts kept between questions of one session, so that what is asked again is not counted again.
+
+    They are as private as the rows: they stay inside the session, in a bounded amount of memory, and leave with it. The
+    table that was asked for longest ago makes room first.
+    """
+
+    __slots__ = ("_cells", "_digests", "_tables")
+
+    def __init__(self) -> None:
+        self._tables: OrderedDict[Hashable, NDArray[np.int32]] = OrderedDict()
+        self._cells = 0
+        self._digests: dict[int, tuple[weakref.ref[NDArray[np.int32]], bytes]] = {}
+
+    def digest(self, bins: NDArray[np.int32]) -> bytes:
+        """Return a digest of bins, which are public; those that nobody can change are read once while they live."""
+        held, known = self._digests.get(id(bins), (None, b""))
+        if held is not None and held() is bins:
+            return known
+        found = hashlib.blake2b(bins.tobytes(), digest_size=32).digest()
+        if bins.flags.owndata and not bins.flags.writeable:
+            key, digests = id(bins), self._digests
+            digests[key] = (weakref.ref(bins, lambda _: digests.pop(key, None)), found)
+        return found
+
+    def recall(self, key: Hashable) -> NDArray[np.int32] | None:
+        """Return the counts kept under a key, or None."""
+        counts = self._tables.get(key)
+        if counts is not None:
+            self._tables.move_to_end(key)
+        return counts
+
+    def keep(self, key: Hashable, counts: NDArray[np.int32], *, wanted: Collection[Hashable]) -> None:
+        """Keep counts, unless room could only be made by forgetting what the same question wants.
+
+        A question whose tables do not all fit would otherwise push out each one just before it is asked for again.
+        """
+        if key in self._tables:
+            return
+        while self._cells + counts.size > MOST_CELLS:
+            oldest = next(iter(self._tables), None)
+            if oldest is None or oldest in wanted:
+                return
+            self._cells -= self._tables.pop(oldest).size
+        counts.flags.writeable = False
+        self._tables[key] = counts
+        self._cells += counts.size
+
+    def __repr__(self) -> str:
+        return "<CountMemory: counts are not shown>"
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("Remembered counts cannot be copied, pickled or sent to another process.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +125,23 @@ class Axis:
     size: int
 
 
-def axes_of(leaf: OneHot | Forest | Lookup) -> tuple[Axis, ...]:
-    """Return the axes along which a leaf looks at a row; that of a forest is a column of its own."""
-    if isinstance(leaf, Forest):
-        return (Axis(leaf.key, None, leaf.dimension),)
-    if isinstance(leaf, Lookup):
-        return (Axis(leaf.column, leaf.bins, len(leaf.table)),)
-    return tuple(Axis(*axis) for axis in zip(leaf.columns, leaf.bins, leaf.shape, strict=True))
+class Computed(Protocol):
+    """A column that follows from others, row by row: its name, and its codes."""
+
+    @property
+    def key(self) -> str:
+        """Its name, which no declared column has."""
+        ...
+
+    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[Any]:
+        """Return its codes, shape (n_rows,), of the columns that ``column`` returns by name."""
+        ...
 
 
-def with_forests(rows: Rows, forests: Sequence[Forest]) -> Rows:
-    """Return rows that have the bin of every forest as one more column, under the forest's key."""
-    made = {forest.key: forest.cells(rows.column, rows.n_rows) for forest in forests}
+def with_computed(rows: Rows, wanted: Sequence[Computed]) -> Rows:
+    """Return rows that have every computed column as one more, under its key."""
+    computed = {one.key: one for one in wanted}
+    made = {key: one.cells(rows.column, rows.n_rows) for key, one in computed.items()}
     return replace(rows, column=lambda name: made[name] if name in made else rows.column(name)) if made else rows
 
 

@@ -14,11 +14,10 @@ bytes as its question has numbers, whatever they are, so that a write cannot fai
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +26,10 @@ from typing import Any, Protocol, Self
 from uuid import UUID
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synth.errors import JobError, TableError
-from synth.privacy.descriptions import describe
-from synth.privacy.features import FeatureMap
-from synth.privacy.more.row_plans import RowsQuestion
+from synth.privacy.questions import Numbers
 from synth.privacy.receipt import Receipt
-from synth.privacy.selection import Candidate
 from synth.system.disks import naming_full_disk
 from synth.vault.sealing import SEAL_BYTES, seal, unseal
 
@@ -43,17 +38,10 @@ __all__ = [
     "AnswerFile",
     "Asked",
     "KeptAnswers",
-    "Numbers",
     "answers_path",
-    "digest_of_choice",
-    "digest_of_map",
-    "digest_of_rows",
     "forget_answers",
     "sweep_answers",
 ]
-
-Numbers = tuple[NDArray[np.int64], ...]
-"""An answer before it is scaled: whole numbers of grid steps, an index, codes."""
 
 ANSWERS_FILE = "answers.kept"
 
@@ -378,54 +366,3 @@ def sweep_answers(home: Path, unfinished: Collection[str]) -> int:
     for path in ended:
         path.unlink(missing_ok=True)
     return len(ended)
-
-
-# What a question is ---------------------------------------------------------------------------------------------------
-
-
-def digest_of_map(feature_map: FeatureMap) -> str:
-    """Return the SHA-256 of a map: two maps have one digest exactly where they are the same data, to the last bit."""
-    found = hashlib.sha256(b"map")
-    _add_map(found, feature_map)
-    return found.hexdigest()
-
-
-def digest_of_choice(candidates: Sequence[Candidate]) -> str:
-    """Return the SHA-256 of everything that a private choice weighs: all candidates, in order."""
-    found = hashlib.sha256(b"choice")
-    for one in candidates:
-        _add_words(
-            found, [list(one.columns), float(one.weight), float(one.penalty), [bins is None for bins in one.bins]]
-        )
-        _add_array(found, one.table)
-        for bins in one.bins:
-            if bins is not None:
-                _add_array(found, bins)
-    return found.hexdigest()
-
-
-def digest_of_rows(question: RowsQuestion) -> str:
-    """Return the SHA-256 of a question for noisy rows."""
-    found = hashlib.sha256(b"rows")
-    _add_words(found, [question.label, question.label_share, question.noise, len(question.tables)])
-    for table in question.tables:
-        _add_map(found, table)
-    return found.hexdigest()
-
-
-def _add_map(found: Any, feature_map: FeatureMap) -> None:
-    description, arrays = describe(feature_map)
-    _add_words(found, description)
-    for name, array in arrays.items():
-        _add_words(found, name)
-        _add_array(found, array)
-
-
-def _add_words(found: Any, words: Any) -> None:
-    said = json.dumps(words, sort_keys=True).encode()
-    found.update(len(said).to_bytes(8, "big") + said)
-
-
-def _add_array(found: Any, array: NDArray[Any]) -> None:
-    _add_words(found, [array.dtype.str, list(array.shape)])
-    found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -1,38 +1,68 @@
-r"""Candidates of a private selection and their whole-number scores.
+r"""Private selection by the exponential mechanism: candidates, their whole-number scores, and the choice.
 
 A candidate's score is weight * |histogram - table|_1 - penalty: how badly a public table describes the rows, less what
 it costs to do something about it. One row moves one count by 1, so it moves a score by at most the weight. Counts are
 integers, and tables, weights and penalties are rounded to whole steps before rows are read: what a row moves does not
-depend on the order of rows or on how they are counted.
+depend on the order of rows or on how they are counted. The cost is proved in ``docs/proofs/exponential-mechanism.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import PrivacyError
+from synth.errors import PrivacyError, SynthError
+from synth.privacy.column_maps import OneHot
 from synth.privacy.counting import Axis, Rows, tables_of_counts
-from synth.privacy.features import OneHot
-from synth.privacy.leaves import MAXIMUM_DIMENSION
-from synth.privacy.receipt import Receipt
+from synth.privacy.feature_maps import MAXIMUM_DIMENSION
+from synth.privacy.known_maps import check_fits
+from synth.privacy.noise import NoiseSource
+from synth.privacy.questions import (
+    Allowance,
+    Answer,
+    ArrayFile,
+    Digest,
+    Numbers,
+    Question,
+    require_whole_rows,
+    sensitivity_problems,
+)
+from synth.privacy.receipt import MU_UNIT, PlannedCost, Receipt, exponential_of_mu, mu_of_exponential, units_of
+from synth.privacy.sensitivity import Bound, between_neighbours
+from synth.schema import Schema
 
-__all__ = ["SCORE_STEP", "Candidate", "Selection", "scores_of"]
+__all__ = [
+    "ONE_SCORE",
+    "SCORE_STEP",
+    "Candidate",
+    "ChoicePlan",
+    "PrivateChoice",
+    "Selection",
+    "scores_of",
+    "sensitivity_of_choice",
+]
 
 TABLE_BITS = 10
 WEIGHT_BITS = 12
 SCORE_STEP = 2.0 ** -(TABLE_BITS + WEIGHT_BITS)
 """Scores are whole multiples of this, in units of one row of the candidate with the largest weight."""
 
+ONE_SCORE = Bound(norm=1.0, diameter=2.0)
+"""One row changes one count of a candidate by 1, replacing it changes two; the largest weight is scaled to 1."""
+
 LARGEST_TABLE = 2.0**36
 """Most rows a public table may speak of; keeps every score below 2^61 steps."""
 
 BLOCK_CELLS = 2**14
 """Cells whose distances are worked out at a time: what a cache holds."""
+
+ROUNDED_DOWN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,12 +140,160 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selection:
+class Selection(Answer):
     """The candidate that a private selection chose, and what it cost."""
+
+    listed_as: ClassVar[str] = "selections"
+    always_listed: ClassVar[bool] = True
 
     receipt: Receipt
     index: int
     candidate: Candidate
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The one receipt."""
+        return (self.receipt,)
+
+    def problems(self, schema: Schema) -> Iterator[str]:
+        """Yield what does not fit between the choice, its receipt and the declared table.
+
+        Of a private choice only the chosen candidate is kept, and it is enough: weights are divided by the largest
+        before candidates are scored, so the sensitivity is that of a score of weight 1, whatever the other candidates
+        were. Which ones they were, and whether the stated parameter was the one that was drawn with, no bundle shows.
+        """
+        receipt, name = self.receipt, f"The private choice '{self.receipt.query}'"
+        if receipt.mechanism != "exponential":
+            yield f"{name} has a receipt that is not of a choice."
+            return
+        try:
+            require_whole_rows(schema)
+            check_fits(self.candidate.one_hot, schema)
+        except SynthError as refusal:
+            yield f"{name} cannot have been made on the declared table: {refusal}"
+            return
+        if not 0 <= self.index < receipt.dimension:
+            yield f"{name} chose a candidate that is not among the {receipt.dimension:,} of its receipt."
+        if receipt.grid != SCORE_STEP:
+            yield f"The receipt of '{receipt.query}' states a grid that no score is taken on."
+        yield from sensitivity_problems(receipt, sensitivity_of_choice(schema))
+
+    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
+        """Return the chosen candidate, its index and the receipt."""
+        candidate = self.candidate
+        return {
+            "receipt": self.receipt.to_dict(),
+            "index": self.index,
+            "columns": list(candidate.columns),
+            "table": arrays.add(candidate.table),
+            "weight": candidate.weight,
+            "penalty": candidate.penalty,
+            "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make the selection of candidate, index and receipt."""
+        candidate = Candidate(
+            columns=tuple(map(str, said["columns"])),
+            table=arrays[said["table"]],
+            weight=float(said["weight"]),
+            penalty=float(said["penalty"]),
+            bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
+        )
+        return cls(Receipt.from_dict(said["receipt"]), int(said["index"]), candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePlan:
+    """The parameter of the exponential mechanism, the sensitivity of a score, and the number of candidates."""
+
+    parameter: float
+    sensitivity: float
+    candidates: int
+    coordinates: ClassVar[int] = 0
+
+    @property
+    def rate(self) -> Fraction:
+        """What a score is multiplied by in the exponent of a candidate's weight."""
+        return Fraction(self.parameter) / (2 * Fraction(self.sensitivity)) * Fraction(SCORE_STEP)
+
+    @property
+    def costs(self) -> tuple[PlannedCost, ...]:
+        """The one cost."""
+        cost = PlannedCost(
+            mechanism="exponential",
+            sensitivity=self.sensitivity,
+            noise_scale=self.parameter,
+            dimension=self.candidates,
+            grid=SCORE_STEP,
+            mu_squared_units=units_of(mu_of_exponential(self.parameter) ** 2),
+        )
+        return (cost,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivateChoice(Question[ChoicePlan, Selection]):
+    """Which of the candidates describes the rows worst."""
+
+    unforeseen: ClassVar[str] = "What follows '{query}'"
+
+    candidates: tuple[Candidate, ...]
+
+    def check(self, schema: Schema) -> None:
+        """Refuse candidates that do not fit the schema, or none; and any where a cell is hidden."""
+        require_whole_rows(schema)
+        if not self.candidates:
+            raise PrivacyError("A selection needs at least one candidate.")
+        declared = dict(zip(schema.names, schema.sizes, strict=True))
+        for candidate in self.candidates:
+            if tuple(map(declared.get, candidate.columns)) != candidate.sizes:
+                check_fits(candidate.one_hot, schema)  # says what does not fit
+
+    def plan(self, allowed: Allowance) -> ChoicePlan:
+        """Find the largest parameter."""
+        parameter = exponential_of_mu(math.sqrt(allowed.units * MU_UNIT) * ROUNDED_DOWN)
+        return ChoicePlan(parameter, allowed.between_neighbours(ONE_SCORE), len(self.candidates))
+
+    def digest(self) -> str:
+        """Return the digest of everything that is weighed: all candidates, in order."""
+        found = Digest("choice")
+        for one in self.candidates:
+            absent = [bins is None for bins in one.bins]
+            found.add_words([list(one.columns), float(one.weight), float(one.penalty), absent])
+            found.add_array(one.table)
+            for bins in one.bins:
+                if bins is not None:
+                    found.add_array(bins)
+        return found.hexdigest()
+
+    def draw(self, plan: ChoicePlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+        """Score every candidate exactly, and choose."""
+        scores, rate = scores_of(self.candidates, rows), plan.rate
+        chosen = noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
+        return (np.array([chosen], dtype=np.int64),)
+
+    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> Selection:
+        """Return the chosen candidate; scores stay with the rows."""
+        (receipt,), (chosen,) = receipts, numbers
+        index = int(chosen[0])
+        return Selection(receipt, index, self.candidates[index])
+
+    def again(self, answer: Answer) -> Selection:
+        """Return an old choice among as many candidates."""
+        if not isinstance(answer, Selection) or len(self.candidates) != answer.receipt.dimension:
+            raise PrivacyError(
+                f"'{answer.query}' was asked with other candidates; use the options of the recorded run."
+            )
+        return Selection(answer.receipt, answer.index, self.candidates[answer.index])
+
+
+def sensitivity_of_choice(schema: Schema) -> float:
+    """Return how far one unit moves the score of any candidate of a private choice, in rows of weight 1.
+
+    It does not depend on the candidates: their weights are divided by the largest before they are scored.
+    """
+    return between_neighbours(ONE_SCORE, schema)
 
 
 def scores_of(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:

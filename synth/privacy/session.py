@@ -8,55 +8,58 @@ a ``RecordedSession`` that repeats old answers, and no other object that knows a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import numpy as np
+from typing import Any, NoReturn
 
 from synth.errors import BudgetExceededError, PrivacyError
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE
-from synth.privacy.answers import ROW_COUNT_QUERY, AnswerSource, RowCount
-from synth.privacy.bounds import Bound
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.calibration import plan_gaussian
-from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
-from synth.privacy.count_memory import CountMemory
-from synth.privacy.counting import Rows
-from synth.privacy.features import Constant, FeatureMap
-from synth.privacy.kept_answers import Asked, KeptAnswers, Numbers, digest_of_choice, digest_of_map
-from synth.privacy.more.row_questions import RowQuestions
-from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget
+from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, AnswerSource, AnswerT, RowCount, of_kind
+from synth.privacy.column_maps import Constant
+from synth.privacy.counting import CountMemory, Rows
+from synth.privacy.kept_answers import Asked, KeptAnswers
 from synth.privacy.noise import NoiseSource, SystemNoise
-from synth.privacy.receipt import NoisyAnswer, Receipt
-from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.selection import SCORE_STEP, Candidate, Selection, scores_of
-from synth.privacy.sensitivities import ONE_SCORE, between_neighbours
-from synth.privacy.session_record import Record, assumptions_of
-from synth.privacy.sums import exact_sum
-from synth.privacy.terms import terms_of
-from synth.privacy.validation import check_fits, check_held_out, require_whole_rows
-from synth.schema import Neighbours, Schema
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.questions import Allowance, Answer, Numbers, Question
+from synth.privacy.receipt import Receipt
+from synth.privacy.sensitivity import Bound, between_neighbours
+from synth.privacy.table import PrivateTable
+from synth.schema import Neighbours, PrivacyUnit, Schema
 from synth.system.devices import resolved_device
 
-if TYPE_CHECKING:
-    from synth.privacy.table import PrivateTable
-
-__all__ = [
-    "AnswerSource",
-    "Candidate",
-    "PerturbedRows",
-    "PrivateSession",
-    "RecordedSession",
-    "RowCount",
-    "Selection",
-    "between_neighbours",
-]
-
-ROUNDED_DOWN = 1 - 2.0**-40
+__all__ = ["PrivateSession", "assumptions_of", "stated_of"]
 
 
-class PrivateSession(RowQuestions):
+@dataclass(slots=True, eq=False)
+class _Record:
+    """What a session and its parts have answered so far."""
+
+    receipts: list[Receipt] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    queries: set[str] = field(default_factory=set)
+    coordinates: int = 0
+    counted: NoisyAnswer | None = None
+
+
+def assumptions_of(schema: Schema) -> tuple[str, ...]:
+    """Return what every receipt leans on: the declared cap on rows where no id column enforces it."""
+    enforced = schema.unit.id_column is not None or schema.neighbours is Neighbours.CELL
+    return () if enforced else (_declared_cap(schema.unit),)
+
+
+def _declared_cap(unit: PrivacyUnit) -> str:
+    rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
+    return f"No {unit.protects} has more than {rows}: declared by the owner, not enforced, as no id column is declared."
+
+
+def stated_of(schema: Schema) -> dict[str, Any]:
+    """Return what every receipt of a table states of it."""
+    unit = schema.unit
+    return {"neighbours": schema.neighbours, "protects": unit.protects, "rows_per_unit": unit.rows_per_unit}
+
+
+class PrivateSession(AnswerSource):
     """Answers questions about private rows with noise and a receipt.
 
     Parameters
@@ -111,7 +114,7 @@ class PrivateSession(RowQuestions):
         self._table, self._budget = table, budget
         self._noise: NoiseSource = SystemNoise() if noise is None else noise
         self._device, self._kept = resolved_device(device), kept
-        self._record, self._memory = Record(), CountMemory()
+        self._record, self._memory = _Record(), CountMemory()
         self._units, self._root_units, self._spent_units = budget.units, budget.units, 0
 
     @property
@@ -125,24 +128,19 @@ class PrivateSession(RowQuestions):
         return self._budget
 
     @property
-    def neighbours(self) -> Neighbours:
-        """The change of the table that is hidden."""
-        return self._budget.neighbours
-
-    @property
     def receipts(self) -> tuple[Receipt, ...]:
         """Receipts of every answered question, in order, those of all parts included."""
         return tuple(self._record.receipts)
 
     @property
-    def releases(self) -> tuple[NoisyAnswer, ...]:
-        """Every noisy sum, in order, those of all parts included."""
-        return tuple(self._record.releases)
+    def answers(self) -> tuple[Answer, ...]:
+        """Every answer, in order, those of all parts included."""
+        return tuple(self._record.answers)
 
     @property
-    def selections(self) -> tuple[Selection, ...]:
-        """Every private selection, in order, those of all parts included."""
-        return tuple(self._record.selections)
+    def sums(self) -> tuple[NoisyAnswer, ...]:
+        """The noisy sums among the answers."""
+        return of_kind(self._record.answers, NoisyAnswer)
 
     @property
     def remaining_share(self) -> float:
@@ -187,7 +185,8 @@ class PrivateSession(RowQuestions):
         PrivacyError
             If the table is no hold-out, or is declared otherwise. Nothing is spent then.
         """
-        check_held_out(self._table, table)
+        if (self._table.part, table.part) != ("train", "holdout") or self.schema != table.schema:
+            raise PrivacyError("Held-out rows are the hold-out of the same table as the session's; open both together.")
         return self._aside(share, table, CountMemory())
 
     def _aside(self, share: float, table: PrivateTable, memory: CountMemory) -> PrivateSession:
@@ -204,110 +203,37 @@ class PrivateSession(RowQuestions):
         self._record.counted = self.noisy_sum(Constant(), share=share, query=ROW_COUNT_QUERY, source=source)
         return self._record.counted
 
-    def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
-        """Add up a feature map over all rows and add discrete Gaussian noise.
-
-        Parameters
-        ----------
-        feature_map : FeatureMap
-            What to add up; a lookup, one-hot, Fourier map, constant, moments of rows, stack or product.
-        share : float
-            Part of this session's whole budget to spend, in mu^2; above 0, at most ``remaining_share``.
-        query : str
-            Name of the question, different from every earlier one.
-        source : str
-            Who asks.
-
-        Returns
-        -------
-        NoisyAnswer
-            The noisy sum in the shape of the map, with its receipt and the map.
-
-        Raises
-        ------
-        BudgetExceededError
-            If less than ``share`` is left. No row has been read then.
-        PrivacyError
-            If the map does not fit the schema or no grid carries the noise. Nothing is spent then.
-        """
-        require_whole_rows(self.schema)
-        check_fits(feature_map, self.schema)
-        terms = terms_of(feature_map)
+    def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
+        """Plan a question, charge it, and only then answer it from the rows; as in :meth:`AnswerSource.ask`."""
+        if type(question) not in KINDS:
+            raise PrivacyError("A session answers the questions of its closed set alone, and no class made from them.")
+        question.check(self.schema)
         units = self._affordable(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
-        plan = plan_gaussian(terms, self._between_neighbours, units=units, slack=slack)
-        self._open(query, units, coordinates=feature_map.dimension)
-        receipt = self._planned(
-            mechanism="discrete_gaussian",
-            query=query,
-            source=source,
-            sensitivity=plan.sensitivity,
-            noise_scale=plan.noise_std,
-            dimension=feature_map.dimension,
-            grid=plan.grid,
-            mu_squared_units=plan.units,
-            slack=plan.slack,
+        plan = question.plan(Allowance(self.schema, units, slack, self._between_neighbours))
+        if question.tells_row_count:
+            question.check_size(plan, self._table._rows)
+        self._open(query, units, coordinates=plan.coordinates)
+        receipts = tuple(
+            Receipt.of(
+                cost,
+                query=query,
+                source=source,
+                sequence=len(self._record.receipts) + place,
+                private=self._noise.private,
+                part=self._table.part,
+                assumptions=(*assumptions_of(self.schema), *question.assumptions(self.schema)),
+                **stated_of(self.schema),
+            )
+            for place, cost in enumerate(plan.costs)
         )
 
-        def ask() -> Numbers:
-            sums = exact_sum(terms, self._rows(), half_bits=plan.half_bits, device=self._device)
-            return (sums + self._noise.gaussian(plan.variance, sums.size),)
+        def read() -> Numbers:
+            return question.draw(plan, self._rows(), self._noise, device=self._device)
 
-        (noisy,) = self._answered((receipt,), lambda: digest_of_map(feature_map), ask)
-        release = NoisyAnswer(receipt, noisy.astype(np.float64).reshape(feature_map.shape) * plan.grid, feature_map)
-        self._record.releases.append(release)
-        return release
-
-    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
-        """Choose, by the exponential mechanism, the candidate whose table describes the rows worst.
-
-        Parameters
-        ----------
-        candidates : sequence of Candidate
-            At least one; the score is weight * |histogram - table|_1 - penalty, with the largest weight scaled to 1.
-        share : float
-            Part of this session's whole budget to spend, in mu^2; above 0, at most ``remaining_share``.
-        query, source : str
-            As in ``noisy_sum``.
-
-        Returns
-        -------
-        Selection
-            The chosen candidate, its index and the receipt; scores stay here.
-        """
-        require_whole_rows(self.schema)
-        if not candidates:
-            raise PrivacyError("A selection needs at least one candidate.")
-        declared = dict(zip(self.schema.names, self.schema.sizes, strict=True))
-        for candidate in candidates:
-            if tuple(map(declared.get, candidate.columns)) != candidate.sizes:
-                check_fits(candidate.one_hot, self.schema)  # says what does not fit
-        units = self._affordable(share)
-        parameter = exponential_of_mu(math.sqrt(units * MU_UNIT) * ROUNDED_DOWN)
-        sensitivity = self._between_neighbours(ONE_SCORE)
-        rate = Fraction(parameter) / (2 * Fraction(sensitivity)) * Fraction(SCORE_STEP)
-        self._open(query, units)
-        receipt = self._planned(
-            mechanism="exponential",
-            query=query,
-            source=source,
-            sensitivity=sensitivity,
-            noise_scale=parameter,
-            dimension=len(candidates),
-            grid=SCORE_STEP,
-            mu_squared_units=units_of(mu_of_exponential(parameter) ** 2),
-        )
-
-        def ask() -> Numbers:
-            scores = scores_of(candidates, self._rows())
-            chosen = self._noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
-            return (np.array([chosen], dtype=np.int64),)
-
-        (chosen,) = self._answered((receipt,), lambda: digest_of_choice(candidates), ask)
-        index = int(chosen[0])
-        selection = Selection(receipt, index, candidates[index])
-        self._record.selections.append(selection)
-        return selection
+        answer = question.answer(receipts, self._answered(receipts, question.digest, read))
+        self._record.answers.append(answer)
+        return answer
 
     def _between_neighbours(self, row: Bound) -> float:
         """Turn the bound of one row into that of one unit."""
@@ -356,23 +282,6 @@ class PrivateSession(RowQuestions):
                 self._kept.keep(asked, answer)
         self._record.receipts.extend(receipts)
         return answer
-
-    def _planned(
-        self, *, place: int = 0, slack: float = 0.0, assumptions: tuple[str, ...] = (), **values: Any
-    ) -> Receipt:
-        """Return the receipt of a question that will be answered; ``place`` counts those of one question from 0."""
-        unit = self.schema.unit
-        return Receipt(
-            sequence=len(self._record.receipts) + place,
-            neighbours=self.neighbours,
-            protects=unit.protects,
-            rows_per_unit=unit.rows_per_unit,
-            slack=slack,
-            private=self._noise.private,
-            part=self._table.part,
-            assumptions=(*assumptions_of(self.schema), *assumptions),
-            **values,
-        )
 
     def __repr__(self) -> str:
         return f"PrivateSession({self.budget}, remaining_share={self.remaining_share:.4g})"

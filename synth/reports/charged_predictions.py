@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.reports.charts import Cell, Table
 from synth.reports.compared import BAR
 from synth.reports.evidence import ChargedEvidence

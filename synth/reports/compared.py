@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.answers import RowCount
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.reports.control import OneWay, coarse_bins, independent_rows
 from synth.reports.counting import CodeTable
 from synth.reports.measured import MeasuredTable, measured_tables

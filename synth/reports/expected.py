@@ -10,16 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from synth.privacy.ceilings import (
+from synth.reports.compared import BAR
+from synth.reports.prediction_table import WIDEST_RANGE
+from synth.reports.proven_ceiling import advantage_against_noise, caught_against_noise, printed_ceiling
+from synth.reports.risk_bounds import (
     advantage_ceiling,
     laplace_advantage,
     laplace_true_positive,
     posterior,
     true_positive_ceiling,
 )
-from synth.reports.compared import BAR
-from synth.reports.prediction_table import WIDEST_RANGE
-from synth.reports.proven_ceiling import advantage_against_noise, caught_against_noise, printed_ceiling
 
 __all__ = [
     "Basis",

@@ -14,12 +14,12 @@ from typing import Literal
 
 from synth.errors import ConfigError
 from synth.generators import GeneratorTask, make, perturbs_rows
-from synth.privacy.accounting import epsilon_of, mu_of_budget
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.costs import MU_UNIT
-from synth.privacy.features import Constant, OneHot
+from synth.privacy.accounting import PrivacyBudget, epsilon_of, mu_of_budget
+from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.more.cell_conversion import row_epsilon_of_cells
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import MU_UNIT
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.expected import (
@@ -120,18 +120,18 @@ def forecast(config: RunConfig) -> Forecast:
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
     if generator.measures_one_ways or perturbs_rows(generator):
-        before = len(session.releases)
+        before = len(session.sums)
         try:
             with suppress(AllPlannedError):
                 generator.fit(session.sub_session(session.remaining_share, ends=True), NullProgress())
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
-            if not session.row_plans:
-                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.releases[before:], budget))
+            if not _planned_rows(session):
+                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.sums[before:], budget))
         else:
-            parts = (*parts[:-1], *_question_by_question(parts[-1], session.releases[before:], budget))
+            parts = (*parts[:-1], *_question_by_question(parts[-1], session.sums[before:], budget))
     row_noise, row_epsilon = _row_noise(session, config)
-    tables = measured_tables(session.releases)
+    tables = measured_tables(session.sums)
     return Forecast(
         epsilon=config.epsilon,
         delta=config.delta,
@@ -186,10 +186,19 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
     return PredictionForecast(_units(config) * config.holdout, bins, tables.noise_std, tuple(groups))
 
 
+def _planned_rows(session: PlannedSession) -> list[tuple[RowsQuestion, RowsPlan]]:
+    """Return the questions for rows that are let out one by one, and their noise."""
+    return [
+        (question, plan)
+        for question, plan in session.unforeseen
+        if isinstance(question, RowsQuestion) and isinstance(plan, RowsPlan)
+    ]
+
+
 def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[ColumnNoise, ...], float | None]:
     """Return the noise of every column where rows are let out, and what noise on cells is worth for a row."""
     found, row_epsilon = [], None
-    for question, plan in session.row_plans:
+    for question, plan in _planned_rows(session):
         names = [table.column for table in question.tables]
         found += [ColumnNoise(name, std) for name, std in zip(names, plan.noise_stds, strict=True)]
         if plan.pure:
@@ -275,7 +284,7 @@ def one_way_noise(config: RunConfig) -> float:
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
     session = PlannedSession(config.schema, budget, rows=1.0)
     session.noisy_sum(evaluation_question(config.schema), share=1.0, query=EVALUATION_QUERY, source="forecast")
-    return max(table.noise_std for table in measured_tables(session.releases))
+    return max(table.noise_std for table in measured_tables(session.sums))
 
 
 def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) -> tuple[CellForecast, ...]:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import coarse_grid
-from synth.privacy.features import FeatureMap, OneHot, Product, Stack
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.products import Product
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.reports.control import PUBLIC_BINS
 from synth.schema import ModelledColumn, Schema
 

@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
-from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
-from synth.privacy.receipt import NoisyAnswer, Receipt
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.products import Product
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
 from synth.reports.prediction_features import Target
 from synth.schema import ModelledColumn, RunConfig
 

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit
 
 from synth.privacy.accounting import SLACK_ALLOWANCE, epsilon_of_receipts, mu_of_budget
-from synth.privacy.ceilings import (
+from synth.privacy.receipt import Receipt
+from synth.reports.risk_bounds import (
     advantage_ceiling,
     auc_ceiling,
     gaussian_advantage,
@@ -34,7 +35,6 @@ from synth.privacy.ceilings import (
     gaussian_true_positive,
     true_positive_ceiling,
 )
-from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 
 __all__ = ["GUESSED_SHARES", "ProvenCeiling", "advantage_against_noise", "caught_against_noise", "printed_ceiling"]

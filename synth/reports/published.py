@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from synth.generators.protocol import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import NoisyAnswer, Receipt
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
 from synth.progress import Progress
 from synth.reports.accuracy import expected_accuracy, group_accuracy
 from synth.reports.charged_predictions import charged_predictions

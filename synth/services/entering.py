@@ -14,7 +14,7 @@ from typing import BinaryIO
 from synth.bundle.archive import Archive, open_archive, parse_canonical
 from synth.bundle.certificate import Certificate, certificate_from_dict, signature_problem
 from synth.errors import AlreadyEnteredError, InputError
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import run_folder

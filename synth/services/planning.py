@@ -8,7 +8,7 @@ from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.generators import GeneratorTask, make
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.forecast import Forecast, forecast
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts

@@ -19,13 +19,13 @@ from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.generators import GeneratorTask, State, make
 from synth.generators.protocol import Fact, TellsFacts
-from synth.privacy.answers import RowCount
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Forest
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import RowCount, of_kind
 from synth.privacy.kept_answers import KeptAnswers
-from synth.privacy.more.row_release import PerturbedRows
-from synth.privacy.receipt import NoisyAnswer, Receipt
-from synth.privacy.selection import Selection
+from synth.privacy.more.forests import Forest
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.questions import Answer
+from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress, TellsOwner
@@ -96,11 +96,9 @@ class Measured:
 
     codes: np.ndarray
     state: State
-    releases: tuple[NoisyAnswer, ...]
-    selections: tuple[Selection, ...]
+    answers: tuple[Answer, ...]
     receipts: tuple[Receipt, ...]
     rows: RowCount
-    row_releases: tuple[PerturbedRows, ...] = ()
     facts: tuple[Fact, ...] = ()
 
 
@@ -176,11 +174,9 @@ def fit_and_sample(
     return Measured(
         codes,
         generator.state(),
-        session.releases,
-        session.selections,
+        session.answers,
         session.receipts,
         session.rows,
-        session.row_releases,
         generator.facts() if isinstance(generator, TellsFacts) else (),
     )
 
@@ -212,7 +208,7 @@ def seal_release(
     progress.phase("Reporting")
     evidence = published_evidence(
         measured.codes,
-        measured.releases,
+        of_kind(measured.answers, NoisyAnswer),
         config,
         rows=measured.rows,
         facts=measured.facts,
@@ -239,12 +235,10 @@ def seal_release(
         config=config,
         synthetic_csv=csv,
         synthetic_parquet=parquet,
-        releases=measured.releases,
+        answers=measured.answers,
         state=measured.state,
         evidence=evidence,
         certificate=certificate,
-        selections=measured.selections,
-        row_releases=measured.row_releases,
         rows=measured.rows,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names, public=(config.account,))

@@ -35,8 +35,8 @@ import synth.store.moments
 from synth import worker
 from synth.application import Application
 from synth.errors import SynthError
-from synth.privacy import session
-from synth.privacy.more import row_questions
+from synth.privacy import noisy_sums, session
+from synth.privacy.more import perturbed_rows
 from synth.progress import Progress, StoredProgress
 from synth.schema import (
     CategoryColumn,
@@ -262,19 +262,18 @@ class Dictation:
         assert self._place in (None, len(self._answers)), "fewer questions are asked of the neighbour"
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        exact, rows = session.exact_sum, row_questions.draw_rows
+        exact, rows = noisy_sums.exact_sum, perturbed_rows.draw_rows
 
         def sums(*arguments: Any, **named: Any) -> np.ndarray:
             self._sums = exact(*arguments, **named)
             return self._sums
 
-        def drawn(question: Any, plan: Any, table: Any, noise: Any, *, classes: int) -> Any:
-            found = rows(question, plan, table, self._noise, classes=classes)
-            told = self._answer(("rows", found.numbers.shape, classes), found)
-            return told
+        def drawn(question: Any, plan: Any, table: Any, noise: Any) -> Any:
+            found = rows(question, plan, table, self._noise)
+            return self._answer(("rows", found[0].shape, plan.classes), found)
 
-        patch.setattr(session, "exact_sum", sums)
-        patch.setattr(row_questions, "draw_rows", drawn)
+        patch.setattr(noisy_sums, "exact_sum", sums)
+        patch.setattr(perturbed_rows, "draw_rows", drawn)
         patch.setattr(session, "SystemNoise", lambda: self)
 
     def gaussian(self, variance: int, size: int) -> np.ndarray:

@@ -23,12 +23,14 @@ from transcripts import Answered, TappedNoise
 from worlds import LABEL, World, ordinary_rows
 
 from synth.errors import BudgetExceededError
-from synth.privacy import accounting, samplers
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Lookup, OneHot
+from synth.privacy import accounting
+from synth.privacy import noise as samplers
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
-from synth.privacy.session import Candidate, PrivateSession
+from synth.privacy.selection import Candidate
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
 BUDGETS = {

@@ -13,22 +13,16 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from synth.generators.adaptive import dp_hp_adaptive
 from synth.generators.adaptive import tables as adaptive_rounds
 from synth.generators.adaptive.bins import ColumnBins
-from synth.privacy import (
-    accounting,
-    bounds,
-    calibration,
-    counting,
-    leaves,
-    noise,
-    selection,
-    session,
-    split,
-    table,
-)
-from synth.privacy.bounds import Bound
+from synth.privacy import accounting, column_maps, counting, noise, noisy_sums, selection, session, split, table
+from synth.privacy.answers import RowCount
+from synth.privacy.column_maps import Lookup
+from synth.privacy.feature_maps import Block
 from synth.privacy.more import products
-from synth.privacy.receipt import NoisyAnswer
-from synth.privacy.session import PrivateSession, RowCount, Selection
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Selection
+from synth.privacy.sensitivity import Bound
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
 
@@ -86,14 +80,14 @@ class Between:
 
 @fault("half the noise")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = calibration._variance
-    patch.setattr(calibration, "_variance", lambda *a: right(*a) // 4)
+    right = noisy_sums._variance
+    patch.setattr(noisy_sums, "_variance", lambda *a: right(*a) // 4)
 
 
 @fault("nine tenths of the noise")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = calibration._variance
-    patch.setattr(calibration, "_variance", lambda *a: right(*a) * 81 // 100)
+    right = noisy_sums._variance
+    patch.setattr(noisy_sums, "_variance", lambda *a: right(*a) * 81 // 100)
 
 
 @fault("half the noise, whatever the receipt says")
@@ -174,56 +168,57 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 def _truncated(features: np.ndarray) -> np.ndarray:
-    return np.trunc(features * 2.0**leaves.LEAF_BITS) / 2.0**leaves.LEAF_BITS
+    return np.trunc(features * 2.0**column_maps.LEAF_BITS) / 2.0**column_maps.LEAF_BITS
 
 
 def _believe_tables(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(bounds, "_bound_of_table", lambda lookup: Bound(1.0, math.sqrt(2)))
+    patch.setattr(Lookup, "row_bound", lambda lookup: Bound(1.0, math.sqrt(2)))
 
 
 @fault("no clip on the last column")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = leaves._clipped_to_grid
+    right = column_maps._clipped_to_grid
 
     def clipped(features: np.ndarray) -> np.ndarray:
         if features.shape[1] == 1:
             return right(features)
         return np.concatenate([right(features[:, :-1]), _truncated(features[:, -1:])], axis=1)
 
-    patch.setattr(leaves, "_clipped_to_grid", clipped)
+    patch.setattr(column_maps, "_clipped_to_grid", clipped)
     _believe_tables(patch)
 
 
 @fault("clip after aggregation")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = session.exact_sum
+    right = noisy_sums.exact_sum
 
-    def clipped(terms: Any, rows: Any, *, half_bits: int, device: str) -> np.ndarray:
-        sums = right(terms, rows, half_bits=half_bits, device=device)
+    def clipped(blocks: Any, rows: Any, *, half_bits: int, device: str) -> np.ndarray:
+        sums = right(blocks, rows, half_bits=half_bits, device=device)
         length, most = np.linalg.norm(sums.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
         return sums if length <= most else np.trunc(sums * (most / length)).astype(np.int64)
 
-    patch.setattr(leaves, "_clipped_to_grid", _truncated)
-    patch.setattr(session, "exact_sum", clipped)
+    patch.setattr(column_maps, "_clipped_to_grid", _truncated)
+    patch.setattr(noisy_sums, "exact_sum", clipped)
     _believe_tables(patch)
 
 
 @fault("Fourier features bounded like Hermite features")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._bound_of_term
+    right = Block.bound
 
-    def bound(term: Any, half_bits: int) -> Bound:
-        found = right(term, half_bits)
-        return found if term.fourier is None else Bound(found.norm, math.sqrt(2) * found.norm)
+    def bound(block: Block, half_bits: int) -> Bound:
+        found = right(block, half_bits)
+        fourier = any(isinstance(one, Fourier) for one in block.map.maps)
+        return Bound(found.norm, math.sqrt(2) * found.norm) if fourier else found
 
-    patch.setattr(bounds, "_bound_of_term", bound)
+    patch.setattr(Block, "bound", bound)
 
 
 @fault("signed tables bounded like Hermite features")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._bound_of_table
+    right = Lookup.row_bound
     patch.setattr(
-        bounds, "_bound_of_table", lambda lookup: Bound(right(lookup).norm, min(right(lookup).diameter, math.sqrt(2)))
+        Lookup, "row_bound", lambda lookup: Bound(right(lookup).norm, min(right(lookup).diameter, math.sqrt(2)))
     )
 
 
@@ -267,7 +262,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("counts remembered whatever the bins")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        counting, "_keys", lambda tables: [tuple((axis.column, axis.size) for axis in axes) for axes in tables]
+        counting, "_keys", lambda tables, memory: [tuple((axis.column, axis.size) for axis in axes) for axes in tables]
     )
 
 
@@ -420,7 +415,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("selection weights ignored")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        session,
+        selection,
         "scores_of",
         lambda candidates, rows: np.concatenate([selection._scores([one], 1.0, rows) for one in candidates]),
     )
@@ -428,13 +423,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("selection without the replace factor")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(session, "ONE_SCORE", Bound(norm=1.0, diameter=1.0))
+    patch.setattr(selection, "ONE_SCORE", Bound(norm=1.0, diameter=1.0))
 
 
 @fault("selection with twice its parameter")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = session.exponential_of_mu
-    patch.setattr(session, "exponential_of_mu", lambda mu: 2 * right(mu))
+    right = selection.exponential_of_mu
+    patch.setattr(selection, "exponential_of_mu", lambda mu: 2 * right(mu))
 
 
 @fault("selection without noise")

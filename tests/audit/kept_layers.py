@@ -18,10 +18,12 @@ from synth.errors import JobError
 from synth.jobs import local
 from synth.ledger.ledger import Ledger
 from synth.privacy import kept_answers
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import of_kind
+from synth.privacy.column_maps import Constant
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.receipt import Receipt
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Store
@@ -49,8 +51,8 @@ class Heard:
     @property
     def answers(self) -> list[tuple[Receipt, Any]]:
         """Every receipt with its answer as bytes, in the order of the questions."""
-        sums = {one.receipt.sequence: one.value.tobytes() for one in self.session.releases}
-        choices = {one.receipt.sequence: one.index for one in self.session.selections}
+        sums = {one.receipt.sequence: one.value.tobytes() for one in self.session.sums}
+        choices = {one.receipt.sequence: one.index for one in of_kind(self.session.answers, Selection)}
         return [(receipt, (sums | choices)[receipt.sequence]) for receipt in self.session.receipts]
 
     @property

@@ -23,12 +23,13 @@ from transcripts import Answered, Recording, TappedNoise, Transcript, record, re
 from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
-from synth.privacy import accounting, noise
-from synth.privacy import session as session_module
-from synth.privacy.count_memory import CountMemory
-from synth.privacy.features import OneHot
-from synth.privacy.receipt import NoisyAnswer
-from synth.privacy.session import Candidate, PrivateSession, RowCount, Selection
+from synth.privacy import accounting, noise, noisy_sums
+from synth.privacy.answers import RowCount
+from synth.privacy.column_maps import OneHot
+from synth.privacy.counting import CountMemory
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Candidate, Selection
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
 UNITS = 48
@@ -454,8 +455,8 @@ def _likelihoods(
 ) -> list[float]:
     with pytest.MonkeyPatch.context() as patch:
         # Plans and exact sums are the same in every run; only the noise is new.
-        for name in ("terms_of", "plan_gaussian", "exact_sum"):
-            patch.setattr(session_module, name, _remembered(getattr(session_module, name)))
+        for name in ("blocks_of", "plan_gaussian", "exact_sum"):
+            patch.setattr(noisy_sums, name, _remembered(getattr(noisy_sums, name)))
         return [_likelihood(questions, whole, world, table) for _ in range(runs)]
 
 

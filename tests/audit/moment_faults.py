@@ -13,9 +13,9 @@ import torch
 from faults import fault, tables_opened
 
 from synth.generators.kahm.moments import RecordQuestions
-from synth.privacy import bounds
-from synth.privacy.bounds import Bound
-from synth.privacy.more import row_moments, row_sums
+from synth.privacy.more import row_moments
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.sensitivity import Bound
 
 __all__ = ["ASKED_FAULTS", "MOMENT_FAULTS"]
 
@@ -49,7 +49,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("rows clipped after they are added")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_sums.moment_sums
+    right = RowMoments.sums_by_cell
 
     def clipped(moments: Any, weight: float, rows: Any, cells: Any, *, half_bits: int, device: str) -> np.ndarray:
         found = right(moments, weight, rows, cells, half_bits=half_bits, device=device)
@@ -57,7 +57,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
 
     patch.setattr(row_moments, "_clipped", _not_clipped)
-    patch.setattr(row_sums, "moment_sums", clipped)
+    patch.setattr(RowMoments, "sums_by_cell", clipped)
 
 
 @fault("clip norm of rows from data")
@@ -80,30 +80,30 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = row_moments.rows_of_vectors
 
-    def rows_of_vectors(moments: Any, *chosen: Any, bits: int, device: str = "cpu") -> Any:
-        if moments.projection is None:
-            return right(moments, *chosen, bits=bits, device=device)
+    def rows_of_vectors(moments: Any, *chosen: Any, bits: int, **of_private_rows: Any) -> Any:
+        if moments.projection is None or not of_private_rows:
+            return right(moments, *chosen, bits=bits, **of_private_rows)
         whole = dataclasses.replace(moments, projection=None)
         return (torch.from_numpy(moments.projection.T.copy()) @ right(whole, *chosen, bits=bits)).trunc()
 
-    patch.setattr(row_sums, "rows_of_vectors", rows_of_vectors)
+    patch.setattr(row_moments, "rows_of_vectors", rows_of_vectors)
 
 
 @fault("products of rows without the square root of 2")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._polynomial_bound
-    patch.setattr(bounds, "_polynomial_bound", lambda weights: Bound(right(weights).norm, right(weights).norm))
+    right = row_moments.power_bound
+    patch.setattr(row_moments, "power_bound", lambda weights: Bound(right(weights).norm, right(weights).norm))
 
 
 @fault("signed rows bounded like counts")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._polynomial_bound
+    right = row_moments.power_bound
 
     def bound(weights: Any) -> Bound:
         found = right(weights)
         return Bound(found.norm, min(found.diameter, math.sqrt(2) * found.norm))
 
-    patch.setattr(bounds, "_polynomial_bound", bound)
+    patch.setattr(row_moments, "power_bound", bound)
 
 
 @fault("products of rows counted twice")
@@ -124,10 +124,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 def _blocks(patch: pytest.MonkeyPatch, wrong: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
-    right = row_sums.rows_of_vectors
-    patch.setattr(
-        row_sums, "rows_of_vectors", lambda *a, bits, **named: wrong(right(*a, bits=bits, **named), bits).trunc_()
-    )
+    right = row_moments.rows_of_vectors
+
+    def rows_of_vectors(*chosen: Any, bits: int, **of_private_rows: Any) -> torch.Tensor:
+        found = right(*chosen, bits=bits, **of_private_rows)
+        return wrong(found, bits).trunc_() if of_private_rows else found
+
+    patch.setattr(row_moments, "rows_of_vectors", rows_of_vectors)
 
 
 @fault("blocks of rows clipped")

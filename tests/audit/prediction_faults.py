@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from worlds import LABEL
 
-from synth.privacy import bounds, counting
-from synth.privacy.bounds import Bound
-from synth.privacy.count_memory import CountMemory
-from synth.privacy.features import Forest, OneHot, Product
+from synth.privacy import counting, feature_maps
+from synth.privacy.column_maps import OneHot
+from synth.privacy.counting import CountMemory
+from synth.privacy.feature_maps import Block
 from synth.privacy.more import forests
-from synth.privacy.session import PrivateSession, between_neighbours
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.products import Product
+from synth.privacy.sensitivity import Bound, between_neighbours
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.services import release
 
@@ -147,14 +150,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("bins of a forest bounded like one cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = bounds._bound_of_term
+    right = Block.bound
 
-    def bound(term: Any, half_bits: int) -> Bound:
-        found = right(term, half_bits)
-        forest = any(isinstance(leaf, Forest) for leaf in term.leaves)
+    def bound(block: Block, half_bits: int) -> Bound:
+        found = right(block, half_bits)
+        forest = any(isinstance(one, Forest) for one in block.map.maps)
         return Bound(found.norm, found.diameter / math.sqrt(2)) if forest else found
 
-    patch.setattr(bounds, "_bound_of_term", bound)
+    patch.setattr(Block, "bound", bound)
 
 
 @fault("bins of a forest ranked among the rows beside")
@@ -192,7 +195,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("last held-out row forgotten")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = counting.with_forests
+    right = feature_maps.with_computed
 
     def short(rows: Any, wanted: Any) -> Any:
         if not wanted:
@@ -200,6 +203,4 @@ def _(patch: pytest.MonkeyPatch) -> None:
         cut = counting.Rows(lambda name: rows.column(name)[:-1], max(rows.n_rows - 1, 0))
         return right(cut, wanted)
 
-    from synth.privacy import sums
-
-    patch.setattr(sums, "with_forests", short)
+    patch.setattr(feature_maps, "with_computed", short)

@@ -17,9 +17,12 @@ from worlds import DELTA, EPSILON, LABEL, Row, World, neighbours_of, ordinary_ro
 
 from synth.bundle.archive import canonical_json
 from synth.privacy import accounting
-from synth.privacy.features import FeatureMap, Forest, OneHot, Product, Stack
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.products import Product
 from synth.privacy.noise import SystemNoise
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -50,12 +53,9 @@ class WholeRun:
         return tuple(one.answer.receipt for one in self.transcript.answered)
 
     @property
-    def releases(self) -> tuple[NoisyAnswer, ...]:
+    def answers(self) -> tuple[NoisyAnswer, ...]:
         heard = self.earlier.answered if hasattr(self, "earlier") else self.transcript.answered
         return tuple(one.answer for one in heard if isinstance(one.answer, NoisyAnswer))
-
-    selections: tuple[Any, ...] = ()
-    row_releases: tuple[Any, ...] = ()
 
 
 class RecordedRun(WholeRun, Recording):
@@ -228,8 +228,8 @@ def t3_metadata(world: World, brought: list[Row]) -> None:
     assert [one.receipt.to_dict() for one in earlier.answered] == [one.receipt.to_dict() for one in later.answered]
     reports = []
     for measured in (made, made_again):
-        told = dataclasses.replace(measured, releases=tuple(one.answer for one in earlier.answered))
-        evidence = published_evidence(told.codes, told.releases, config_of(world), rows=earlier.rows[-1])
+        told = dataclasses.replace(measured, answers=tuple(one.answer for one in earlier.answered))
+        evidence = published_evidence(told.codes, told.answers, config_of(world), rows=earlier.rows[-1])
         reports.append(canonical_json(report_document(evidence)))
     assert reports[0] == reports[1], "the published report depends on an outlier"
     assert b"predictions.accuracy" in reports[0]

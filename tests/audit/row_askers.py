@@ -11,7 +11,7 @@ from worlds import LABEL, World
 
 from synth.generators import GeneratorTask
 from synth.generators.kahm.rows import RowsMode, RowsSettings
-from synth.privacy.features import Lookup
+from synth.privacy.column_maps import Lookup
 from synth.privacy.session import AnswerSource
 from synth.progress import NullProgress
 from synth.schema import Schema

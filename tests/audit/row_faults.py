@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from recorded_noise import RecordedNoise
 
 from synth.generators.kahm import rows as rows_mode
 from synth.ledger import charging, ledger, spending
-from synth.privacy import accounting, costs
-from synth.privacy.more import cell_conversion, row_bounds, row_plans, row_questions
-from synth.privacy.more.row_bounds import CellBound
-from synth.privacy.more.row_plans import RowsPlan
+from synth.privacy import accounting, receipt
+from synth.privacy.more import cell_conversion, perturbed_rows, row_sensitivity
+from synth.privacy.more.perturbed_rows import RowsPlan
+from synth.privacy.more.row_sensitivity import CellBound
 from synth.privacy.noise import SystemNoise
 from synth.privacy.session import PrivateSession
 from synth.store import accounts
@@ -34,8 +35,8 @@ def fault(name: str, asker: str) -> Callable[[Plant], Plant]:
 
 
 def changed(patch: pytest.MonkeyPatch, change: Callable[[CellBound], CellBound]) -> None:
-    right = row_plans.cell_bound
-    patch.setattr(row_plans, "cell_bound", lambda *a, **named: change(right(*a, **named)))
+    right = perturbed_rows.cell_bound
+    patch.setattr(perturbed_rows, "cell_bound", lambda *a, **named: change(right(*a, **named)))
 
 
 def of_noise(patch: pytest.MonkeyPatch, method: str, wrong: Callable[..., np.ndarray]) -> None:
@@ -47,9 +48,9 @@ def of_noise(patch: pytest.MonkeyPatch, method: str, wrong: Callable[..., np.nda
 
 @fault("half the scale of a cell", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_plans._cells
+    right = perturbed_rows._cells
     patch.setattr(
-        row_plans,
+        perturbed_rows,
         "_cells",
         lambda *a, **named: tuple(cell._replace(scale=cell.scale // 2) for cell in right(*a, **named)),
     )
@@ -57,8 +58,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("a row moves its cells no farther than one cell may move", "cell, part of a range")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_plans._cells
-    patch.setattr(row_plans, "_cells", lambda bounds, of_rows, *a, **named: right(bounds, bounds, *a, **named))
+    right = perturbed_rows._cells
+    patch.setattr(perturbed_rows, "_cells", lambda bounds, of_rows, *a, **named: right(bounds, bounds, *a, **named))
 
 
 @fault("half the Laplace noise, whatever the receipt says", "cell")
@@ -78,14 +79,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("no noise on the last column", "rows with Laplace noise")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_questions.draw_rows
+    right = perturbed_rows.draw_rows
 
     def draw(question: Any, plan: RowsPlan, *a: Any, **named: Any) -> Any:
         cells = (*plan.cells[:-1], plan.cells[-1]._replace(scale=1))
         object.__setattr__(plan, "cells", cells)
         return right(question, plan, *a, **named)
 
-    patch.setattr(row_questions, "draw_rows", draw)
+    patch.setattr(perturbed_rows, "draw_rows", draw)
 
 
 @fault("a category counted as one number", "cell")
@@ -95,36 +96,38 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the declared change ignored", "cell, part of a range")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_plans.cell_bound
-    patch.setattr(row_plans, "cell_bound", lambda lookup, column, *, bits, change: right(lookup, column, bits=bits))
+    right = perturbed_rows.cell_bound
+    patch.setattr(
+        perturbed_rows, "cell_bound", lambda lookup, column, *, bits, change: right(lookup, column, bits=bits)
+    )
 
 
 @fault("the declared change taken of categories and missing cells too", "cell, part of a range")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_plans.cell_bound
+    right = perturbed_rows.cell_bound
 
     def bound(lookup: Any, column: Any, *, bits: int, change: float) -> CellBound:
         found = right(lookup, column, bits=bits)
         return CellBound(*(max(1, int(change * getattr(found, name))) for name in ("l1", "largest", "squared")))
 
-    patch.setattr(row_plans, "cell_bound", bound)
+    patch.setattr(perturbed_rows, "cell_bound", bound)
 
 
 @fault("a window of the declared change that is too short", "cell, part of a range")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_bounds._spans
-    patch.setattr(row_bounds, "_spans", lambda values, reach: right(values, max(1, reach // 2)))
+    right = row_sensitivity._spans
+    patch.setattr(row_sensitivity, "_spans", lambda values, reach: right(values, max(1, reach // 2)))
 
 
 @fault("one column left out of a row's sensitivity", "rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_plans.cell_bound
+    right = perturbed_rows.cell_bound
 
     def bound(lookup: Any, column: Any, **named: Any) -> CellBound:
         found = right(lookup, column, **named)
         return CellBound(found.l1, found.largest, 0) if column.name == "job" else found
 
-    patch.setattr(row_plans, "cell_bound", bound)
+    patch.setattr(perturbed_rows, "cell_bound", bound)
 
 
 @fault("half a row's sensitivity", "rows by hand")
@@ -139,19 +142,19 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("label let out without being asked for", "rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_questions.draw_rows
+    right = perturbed_rows.draw_rows
 
     def draw(question: Any, plan: RowsPlan, *a: Any, **named: Any) -> Any:
         object.__setattr__(plan, "label_epsilon", None)
         return right(question, plan, *a, **named)
 
-    patch.setattr(row_questions, "draw_rows", draw)
+    patch.setattr(perturbed_rows, "draw_rows", draw)
 
 
 @fault("label cost dropped", "rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = RowsPlan.labels_receipt
-    patch.setattr(RowsPlan, "labels_receipt", lambda self, classes: {**right(self, classes), "mu_squared_units": 1})
+    right = RowsPlan.cost_of_labels
+    patch.setattr(RowsPlan, "cost_of_labels", lambda self, epsilon: replace(right(self, epsilon), mu_squared_units=1))
 
 
 @fault("label kept twice as often as paid for", "rows")
@@ -187,7 +190,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("pure cost of a column left out", "cells by hand")
 def _(patch: pytest.MonkeyPatch) -> None:
-    for module in (costs, row_plans):
+    for module in (receipt, perturbed_rows):
         right = module.pure_units_of_cells
         patch.setattr(module, "pure_units_of_cells", lambda cells, right=right: right(cells) // 2)
 

@@ -24,13 +24,15 @@ from scipy.special import ndtri
 from transcripts import start
 from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, ordinary_rows
 
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise
-from synth.privacy.features import Lookup
+from synth.privacy.answers import of_kind
+from synth.privacy.column_maps import Lookup
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.session import PerturbedRows, PrivateSession
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
 UNITS = 40
@@ -111,7 +113,7 @@ def t0_calibration(name: str) -> None:
     session, tapped, made = asked(name, world, table, 1)
     spent = 0.0
     draws = iter(tapped.drawn)
-    for release in session.row_releases:
+    for release in of_kind(session.answers, PerturbedRows):
         spent += _paid(release, draws, world, table)
     if world.protection == "cell":
         assert spent <= EPSILON * (1 + 1e-9), "more is spent than the budget"
@@ -121,7 +123,7 @@ def t0_calibration(name: str) -> None:
         assert stated >= spent * (1 - 1e-9), "the receipts state less than the noise costs"
         worth = row_epsilon_of_receipts(paid, ROW_DELTA)
         assert worth is not None
-        drawn = _row_delta_drawn(session.row_releases, world, worth)
+        drawn = _row_delta_drawn(of_kind(session.answers, PerturbedRows), world, worth)
         assert drawn <= 1.2 * ROW_DELTA, "noise is said to be worth too little for a row"
     else:
         mu = math.sqrt(spent)
@@ -134,7 +136,9 @@ def t0_calibration(name: str) -> None:
         assert receipt.neighbours is world.schema.neighbours
         assert not receipt.private
     assert session.remaining_share < 1e-3
-    layers.assert_nothing_private_is_reachable([made, session.row_releases], _Reached(tapped), table, skip=(tapped,))
+    layers.assert_nothing_private_is_reachable(
+        [made, of_kind(session.answers, PerturbedRows)], _Reached(tapped), table, skip=(tapped,)
+    )
     layers.assert_nothing_private_is_reachable(
         [session], _Reached(tapped), table, skip=(tapped, session._table, session._memory)
     )
@@ -231,7 +235,9 @@ def t1_cell(name: str, brought: Row, *, place: int = 5) -> None:
         if world.cell_change < 1 and not _within(world, column, rows[place], changed[place]):
             continue
         after, _, _ = asked(name, world, world.table(changed), None)
-        for one, other in zip(before.row_releases, after.row_releases, strict=True):
+        for one, other in zip(
+            of_kind(before.answers, PerturbedRows), of_kind(after.answers, PerturbedRows), strict=True
+        ):
             _one_cell_moved(one, other, column, cell=world.protection == "cell")
 
 
@@ -270,7 +276,9 @@ def t1_row(name: str, *, places: Sequence[int] = (5, 11, 17, 23)) -> None:
     for place in places:
         changed = [*rows[:place], far_rows(1)[0] | {"person": "new"}, *rows[place + 1 :]]
         after, _, _ = asked(name, world, world.table(changed), None)
-        for one, other in zip(before.row_releases, after.row_releases, strict=True):
+        for one, other in zip(
+            of_kind(before.answers, PerturbedRows), of_kind(after.answers, PerturbedRows), strict=True
+        ):
             gone, come = _unmatched(one.numbers, other.numbers)
             assert len(gone) == len(come) <= 1, "somebody else moves more than one row"
             if one.receipt.mechanism == "gaussian_rows" and len(gone):
@@ -303,7 +311,7 @@ def t1_made(name: str) -> None:
         changed = [dict(row) for row in rows]
         changed[place] |= {key: value for key, value in far_rows(1)[0].items() if key != LABEL} | {"age": age}
         hears = Hears(world.table(changed), world.budget, noise=Tapped(2))
-        hears.told = RecordedSession(world.schema, first.budget, rows=first.rows, row_releases=first.row_releases)
+        hears.told = RecordedSession(world.schema, first.budget, rows=first.rows, answers=first.answers)
         made_again = asker(name, world.schema)(hears)
         assert layers.same_bytes(made, made_again), "what is made depends on more than the noisy rows"
 
@@ -320,7 +328,7 @@ def t2_laws(name: str, rows: int = 3000) -> None:
     asker(name, world.schema)(_Only(silent))
     noisy = start(world, table, noise.SystemNoise())
     asker(name, world.schema)(_Only(noisy))
-    for one, other in zip(noisy.row_releases, silent.row_releases, strict=True):
+    for one, other in zip(of_kind(noisy.answers, PerturbedRows), of_kind(silent.answers, PerturbedRows), strict=True):
         _number_laws(one, other, world)
         if len(one.receipts) > 1:
             _label_law(one, other)
@@ -427,7 +435,7 @@ def _order_law(name: str, world: World, row: Row) -> None:
         session = start(world, table, Silent())
         with contextlib.suppress(_EnoughError):
             asker(name, world.schema)(_Stop(session))
-        numbers = session.row_releases[0].numbers
+        numbers = of_kind(session.answers, PerturbedRows)[0].numbers
         typical = np.median(numbers, axis=0)
         places[int(np.abs(numbers - typical).sum(axis=1).argmax())] += 1
     assert stats.chisquare(places).pvalue > 1e-6, "the order of rows says which is which"
@@ -451,8 +459,9 @@ def t3_metadata(name: str, folder: Path) -> None:
         paths = folder / f"{name[:4]}{number}.csv", folder / f"{name[:4]}{number}.parquet"
         write_table(np.zeros((20, len(world.schema.names)), np.int64), world.schema, *paths, seed=0)
         written.append([path.read_bytes() for path in paths])
-        assert [release.numbers.shape for release in session.row_releases] == [
-            (len(session.row_releases[0].numbers), sum(release.question.widths)) for release in session.row_releases
+        assert [release.numbers.shape for release in of_kind(session.answers, PerturbedRows)] == [
+            (len(of_kind(session.answers, PerturbedRows)[0].numbers), sum(release.question.widths))
+            for release in of_kind(session.answers, PerturbedRows)
         ]
     assert receipts[0] == receipts[1], "a receipt depends on the rows"
     assert written[0] == written[1]
@@ -506,10 +515,10 @@ def _told_apart(name: str, world: World, near: Row, other: Row, draws: int) -> t
         table = world.table([dict(row) for _ in range(draws)])
         few = start(world, world.table([dict(row) for _ in range(12)]), RecordedNoise(None))
         asker(name, world.schema)(_Only(few))
-        exact.append(few.row_releases[0])
+        exact.append(of_kind(few.answers, PerturbedRows)[0])
         session = start(world, table, None)
         asker(name, world.schema)(_Only(session))
-        noisy.append(session.row_releases[0])
+        noisy.append(of_kind(session.answers, PerturbedRows)[0])
     scores = [_log_ratio(release, exact) for release in noisy]
     half = draws // 2
     best = (0.0, 0.0)
@@ -549,7 +558,7 @@ def _log_ratio(release: PerturbedRows, exact: list[PerturbedRows]) -> np.ndarray
 def accounts_stay_apart(folder: Path) -> None:
     """A run that hides one cell is charged in pure epsilon, stops at a cap, and never enters another account."""
     from synth.ledger.ledger import Ledger
-    from synth.privacy.budget import PrivacyBudget
+    from synth.privacy.accounting import PrivacyBudget
     from synth.schema import Neighbours, PrivacyUnit
     from synth.store import Store
     from synth.system.settings import Settings

@@ -20,7 +20,7 @@ from faults import Between, wrapped_noise
 from worlds import WORLDS
 
 from synth.errors import PrivacyError
-from synth.privacy import accounting, noise, samplers, session
+from synth.privacy import accounting, noise, selection
 from synth.privacy.session import PrivateSession
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -106,13 +106,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("noise above 4 sigma drawn again")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = samplers._accepted
+    right = noise._accepted
 
     def accepted(source: Any, scale: int, variance: int | None, count: int, doubt: float) -> np.ndarray:
         found = right(source, scale, variance, count, doubt)
         return found if variance is None else found[np.abs(found) <= 4 * math.isqrt(variance)]
 
-    patch.setattr(samplers, "_accepted", accepted)
+    patch.setattr(noise, "_accepted", accepted)
 
 
 @fault("noise cut off at 4 sigma by the session")
@@ -127,13 +127,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("every second draw above 4 sigma left out")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = samplers._accepted
+    right = noise._accepted
 
     def accepted(source: Any, scale: int, variance: int | None, count: int, doubt: float) -> np.ndarray:
         found = right(source, scale, variance, count, doubt)
         return found if variance is None else found[(np.abs(found) <= 4 * scale) | (found % 2 == 0)]
 
-    patch.setattr(samplers, "_accepted", accepted)
+    patch.setattr(noise, "_accepted", accepted)
 
 
 @fault("Laplace noise of rows cut off at 10 scales")
@@ -180,7 +180,6 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accounting, "_cuts", cuts)
     forget = accounting.mu_of_budget.__wrapped__
     patch.setattr(accounting, "mu_of_budget", forget)
-    patch.setattr("synth.privacy.budget.mu_of_budget", forget)
 
 
 @fault("slack of the grid dropped from what is stated")
@@ -203,8 +202,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("candidates far behind left out by the sampler")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = samplers._gaps
-    patch.setattr(samplers, "_gaps", lambda scores: np.where(right(scores) > 2**25, 2**61, right(scores)))
+    right = noise._gaps
+    patch.setattr(noise, "_gaps", lambda scores: np.where(right(scores) > 2**25, 2**61, right(scores)))
 
 
 @fault("noise keyed by the number of the process")
@@ -229,8 +228,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the parameter of a choice doubled from mu 2 on")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = session.exponential_of_mu
-    patch.setattr(session, "exponential_of_mu", lambda mu: (2 if mu >= 2 else 1) * right(mu))
+    right = selection.exponential_of_mu
+    patch.setattr(selection, "exponential_of_mu", lambda mu: (2 if mu >= 2 else 1) * right(mu))
 
 
 def all_edges() -> None:

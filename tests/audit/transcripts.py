@@ -13,10 +13,13 @@ import numpy as np
 from recorded_noise import RecordedNoise
 from worlds import World
 
-from synth.privacy.descriptions import same_map
-from synth.privacy.features import FeatureMap
-from synth.privacy.receipt import NoisyAnswer, Receipt
-from synth.privacy.session import AnswerSource, Candidate, PrivateSession, RowCount, Selection
+from synth.privacy.answers import AnswerSource, RowCount
+from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.known_maps import same_map
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
+from synth.privacy.selection import Candidate, Selection
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
 Asker = Callable[[AnswerSource], Any]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.table import PrivateTable
 from synth.schema import (
     CategoryColumn,

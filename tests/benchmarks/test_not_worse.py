@@ -19,7 +19,7 @@ from recorded_noise import RecordedNoise
 from tables import Table
 
 from synth.generators import GeneratorTask, make
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

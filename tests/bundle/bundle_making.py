@@ -23,7 +23,7 @@ from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.generators import GeneratorTask, make
 from synth.generators.protocol import TellsFacts
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -150,11 +150,10 @@ def run(
         config=config,
         synthetic_csv=folder / "synthetic.csv",
         synthetic_parquet=folder / "synthetic.parquet",
-        releases=session.releases,
-        selections=session.selections,
+        answers=session.answers,
         state=fitted.state(),
         evidence=published_evidence(
-            codes, session.releases, config, rows=session.rows, facts=facts, receipts=session.receipts
+            codes, session.sums, config, rows=session.rows, facts=facts, receipts=session.receipts
         ),
         certificate=certificate,
         rows=session.rows,

@@ -15,10 +15,11 @@ from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.schema_json import schema_from_document
 from synth.bundle.texts import written_texts
-from synth.privacy.accounting import epsilon_of_receipts, pure_units_of_receipt, units_of_receipt
+from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import NoisyAnswer, Receipt
-from synth.privacy.selection import Selection
+from synth.privacy.more.perturbed_rows import PerturbedRows
+from synth.privacy.questions import Answer
+from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict
 
@@ -48,14 +49,18 @@ def costing(receipt: Receipt) -> Receipt:
 
 
 def with_receipts(found: Measurements, change: Change) -> Measurements:
-    return dataclasses.replace(
-        found,
-        releases=tuple(NoisyAnswer(change(one.receipt), one.value, one.feature_map) for one in found.releases),
-        selections=tuple(Selection(change(one.receipt), one.index, one.candidate) for one in found.selections),
-        row_releases=tuple(
-            dataclasses.replace(one, receipts=tuple(map(change, one.receipts))) for one in found.row_releases
-        ),
-    )
+    def with_receipts(answer: Any) -> Any:
+        if isinstance(answer, PerturbedRows):
+            return dataclasses.replace(answer, receipts=tuple(map(change, answer.receipts)))
+        return dataclasses.replace(answer, receipt=change(answer.receipt))
+
+    return dataclasses.replace(found, answers=tuple(map(with_receipts, found.answers)))
+
+
+def with_answer(found: Measurements, old: Answer, *new: Answer) -> Measurements:
+    """The answers with one of them replaced, by one or more."""
+    at = next(place for place, one in enumerate(found.answers) if one is old)
+    return dataclasses.replace(found, answers=(*found.answers[:at], *new, *found.answers[at + 1 :]))
 
 
 def forged(

@@ -17,8 +17,8 @@ from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.replay import replay
 from synth.bundle.writer import SealedBundle
 from synth.errors import PrivacyError
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import OneHot
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import OneHot
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -92,7 +92,7 @@ def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: K
     config = config_of(world, groups=("town",))
     sealed, held = made(config, tmp_path / "run", key)
     found = charged(sealed.path)
-    releases = measurements_from_bytes(members_of(sealed.path)["measurements.npz"]).releases
+    releases = measurements_from_bytes(members_of(sealed.path)["measurements.npz"]).sums
     tables = held_out_tables(releases)
     assert tables is not None
     # The exact numbers, counted here from the held-out rows and the public trees.
@@ -185,11 +185,11 @@ def test_counts_of_the_hold_out_are_never_taken_for_those_of_the_training_part()
     config = config_of()
     train, held = parts_of(config, 500)
     measured = fit_and_sample(config, train, NullProgress(), holdout=held)
-    assert PREDICTION_QUERY in {release.receipt.query for release in measured.releases}
+    assert PREDICTION_QUERY in {release.receipt.query for release in measured.sums}
     session = PrivateSession(train, PrivacyBudget(8.0, 1e-6, config.schema.neighbours))
     town = OneHot(("town",), (None,), (3,))
     of_holdout = session.held_out(held, share=0.1).noisy_sum(town, share=1.0, query="towns", source="test")
-    queries = {table.query for table in measured_tables([*measured.releases, of_holdout])}
+    queries = {table.query for table in measured_tables([*measured.sums, of_holdout])}
     assert queries
     assert not queries & {PREDICTION_QUERY, "towns"}
 

@@ -11,11 +11,11 @@ import pytest
 from bundle_making import Key, config_of, seal
 from test_replay import SMALL
 
-from synth.bundle.derived_session import derived_table
+from synth.bundle.recorded_session import derived_table
 from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
-from synth.privacy.features import OneHot
+from synth.privacy.column_maps import OneHot
 from synth.reports.measured import MeasuredTable
 
 

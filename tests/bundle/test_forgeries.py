@@ -18,13 +18,17 @@ import numpy as np
 import pytest
 import yaml
 from bundle_making import Key, altered, checked, config_of, members_of, seal
-from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only
+from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only, with_answer
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
-from synth.privacy.features import OneHot
-from synth.privacy.receipt import CellNoise, NoisyAnswer, Part, Receipt
+from synth.privacy.answers import of_kind
+from synth.privacy.column_maps import OneHot
+from synth.privacy.more.perturbed_rows import PerturbedRows
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.questions import Answer
+from synth.privacy.receipt import CellNoise, Part, Receipt
 from synth.privacy.selection import Candidate, Selection
 
 
@@ -49,7 +53,7 @@ def test_a_tenth_of_every_sensitivity_of_sums(name: str, tmp_path: Path, key: Ke
     path = forged(golden(name), tmp_path / "forged.zip", key, receipts=a_tenth, budget=True)
     assert json.loads(members_of(path)["certificate.json"])["epsilon"] < 2.5
     only(path, "its question and schema.json give")
-    asked = [one for one in answers_of(path).releases if one.receipt.mechanism == "discrete_gaussian"]
+    asked = [one for one in answers_of(path).sums if one.receipt.mechanism == "discrete_gaussian"]
     assert len(failures(path)) == len(asked)
 
 
@@ -61,8 +65,8 @@ def test_half_the_sensitivity_of_any_one_answer(place: int, tmp_path: Path, key:
         return costing(dataclasses.replace(receipt, sensitivity=receipt.sensitivity / 2))
 
     name = "dp-hp-adaptive"
-    kinds = {one.receipt.sequence: "sum" for one in answers_of(golden(name)).releases}
-    kinds |= {one.receipt.sequence: "choice" for one in answers_of(golden(name)).selections}
+    kinds = {one.receipt.sequence: "sum" for one in answers_of(golden(name)).sums}
+    kinds |= {one.receipt.sequence: "choice" for one in of_kind(answers_of(golden(name)).answers, Selection)}
     assert set(kinds) == set(range(9))
     assert list(kinds.values()).count("choice") > 1
     only(forged(golden(name), tmp_path / "f.zip", key, receipts=halved, budget=True), "its question and schema.json")
@@ -186,13 +190,10 @@ def test_a_part_of_the_budget_that_the_configuration_does_not_give(tmp_path: Pat
 
 def second(found: Measurements) -> Measurements:
     """Another answer under each kind of receipt there is, of other noise."""
-    releases = [NoisyAnswer(one.receipt, one.value + one.receipt.grid, one.feature_map) for one in found.releases[:1]]
-    rows = [dataclasses.replace(one, numbers=one.numbers + 1) for one in found.row_releases[:1]]
-    if found.selections:
-        return dataclasses.replace(found, selections=(*found.selections, found.selections[0]))
-    if found.row_releases:
-        return dataclasses.replace(found, row_releases=(*found.row_releases, *rows))
-    return dataclasses.replace(found, releases=(*found.releases, *releases))
+    more: list[Answer] = list(of_kind(found.answers, Selection)[:1])
+    more += [dataclasses.replace(one, numbers=one.numbers + 1) for one in of_kind(found.answers, PerturbedRows)[:1]]
+    more += [NoisyAnswer(one.receipt, one.value + one.receipt.grid, one.feature_map) for one in found.sums[:1]]
+    return dataclasses.replace(found, answers=(*found.answers, more[0]))
 
 
 @pytest.mark.parametrize("name", ["independent", "dp-hp-adaptive", "kahm-rows", "kahm-cell"])
@@ -356,7 +357,7 @@ def test_a_word_in_the_schema(tmp_path: Path, key: Key) -> None:
     only(path, "schema.json says more than it declares")
 
 
-def of_kind(kind: str, **changes: Any) -> Change:
+def stating(kind: str, **changes: Any) -> Change:
     def change(receipt: Receipt) -> Receipt:
         return costing(dataclasses.replace(receipt, **changes)) if receipt.mechanism == kind else receipt
 
@@ -364,12 +365,12 @@ def of_kind(kind: str, **changes: Any) -> Change:
 
 
 STATED: list[tuple[str, Change, str]] = [
-    ("dp-hp-adaptive", of_kind("exponential", grid=2.0**-20), "states a grid that no score is taken on"),
-    ("kahm-rows", of_kind("gaussian_rows", grid=2.0**-11), "states a grid that no row is let out on"),
-    ("kahm-cell", of_kind("discrete_laplace", sensitivity=1.0), "the sensitivity and noise of its dearest column"),
-    ("independent-by-class", of_kind("discrete_gaussian", mechanism="gaussian_rows"), "a receipt that is not of a sum"),
-    ("kahm-rows", of_kind("gaussian_rows", mechanism="discrete_gaussian"), "a receipt that is not of rows with"),
-    ("dp-hp-adaptive", of_kind("discrete_gaussian", dimension=1000), "another number of coordinates than its receipt"),
+    ("dp-hp-adaptive", stating("exponential", grid=2.0**-20), "states a grid that no score is taken on"),
+    ("kahm-rows", stating("gaussian_rows", grid=2.0**-11), "states a grid that no row is let out on"),
+    ("kahm-cell", stating("discrete_laplace", sensitivity=1.0), "the sensitivity and noise of its dearest column"),
+    ("independent-by-class", stating("discrete_gaussian", mechanism="gaussian_rows"), "a receipt that is not of a sum"),
+    ("kahm-rows", stating("gaussian_rows", mechanism="discrete_gaussian"), "a receipt that is not of rows with"),
+    ("dp-hp-adaptive", stating("discrete_gaussian", dimension=1000), "another number of coordinates than its receipt"),
 ]
 
 
@@ -393,9 +394,9 @@ def test_a_choice_that_is_a_sum_by_its_receipt(tmp_path: Path, key: Key) -> None
 
 def test_a_question_of_another_table(tmp_path: Path, key: Key) -> None:
     def other(found: Measurements) -> Measurements:
-        count, *others = found.releases
+        count, *_ = found.sums
         question = OneHot(("outcome",), (np.zeros(3, dtype=np.int32),))
-        return dataclasses.replace(found, releases=(NoisyAnswer(count.receipt, count.value, question), *others))
+        return with_answer(found, count, NoisyAnswer(count.receipt, count.value, question))
 
     path = forged(golden("independent-by-class"), tmp_path / "f.zip", key, answers=other)
     only(path, "cannot have been asked of the declared table", "not the noisy one that was paid for")
@@ -403,14 +404,12 @@ def test_a_question_of_another_table(tmp_path: Path, key: Key) -> None:
 
 def test_a_choice_of_no_candidate_and_one_of_another_table(tmp_path: Path, key: Key) -> None:
     def beyond(found: Measurements) -> Measurements:
-        first, *others = found.selections
-        chosen = Selection(first.receipt, first.receipt.dimension, first.candidate)
-        return dataclasses.replace(found, selections=(chosen, *others))
+        first, *_ = of_kind(found.answers, Selection)
+        return with_answer(found, first, Selection(first.receipt, first.receipt.dimension, first.candidate))
 
     def strange(found: Measurements) -> Measurements:
-        first, *others = found.selections
-        candidate = Candidate(("outcome",), np.ones(3))
-        return dataclasses.replace(found, selections=(Selection(first.receipt, 0, candidate), *others))
+        first, *_ = of_kind(found.answers, Selection)
+        return with_answer(found, first, Selection(first.receipt, 0, Candidate(("outcome",), np.ones(3))))
 
     bundle = golden("dp-hp-adaptive")
     only(forged(bundle, tmp_path / "f.zip", key, answers=beyond), "chose a candidate that is not among")

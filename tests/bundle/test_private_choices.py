@@ -17,8 +17,10 @@ from synth.bundle.replay import replay
 from synth.generators import GENERATORS, Generator, GeneratorTask, Needs, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.features import OneHot, Stack
-from synth.privacy.session import AnswerSource, Candidate
+from synth.privacy.answers import AnswerSource, of_kind
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import Stack
+from synth.privacy.selection import Candidate, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.charts import Bars, HeatMap
@@ -171,7 +173,7 @@ def test_the_forecast_knows_what_comes_before_the_first_choice(rows_per_unit: in
 def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: str, tmp_path: Path, key: Key) -> None:
     config = settings_of(rows_per_unit, row_count)
     measured, _ = measured_on(config)
-    assert len(measured.selections) == ROUNDS
+    assert len(of_kind(measured.answers, Selection)) == ROUNDS
     assert epsilon_of_receipts(measured.receipts, config.delta) <= config.epsilon
     (tmp_path / "run").mkdir()
     seal_release(config, measured, tmp_path / "run", sealing=Sealing(signer=key), progress=NullProgress())
@@ -190,13 +192,13 @@ def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: st
 
 
 def evidence_of(config: RunConfig, measured: Measured, codes: np.ndarray) -> dict[str, SafeEvidence]:
-    return {entry.id: entry for entry in published_evidence(codes, measured.releases, config, rows=measured.rows)}
+    return {entry.id: entry for entry in published_evidence(codes, measured.sums, config, rows=measured.rows)}
 
 
 def test_the_report_shows_every_measured_table_and_no_other() -> None:
     config = settings_of(1, "private")
     measured, codes = measured_on(config)
-    chosen = {selection.candidate.columns for selection in measured.selections}
+    chosen = {selection.candidate.columns for selection in of_kind(measured.answers, Selection)}
     found = evidence_of(config, measured, measured.codes)
     assert {type(entry) for entry in found.values()} == {SafeEvidence}
     pairs = {pair for columns in chosen for pair in itertools.combinations(columns, 2)}
@@ -237,7 +239,7 @@ def test_bars_of_joint_counts_cover_95_percent() -> None:
     while total < 4000 or kinds != {1, 2, 3}:
         measured, codes = measured_on(config)
         synthetic = [codes[name] for name in config.schema.names]
-        for one in compare_measured(synthetic, config.schema, measured.releases, measured.rows):
+        for one in compare_measured(synthetic, config.schema, measured.sums, measured.rows):
             cells = tuple(bins[codes[name]] for name, bins in zip(one.columns, one.bins, strict=True))
             exact = np.zeros(one.measured.shape)
             np.add.at(exact, cells, 1)

@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_making import COLUMNS, Key, altered, checked, config_of, members_of, simulated_codes
+from forging import with_answer
 
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
+from synth.bundle.recorded_session import RecordedSession
 from synth.bundle.replay import replay
 from synth.errors import ConfigError
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import of_kind
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.more.row_release import PerturbedRows
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.receipt import CellNoise, Receipt
-from synth.privacy.recorded_session import RecordedSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import budget_parts, forecast
@@ -68,7 +70,7 @@ def test_a_bundle_of_rows_verifies_and_replays(sealed: dict[str, Path], mode: st
     assert again.identical
     assert again.report_identical
     assert replay(sealed[mode], tmp_path / "refitted", refit=True).identical
-    (release,) = measurements_of(sealed[mode]).row_releases
+    (release,) = of_kind(measurements_of(sealed[mode]).answers, PerturbedRows)
     assert release.numbers.shape == (ROWS, sum(release.question.widths))
     assert release.labels.shape == (ROWS,)
 
@@ -80,7 +82,7 @@ def test_a_table_of_another_number_of_rows_than_was_declared_verifies(tmp_path: 
     path = seal(dataclasses.replace(config, schema=Schema(COLUMNS, number_of_units=declared)), tmp_path, key)
     found = measurements_of(path)
     assert found.rows is not None
-    assert (found.rows.value, len(found.row_releases[0].numbers)) == (declared, ROWS)
+    assert (found.rows.value, len(of_kind(found.answers, PerturbedRows)[0].numbers)) == (declared, ROWS)
     verdict = checked(path)
     assert verdict.ok, verdict.json["failures"]
 
@@ -160,8 +162,9 @@ def _forged(
 ) -> Path:
     """Alter the answers and the certificate alike, so that they agree with one another."""
     known = measurements_of(bundle)
-    release = change(known.row_releases[0])
-    answers = measurements_to_bytes(dataclasses.replace(known, row_releases=(release,)))
+    (rows,) = of_kind(known.answers, PerturbedRows)
+    release = change(rows)
+    answers = measurements_to_bytes(with_answer(known, rows, release))
 
     def agree(document: dict[str, Any]) -> None:
         others = [one for one in document["receipts"] if one["mechanism"] in ("discrete_gaussian", "exponential")]
@@ -183,7 +186,7 @@ def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
         honest = dataclasses.replace(receipt, cells=cells, pure_units=-(-receipt.pure_units // 2) + 1)
         return dataclasses.replace(release, receipts=(honest,))
 
-    changed = smaller(measurements_of(sealed["cell"]).row_releases[0])
+    changed = smaller(of_kind(measurements_of(sealed["cell"]).answers, PerturbedRows)[0])
     stated = {
         "epsilon": changed.receipt.pure_units * 2.0**-40,
         "row_epsilon": row_epsilon_of_receipts(changed.receipts, 1e-6),
@@ -217,7 +220,7 @@ def test_answers_come_back_as_they_were_and_are_small(sealed: dict[str, Path]) -
     data = members_of(sealed["cell"])["measurements.npz"]
     known = measurements_from_bytes(data)
     assert measurements_to_bytes(known) == data
-    (release,) = known.row_releases
+    (release,) = of_kind(known.answers, PerturbedRows)
     assert len(data) < 4 * release.numbers.size + 100_000
     assert np.array_equal(release.vectors, release.numbers * release.receipt.grid)
 
@@ -247,9 +250,12 @@ def test_a_certificate_reads_back(sealed: dict[str, Path]) -> None:
 def test_a_part_of_a_recorded_session_knows_the_rows(sealed: dict[str, Path]) -> None:
     known = measurements_of(sealed["rows"])
     schema = config_for("rows").schema
-    (release,), budget = known.row_releases, PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=schema.neighbours)
+    (release,), budget = (
+        of_kind(known.answers, PerturbedRows),
+        PrivacyBudget(epsilon=1.0, delta=1e-6, neighbours=schema.neighbours),
+    )
     assert known.rows is not None
-    session = RecordedSession(schema, budget, rows=known.rows, row_releases=known.row_releases).sub_session(0.5)
+    session = RecordedSession(schema, budget, rows=known.rows, answers=known.answers).sub_session(0.5)
     asked, query = release.question, release.receipts[0].query
     again = session.perturb_rows(
         asked.tables, label=asked.label, noise=asked.noise, share=1.0, query=query, source="test"

@@ -45,7 +45,7 @@ def test_a_bundle_is_verified_without_torch(bundle: Path):
 FITTED = """
 import numpy as np
 from synth.generators import GeneratorTask, make
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

@@ -262,7 +262,9 @@ def other_receipt(data: bytes) -> bytes:
 
 def lost_answer(data: bytes) -> bytes:
     known = measurements_from_bytes(data)
-    return measurements_to_bytes(dataclasses.replace(known, releases=known.releases[:-1]))
+    return measurements_to_bytes(
+        dataclasses.replace(known, answers=tuple(one for one in known.answers if one is not known.sums[-1]))
+    )
 
 
 def infinite_answer(data: bytes) -> bytes:

@@ -61,7 +61,7 @@ def test_measurements_come_back_as_they_were_and_without_pickle(tmp_path: Path, 
     data = members_of(sealed.path)["measurements.npz"]
     found = measurements_from_bytes(data)
     assert found.rows == session.rows
-    for mine, saved in zip(session.releases, found.releases, strict=True):
+    for mine, saved in zip(session.sums, found.sums, strict=True):
         assert saved.receipt == mine.receipt
         assert np.array_equal(saved.value, mine.value)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
@@ -69,16 +69,16 @@ def test_measurements_come_back_as_they_were_and_without_pickle(tmp_path: Path, 
         assert all(arrays[name].dtype.kind in "iuf" for name in names)
     # The answers, the tables of the questions and the index; no draw.
     assert {name.split("_")[0] for name in names} <= {"answer", "table", "index"}
-    assert sum(name.startswith("answer") for name in names) == len(session.releases)
+    assert sum(name.startswith("answer") for name in names) == len(session.sums)
 
 
 def test_test_noise_never_enters_a_bundle(tmp_path: Path, key: Key) -> None:
     with pytest.raises(PrivacyError, match="test noise"):
         run(config_of(), tmp_path, noise=RecordedNoise())
     contents, _ = run(config_of(), tmp_path)
-    fake = replace(contents.releases[0], receipt=replace(contents.releases[0].receipt, private=False))
+    fake = replace(contents.answers[0], receipt=replace(contents.answers[0].receipt, private=False))
     with pytest.raises(PrivacyError, match="NOT PRIVATE"):
-        write_bundle(tmp_path / "bundle.zip", replace(contents, releases=[fake]), signer=key)
+        write_bundle(tmp_path / "bundle.zip", replace(contents, answers=[fake]), signer=key)
     assert not (tmp_path / "bundle.zip").exists()
 
 

@@ -16,8 +16,9 @@ from reading_here import read_here
 from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant, FeatureMap, OneHot, Stack
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Constant, OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reading import text as reader_text

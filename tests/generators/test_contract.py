@@ -12,9 +12,10 @@ from safetensors.numpy import load, save
 from simulated import FAST, check_domain, dependent_codes, fitted, random_codes, schema, session, task
 
 from synth import generators
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, InputError, RunCancelledError
 from synth.generators import GENERATORS, Generator
-from synth.privacy.session import PrivateSession, RecordedSession
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 
@@ -121,9 +122,7 @@ def test_questions_do_not_depend_on_rows(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_old_answers_give_the_same_model_again(name):
     made, opened = fitted(name)
-    recorded = RecordedSession(
-        opened.schema, opened.budget, rows=opened.rows, releases=opened.releases, selections=opened.selections
-    )
+    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
     again = generators.make(name, task(schema()), FAST[name]).fit(recorded, NullProgress())
     for key, array in made.state().items():
         assert np.array_equal(array, again.state()[key]), key

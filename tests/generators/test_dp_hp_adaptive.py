@@ -15,6 +15,7 @@ from simulated import COLUMNS, check_domain, dependent_codes, schema, session, t
 from timing import require_within
 
 from synth import generators
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, RunCancelledError
 from synth.generators.adaptive import dp_hp_adaptive
 from synth.generators.adaptive.bins import CoarseningOptions
@@ -23,7 +24,9 @@ from synth.generators.adaptive.dp_hp_adaptive import AdaptiveOptions, DpHpAdapti
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
-from synth.privacy.session import Candidate, PrivateSession, RecordedSession, Selection
+from synth.privacy.answers import of_kind
+from synth.privacy.selection import Candidate, Selection
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import forecast
@@ -53,7 +56,7 @@ def opened_on(n_rows: int = 600, *, row_count: str = "public", epsilon: float = 
 
 def counted_together(opened: PrivateSession) -> list[tuple[str, ...]]:
     """The columns of every table that was chosen, in order."""
-    return [selection.candidate.columns for selection in opened.selections]
+    return [selection.candidate.columns for selection in of_kind(opened.answers, Selection)]
 
 
 # What it is fitted to
@@ -73,7 +76,7 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
     monkeypatch.setattr(kind, "refit", refit)
     opened = opened_on(row_count=row_count)
     made = fit(opened, model=model)
-    answers = {release.receipt.query: release for release in opened.releases}
+    answers = {release.receipt.query: release for release in opened.sums}
     assert [receipt.query for receipt in opened.receipts if receipt.mechanism == "discrete_gaussian"] == list(answers)
 
     last = fitted_to[-1]
@@ -100,9 +103,7 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
     alone = [one for one in last if len(one.columns) == 1]
     about_columns = [release for query, release in answers.items() if query.startswith("one-way tables")]
     assert len(about_columns) == 2
-    knows_columns = RecordedSession(
-        opened.schema, opened.budget, rows=opened.rows, releases=about_columns, selections=()
-    )
+    knows_columns = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=about_columns)
     one_ways = None
     for _ in about_columns:
         one_ways = measure_one_way_marginals(
@@ -159,11 +160,7 @@ def test_what_there_is_to_choose_from_follows_from_answers_alone(model):
     opened = opened_on()
     first = Noting(opened)
     fit(first, model=model)
-    replayed = Noting(
-        RecordedSession(
-            opened.schema, opened.budget, rows=opened.rows, releases=opened.releases, selections=opened.selections
-        )
-    )
+    replayed = Noting(RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers))
     fit(replayed, model=model)
     assert len(first.candidates) == len(replayed.candidates) > 3
     for once, again in zip(first.candidates, replayed.candidates, strict=True):
@@ -275,7 +272,7 @@ def test_rounds_end_where_columns_would_gain_more(related):
     # The bins hold what all answers about columns say together.
     precision = sum(
         1 / (release.noise_std / release.feature_map.weights[0]) ** 2
-        for release in opened.releases
+        for release in opened.sums
         if release.receipt.query.startswith("one-way tables")
     )
     # With a public number of rows two counts that add up to it have half of the variance of one.
@@ -331,7 +328,7 @@ def test_more_budget_asks_for_more_and_less_noisy_tables():
     for epsilon in (2.0, 8.0):
         opened = opened_on(2000, epsilon=epsilon)
         fit(opened)
-        stds.append([release.noise_std for release in opened.releases[2:]])
+        stds.append([release.noise_std for release in opened.sums[2:]])
     assert min(map(len, stds)) > 3
     assert np.median(stds[1]) < np.median(stds[0])
 

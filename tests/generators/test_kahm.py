@@ -9,7 +9,7 @@ from simulated import dependent_codes, fitted, schema, session, task
 from synth import generators
 from synth.errors import ConfigError
 from synth.generators.kahm.moments import RecordQuestions
-from synth.privacy.features import RowMoments
+from synth.privacy.more.row_moments import RowMoments
 from synth.progress import NullProgress
 from synth.reports.planned import PlannedSession
 from synth.schema import CategoryColumn, NumberColumn, Schema
@@ -76,7 +76,7 @@ def test_questions_are_planned_without_rows() -> None:
     RecordQuestions(planned, PIXELS.modelled, label=40, source="generator kahm").ask()
     generators.make("kahm", task(PIXELS, "y"), {"n": 5}).fit(opened, NullProgress())
     noises = [(receipt.query, receipt.noise_scale) for receipt in opened.receipts]
-    assert noises == [(release.receipt.query, release.receipt.noise_scale) for release in planned.releases]
+    assert noises == [(release.receipt.query, release.receipt.noise_scale) for release in planned.sums]
     assert [query for query, _ in noises] == [
         "one-way tables",
         "lengths of rows",
@@ -90,12 +90,12 @@ def test_questions_are_planned_without_rows() -> None:
 def test_offsets_and_directions_come_from_earlier_answers() -> None:
     opened = session(PIXELS, pixel_codes(2000))
     generators.make("kahm", task(PIXELS, "y"), {"n": 5}).fit(opened, NullProgress())
-    asked = [release.feature_map for release in opened.releases]
+    asked = [release.feature_map for release in opened.sums]
     pairs = next(one for one in asked if isinstance(one, RowMoments) and one.weights == (0.0, 0.0, 1.0))
     assert pairs.offsets.shape == (3, 40)
     again = session(PIXELS, pixel_codes(2000, seed=5))  # other rows, the same noise
     generators.make("kahm", task(PIXELS, "y"), {"n": 5}).fit(again, NullProgress())
-    assert [one.receipt.sensitivity for one in opened.releases] == [one.receipt.sensitivity for one in again.releases]
+    assert [one.receipt.sensitivity for one in opened.sums] == [one.receipt.sensitivity for one in again.sums]
 
 
 def test_a_label_of_many_codes_is_a_column_like_any_other() -> None:

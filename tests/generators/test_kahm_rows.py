@@ -7,11 +7,13 @@ import pytest
 from recorded_noise import RecordedNoise
 from simulated import COLUMNS, check_domain, dependent_codes, task
 
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, InputError
 from synth.generators.kahm.modes import MOST_CLASSES
 from synth.generators.kahm.rows import RowsMode, RowsSettings
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.recorded_session import RecordedSession
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import of_kind
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -94,7 +96,7 @@ def test_a_damaged_model_is_refused():
 @pytest.mark.parametrize("mode", MODES)
 def test_old_answers_give_the_same_rows_again(mode):
     made, opened = fitted(mode)
-    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, row_releases=opened.row_releases)
+    recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
     again = RowsMode(task(opened.schema), RowsSettings(mode, n=5, block=100)).fit(recorded, NullProgress())
     assert np.array_equal(again.state()["codes"], made.state()["codes"])
 
@@ -129,7 +131,7 @@ def test_a_label_of_many_codes_is_a_column_like_the_others():
     made, opened = fitted("cell", label="income")
     assert COLUMNS["income"].size > MOST_CLASSES
     assert made.label is None
-    assert [table.column for table in opened.row_releases[0].question.tables] == list(COLUMNS)
+    assert [table.column for table in of_kind(opened.answers, PerturbedRows)[0].question.tables] == list(COLUMNS)
 
 
 def test_what_a_mode_cannot_promise_is_refused_when_it_is_made():

@@ -15,7 +15,7 @@ from synth.errors import ConfigError
 from synth.generators.independent.independent import Independent, IndependentOptions
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import GeneratorTask
-from synth.privacy.features import Stack
+from synth.privacy.feature_maps import Stack
 from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
@@ -77,10 +77,10 @@ def test_two_answers_are_averaged_by_their_precision() -> None:
     for early, late in zip(first.columns, both.columns, strict=True):
         # Four times the budget, half of the noise.
         assert late.cell_std == pytest.approx(early.cell_std / 2, rel=1e-3)
-    again = np.asarray(opened.releases[1].value).reshape(-1)
-    once = np.asarray(opened.releases[0].value).reshape(-1)
+    again = np.asarray(opened.sums[1].value).reshape(-1)
+    once = np.asarray(opened.sums[0].value).reshape(-1)
     weights = np.repeat(
-        opened.releases[1].feature_map.weights, [part.dimension for part in opened.releases[1].feature_map.parts]
+        opened.sums[1].feature_map.weights, [part.dimension for part in opened.sums[1].feature_map.parts]
     )
     kept = np.concatenate([values for column in both.answers for values, _ in column])
     np.testing.assert_allclose(kept, (0.25 * once + 0.75 * again) / weights, rtol=1e-3, atol=0.05)
@@ -97,7 +97,7 @@ def test_weights_follow_importance_and_length() -> None:
     declared = Schema(columns)
     opened = session(declared, {column.name: np.zeros(5, dtype=int) for column in columns})
     one_ways = measured(opened, "label")
-    question = opened.releases[0].feature_map
+    question = opened.sums[0].feature_map
     assert isinstance(question, Stack)
     squares = {name: 0.0 for name in declared.names}
     for part, weight in zip(question.parts, question.weights, strict=True):
@@ -108,7 +108,7 @@ def test_weights_follow_importance_and_length() -> None:
     assert squares["label"] == pytest.approx(squares["plain"], rel=1e-5)
     assert one_ways.label == 3
     stds = [one.cell_std for one in one_ways.columns]
-    noise = opened.releases[0].noise_std
+    noise = opened.sums[0].noise_std
     np.testing.assert_allclose(stds, [noise / math.sqrt(squares[name]) for name in declared.names], rtol=1e-6)
 
 
@@ -117,7 +117,7 @@ def test_cells_of_every_resolution_come_in_the_order_of_their_codes(column: Numb
     """So that a report on the coarse counts reads from low to high."""
     opened = session(Schema((column,)), {column.name: np.zeros(5, dtype=int)})
     measured(opened)
-    question = opened.releases[0].feature_map
+    question = opened.sums[0].feature_map
     assert isinstance(question, Stack)
     assert len(question.parts) == 3
     for part in question.parts:
@@ -265,7 +265,7 @@ def test_a_measured_number_of_rows_may_be_below_zero() -> None:
     seen = []
     for key in range(6):
         opened = session(declared, {"long": np.array([5])}, epsilon=0.01, noise_key=key)
-        seen.append(float(opened.releases[0].value[0]))
+        seen.append(float(opened.sums[0].value[0]))
         assert measured_rest(opened).columns[0].proportions.sum() == pytest.approx(1.0)
     assert min(seen) < 0
 

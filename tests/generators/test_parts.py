@@ -17,7 +17,7 @@ from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.features import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
 from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
-from synth.privacy.features import Fourier
+from synth.privacy.more.fourier import Fourier
 from synth.schema import NumberColumn, Weight
 from synth.system.threads import single_thread
 

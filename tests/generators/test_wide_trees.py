@@ -10,10 +10,11 @@ from safetensors.numpy import load, save
 from simulated import check_domain, session, task
 
 from synth import generators
+from synth.bundle.recorded_session import RecordedSession
 from synth.generators.adaptive.budget import WIDE, allocate_budget
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.adaptive.tables import MANY_COLUMNS, bins_of_tree, maximum_spanning_forest
-from synth.privacy.session import PrivateSession, RecordedSession
+from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn
 
@@ -104,7 +105,7 @@ def test_columns_that_go_together_are_found_and_come_out_related():
     opened = session(schema, codes, epsilon=20.0)
     made = fitted(opened, label=None)
     assert queries(opened) == ["one-way tables", "pairs of columns", "tables of a tree"]
-    edges = [part.columns for part in opened.releases[-1].feature_map.parts]
+    edges = [part.columns for part in opened.sums[-1].feature_map.parts]
     places = {name: place for place, name in enumerate(schema.names)}
     near = [abs(places[first] - places[second]) <= 2 for first, second in edges]
     assert len(edges) > 0.9 * len(schema.names)
@@ -159,9 +160,7 @@ def test_a_tree_is_saved_and_fitted_again_from_its_answers():
     state = load(save({name: np.ascontiguousarray(array) for name, array in made.state().items()}))
     again = generators.restore(NAME, task(schema, LABEL), {}, state)
     assert again.sample(500, seed=3).tobytes() == rows.tobytes()
-    recorded = RecordedSession(
-        schema, opened.budget, releases=opened.releases, selections=opened.selections, rows=opened.rows
-    )
+    recorded = RecordedSession(schema, opened.budget, answers=opened.answers, rows=opened.rows)
     assert fitted(recorded).sample(500, seed=3).tobytes() == rows.tobytes()
 
 

@@ -82,17 +82,15 @@ def test_the_writer_writes_every_file_of_it_again(path: Path, tmp_path: Path) ->
     fitted = restore(card.generator, task, card.options, state)
     fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
     facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
-    receipts = [receipt for release in known.row_releases for receipt in release.receipts]
+    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     contents = Contents(
         config=config,
         synthetic_csv=tmp_path / "synthetic.csv",
         synthetic_parquet=tmp_path / "synthetic.parquet",
-        releases=known.releases,
-        selections=known.selections,
-        row_releases=known.row_releases,
+        answers=known.answers,
         rows=known.rows,
         state=state,
-        evidence=published_evidence(codes, known.releases, config, rows=known.rows, facts=facts, receipts=receipts),
+        evidence=published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts),
         certificate=certificate_from_dict(parse_canonical(members["certificate.json"], name="certificate.json")),
     )
     signer = _SignerOfBefore(members)

@@ -12,7 +12,7 @@ from synth.bundle.verify import verify
 from synth.errors import LedgerError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.store import Account, ChargeState, RunState, Store, TableState
 from synth.system.settings import Settings
 from synth.vault.keys import load_keys

@@ -19,6 +19,9 @@ from recorded_noise import NoiseCall, RecordedNoise
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.table_files import read_table
+from synth.privacy.answers import of_kind
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -63,12 +66,14 @@ def transcript_of(name: str) -> dict[str, Any]:
     with mock.patch.object(release, "PrivateSession", partial(PrivateSession, noise=noise)):
         holdout = table_of(name, part="holdout") if config.prediction_share else None
         made = release.fit_and_sample(config, table_of(name), NullProgress(), holdout=holdout)
-    kept = Measurements(made.releases, made.selections, made.rows, made.row_releases)
+    kept = Measurements(made.answers, made.rows)
     return {
         "receipts": [receipt.to_dict() for receipt in made.receipts],
         "noise": [_call(call) for call in noise.calls],
-        "answers": [[one.receipt.query, digest(np.asarray(one.value))] for one in made.releases],
-        "choices": [[one.receipt.query, one.index, list(one.candidate.columns)] for one in made.selections],
+        "answers": [[one.receipt.query, digest(np.asarray(one.value))] for one in of_kind(made.answers, NoisyAnswer)],
+        "choices": [
+            [one.receipt.query, one.index, list(one.candidate.columns)] for one in of_kind(made.answers, Selection)
+        ],
         "rows": [made.rows.value, made.rows.noise_std, made.rows.public],
         "measurements": _members(measurements_to_bytes(kept)),
         "codes": None if config.generator in TRAINED else digest(made.codes),

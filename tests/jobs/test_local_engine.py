@@ -22,7 +22,7 @@ from synth import worker
 from synth.errors import DatabaseAwayError
 from synth.jobs import LocalEngine, local, processes
 from synth.ledger.ledger import Ledger
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.kept_answers import answers_path
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now

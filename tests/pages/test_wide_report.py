@@ -14,8 +14,9 @@ import pytest
 from driving import errors, go
 from streamlit.testing.v1 import AppTest
 
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import OneHot, Stack
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.anchors import anchored
@@ -80,7 +81,7 @@ def wide() -> Reports:
         schema=WIDE, account="a", epsilon=3.0, rows=ROWS, delta=1e-6, people_at_most=5000, groups=("c0", "n1")
     )
     codes = np.column_stack(made)
-    published = timed(lambda: published_evidence(codes, session.releases, config, rows=session.rows))
+    published = timed(lambda: published_evidence(codes, session.sums, config, rows=session.rows))
     tables = anchored(real, made, WIDE, control_noise=5.0, seed=0)
     owner = [
         *timed(lambda: owner_marginals(tables)),

@@ -13,27 +13,32 @@ from fractions import Fraction
 import numpy as np
 from questions import walked
 
-from synth.privacy.features import FeatureMap, Forest, OneHot, RowMoments
-from synth.privacy.more import fourier_sums
-from synth.privacy.terms import Term, terms_of
+from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy.feature_maps import Block, FeatureMap, blocks_of
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.fourier import Fourier, step_values
+from synth.privacy.more.row_moments import RowMoments
 
-__all__ = ["contribution"]
+__all__ = ["contribution", "sides_of"]
 
 
 def contribution(feature_map: FeatureMap, row: dict[str, int], half_bits: int) -> np.ndarray:
     """One row's features in steps of 2^-(2 half_bits), shape (dimension,), whole numbers of Python."""
     found = np.zeros(feature_map.dimension, dtype=object)
-    for term in terms_of(feature_map):
-        found[term.places] = _of_term(term, row, half_bits)
+    for block in blocks_of(feature_map):
+        found[block.places] = _of_block(block, row, half_bits)
     return found
 
 
-def _of_term(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
+def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
     """One block of one row's features in whole grid steps, written out number by number in rational arithmetic."""
     step = 2 ** (2 * half_bits)
-    if term.fourier is not None:
-        cosines, sines = fourier_sums.step_values()
-        fourier = term.fourier
+    maps, weight = block.map.maps, block.weight
+    tables = [one for one in maps if isinstance(one, Lookup)]
+    whole = [one for one in maps if isinstance(one, Fourier | RowMoments)]
+    if whole and isinstance(whole[0], Fourier):
+        cosines, sines = step_values()
+        fourier = whole[0]
         pairs = []
         for frequency in fourier.frequencies.tolist():
             angle = sum(
@@ -41,43 +46,51 @@ def _of_term(term: Term, codes: dict[str, int], half_bits: int) -> list[int]:
                 for name, places, turn in zip(fourier.columns, fourier.positions, frequency, strict=True)
             )
             pairs.append((int(cosines[angle % 4096]), int(sines[angle % 4096])))
-        scale = math.floor(Fraction(term.weight) * Fraction(fourier.scale) * step / 4096)
+        scale = math.floor(Fraction(weight) * Fraction(fourier.scale) * step / 4096)
         numbers = [scale * cosine for cosine, _ in pairs] + [scale * sine for _, sine in pairs]
-    elif term.moments is not None:
-        numbers = _powers(term.moments, term.weight, codes, half_bits - 6)
-    elif len(term.tables) > 1:
+    elif whole and isinstance(whole[0], RowMoments):
+        numbers = _powers(whole[0], weight, codes, half_bits - 6)
+    elif len(tables) > 1:
         sides = []
-        for side, weight in zip(term.sides, (term.weight, 1.0), strict=True):
+        for side, factor in zip(sides_of(tables), (weight, 1.0), strict=True):
             features = [1.0]
             for table in side:
                 row = table.table[codes[table.column] if table.bins is None else table.bins[codes[table.column]]]
                 features = [one * other for one in features for other in row.tolist()]
-            sides.append([round(feature * (weight * 2**half_bits)) for feature in features])
+            sides.append([round(feature * (factor * 2**half_bits)) for feature in features])
         numbers = [left * right for left in sides[0] for right in sides[1]]
-    elif term.tables:
-        table = term.tables[0]
+    elif tables:
+        table = tables[0]
         row = table.table[codes[table.column] if table.bins is None else table.bins[codes[table.column]]]
-        numbers = [math.trunc(entry * term.weight * step) for entry in row.tolist()]
+        numbers = [math.trunc(entry * weight * step) for entry in row.tolist()]
     else:
-        numbers = [math.floor(Fraction(term.weight) * step)]
-    # The one-hot factors put these numbers into one cell each; the leaves' order decides where that stands.
+        numbers = [math.floor(Fraction(weight) * step)]
+    # The one-hot factors put these numbers into one cell each; the maps' order decides where that stands.
     answer = []
-    axes = [leaf for leaf in term.leaves if not isinstance(leaf, OneHot | Forest)]
-    widths = [leaf.dimension for leaf in axes] or [1]
-    for place in np.ndindex(*[leaf.dimension for leaf in term.leaves]):
+    axes = [one for one in maps if not isinstance(one, OneHot | Forest)]
+    widths = [one.dimension for one in axes] or [1]
+    for place in np.ndindex(*[one.dimension for one in maps]):
         inside, at = True, []
-        for leaf, index in zip(term.leaves, place, strict=True):
-            if isinstance(leaf, OneHot):
+        for one, index in zip(maps, place, strict=True):
+            if isinstance(one, OneHot):
                 cell = 0
-                for name, bins, size in zip(leaf.columns, leaf.bins, leaf.shape, strict=True):
+                for name, bins, size in zip(one.columns, one.bins, one.shape, strict=True):
                     cell = cell * size + int(codes[name] if bins is None else bins[codes[name]])
                 inside = inside and cell == index
-            elif isinstance(leaf, Forest):
-                inside = inside and walked(leaf, codes) == index
+            elif isinstance(one, Forest):
+                inside = inside and walked(one, codes) == index
             else:
                 at.append(index)
         answer.append(numbers[np.ravel_multi_index(at, widths) if at else 0] if inside else 0)
     return answer
+
+
+def sides_of(tables: list[Lookup]) -> tuple[list[Lookup], list[Lookup]]:
+    """Cut tables in two where their two outer products together have the fewest features; the first such place."""
+    widths = [table.dimension for table in tables]
+    together = {cut: math.prod(widths[:cut]) + math.prod(widths[cut:]) for cut in range(1, len(tables))}
+    cut = min(together, key=together.__getitem__)
+    return tables[:cut], tables[cut:]
 
 
 def _powers(moments: RowMoments, weight: float, codes: dict[str, int], bits: int) -> list[int]:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.ledger.ledger import Ledger
-from synth.privacy.accounting import mu_of_budget
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget, mu_of_budget
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Store
 from synth.system.settings import Settings

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from synth.privacy.features import Constant, FeatureMap, Forest, Fourier, Lookup, OneHot, Product, RowMoments, Stack
+from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
 
 SIZES = {"age": 12, "region": 4, "income": 301, "outcome": 2}

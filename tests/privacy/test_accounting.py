@@ -23,28 +23,33 @@ from synth.privacy.accounting import (
     MU_UNIT,
     SLACK_ALLOWANCE,
     _oracle_error,
-    advantage_ceiling,
     delta_of,
-    discretisation_slack,
     epsilon_of,
     epsilon_of_receipts,
-    exponential_of_mu,
-    gaussian_advantage,
-    gaussian_true_positive,
+    log_delta,
     mu_of_budget,
+    mu_squared_of,
+    total_up,
+)
+from synth.privacy.receipt import (
+    Receipt,
+    discretisation_slack,
+    exponential_of_mu,
     mu_of_exponential,
     mu_of_gaussian,
     mu_of_pure,
-    mu_squared_of,
-    posterior,
-    total_up,
-    true_positive_ceiling,
     units_of,
     units_of_receipt,
 )
-from synth.privacy.ceilings import auc_ceiling, gaussian_auc
-from synth.privacy.gaussian_curve import log_delta
-from synth.privacy.receipt import Receipt
+from synth.reports.risk_bounds import (
+    advantage_ceiling,
+    auc_ceiling,
+    gaussian_advantage,
+    gaussian_auc,
+    gaussian_true_positive,
+    posterior,
+    true_positive_ceiling,
+)
 from synth.schema import Neighbours
 
 SYNTH = Path(__file__).parents[2] / "synth"

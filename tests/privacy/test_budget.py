@@ -8,8 +8,7 @@ import math
 import pytest
 
 from synth.errors import PrivacyError
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, epsilon_of
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of
 from synth.schema import Neighbours
 
 

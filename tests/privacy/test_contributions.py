@@ -10,29 +10,32 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from by_hand import contribution
+from by_hand import contribution, sides_of
 from hypothesis import given
 from hypothesis import strategies as st
 from questions import every_kind_of_map, random_forest, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
-from synth.privacy import counting, sums
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy import counting
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Lookup
 from synth.privacy.counting import Rows
-from synth.privacy.features import FeatureMap, Forest, Fourier, Lookup, Product, RowMoments
-from synth.privacy.more import forests, fourier_sums, products, row_moments, row_release, row_sums
-from synth.privacy.more.row_plans import RowsQuestion, plan_rows
-from synth.privacy.more.row_release import draw_rows
+from synth.privacy.feature_maps import FeatureMap, blocks_of, exact_sum
+from synth.privacy.more import forests, fourier, perturbed_rows, products, row_moments
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.selection import SCORE_STEP, Candidate, scores_of
 from synth.privacy.session import PrivateSession
-from synth.privacy.sums import exact_sum
 from synth.privacy.table import PrivateTable
-from synth.privacy.terms import terms_of
 from synth.schema import IdentifierColumn, PrivacyUnit, Schema
 
 Codes = dict[str, np.ndarray]
@@ -64,7 +67,7 @@ class Case:
     def summed(self, chosen: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The whole-number answer for the table of these rows, in this order."""
         rows = Rows(lambda name: self.of_rows[name][chosen], len(chosen))
-        return exact_sum(terms_of(self.question), rows, half_bits=HALF_BITS, device=device)
+        return exact_sum(blocks_of(self.question), rows, half_bits=HALF_BITS, device=device)
 
     def by_hand(self) -> np.ndarray:
         """What every row adds, worked out for that row; shape (n_rows, dimension)."""
@@ -171,18 +174,20 @@ def cut_into(patch: pytest.MonkeyPatch, rows: int, question: FeatureMap) -> None
     """Make every module work on so many rows at a time, and add products up by rows, never by counts."""
     patch.setattr(counting, "PIECE", rows)
     patch.setattr(forests, "ROWS_AT_A_TIME", rows)
-    patch.setattr(sums, "FOURIER_ROWS", rows)
+    patch.setattr(fourier, "ROWS_AT_A_TIME", rows)
     width = 1
-    for term in terms_of(question):
-        if len(term.tables) > 1:
-            width = max(width, sum(math.prod(table.dimension for table in side) for side in term.sides))
-        if term.moments is not None:
-            width = max(width, term.moments.width)
-        if term.fourier is not None:
-            patch.setattr(fourier_sums, "BLOCK_VALUES", {"cpu": rows * len(term.fourier.frequencies), "cuda": rows})
+    for block in blocks_of(question):
+        tables = [one for one in block.map.maps if isinstance(one, Lookup)]
+        if len(tables) > 1:
+            width = max(width, sum(math.prod(table.dimension for table in side) for side in sides_of(tables)))
+        for one in block.map.maps:
+            if isinstance(one, RowMoments):
+                width = max(width, one.width)
+            if isinstance(one, Fourier):
+                patch.setattr(fourier, "BLOCK_VALUES", {"cpu": rows * len(one.frequencies), "cuda": rows})
     entries = 1 if rows == 1 else rows * width
     patch.setattr(products, "BLOCK_ENTRIES", entries)
-    patch.setattr(row_sums, "BLOCK_ENTRIES", entries)
+    patch.setattr(row_moments, "BLOCK_ENTRIES", entries)
     patch.setattr(products, "SMALL_HISTOGRAM", 0)
     patch.setattr(products, "LARGEST_SIDE", 0)
 
@@ -360,11 +365,12 @@ def test_a_noisy_row_is_its_own_numbers_beside_any_rows(block: int, monkeypatch:
 
     def drawn(codes: Codes) -> Any:
         rows = Rows(codes.__getitem__, len(codes["age"]))
-        return draw_rows(question, plan, rows, RecordedNoise(None), classes=2)
+        numbers, labels = draw_rows(question, plan, rows, RecordedNoise(None))
+        return SimpleNamespace(numbers=numbers, labels=labels)
 
     few = small_codes(20, seed=1)
     alone = np.concatenate([drawn(of_rows(few, np.array([place]))).numbers for place in range(20)])
-    monkeypatch.setattr(row_release, "PIECE", block)
+    monkeypatch.setattr(perturbed_rows, "PIECE", block)
     for n_rows in BLOCKS:
         chosen = rng.integers(0, 20, n_rows)
         together = drawn(of_rows(few, chosen))
@@ -414,33 +420,35 @@ def plant_rows_in_float32(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(row_moments, "_clipped", lambda vectors, bits: right(vectors.float().double(), bits))
 
 
+def wrong_in_sums(patch: pytest.MonkeyPatch, wrong: Callable[[torch.Tensor, int], torch.Tensor]) -> None:
+    """Change the vectors of private rows, which are made on a device, and not those that a map shows of made ones."""
+    right = row_moments.rows_of_vectors
+
+    def vectors(*chosen: Any, bits: int, **named: Any) -> torch.Tensor:
+        found = right(*chosen, bits=bits, **named)
+        return wrong(found, bits) if named else found
+
+    patch.setattr(row_moments, "rows_of_vectors", vectors)
+
+
 def plant_blocks_clipped(patch: pytest.MonkeyPatch) -> None:
-    right = row_sums.rows_of_vectors
-
-    def clipped(moments: Any, *chosen: Any, bits: int, device: str) -> torch.Tensor:
-        vectors = right(moments, *chosen, bits=bits, device=device)
-        return vectors.mul_(2.0**bits / vectors.sum(dim=1).norm().clamp(min=2.0**bits)).trunc_()
-
-    patch.setattr(row_sums, "rows_of_vectors", clipped)
+    wrong_in_sums(
+        patch,
+        lambda rows, bits: rows.mul_(2.0**bits / rows.sum(dim=1).norm().clamp(min=2.0**bits)).trunc_(),
+    )
 
 
 def plant_blocks_averaged(patch: pytest.MonkeyPatch) -> None:
-    right = row_sums.rows_of_vectors
-
-    def averaged(moments: Any, *chosen: Any, bits: int, device: str) -> torch.Tensor:
-        vectors = right(moments, *chosen, bits=bits, device=device)
-        return vectors.div_(vectors.shape[1]).round_().mul_(vectors.shape[1])
-
-    patch.setattr(row_sums, "rows_of_vectors", averaged)
+    wrong_in_sums(patch, lambda rows, bits: rows.div_(rows.shape[1]).round_().mul_(rows.shape[1]))
 
 
 def plant_cosines_of_rows(patch: pytest.MonkeyPatch) -> None:
     def added(positions: torch.Tensor, steps: torch.Tensor, values: torch.Tensor, block_rows: int) -> np.ndarray:
         turns = (positions @ steps).float() * (2 * math.pi / 4096)
         cosines, sines = ((4096 * one).round().long() for one in (turns.cos(), turns.sin()))
-        return ((cosines << fourier_sums.SINE_BITS) + sines).sum(dim=0).numpy()
+        return ((cosines << fourier.SINE_BITS) + sines).sum(dim=0).numpy()
 
-    patch.setattr(fourier_sums, "_add_block", added)
+    patch.setattr(fourier, "_add_block", added)
 
 
 def plant_lengths_by_logarithms(patch: pytest.MonkeyPatch) -> None:
@@ -489,11 +497,12 @@ def plant_another_rounding_where_rows_are_counted(patch: pytest.MonkeyPatch) -> 
 
 
 def plant_a_table_truncated_after_it_is_added(patch: pytest.MonkeyPatch) -> None:
-    def summed(table: np.ndarray, rows: Rows, cells: Any, looked_up: Any) -> np.ndarray:
-        counts = counting.joint_counts(rows, (*cells, looked_up)).reshape(-1, len(table))
+    def summed(self: Lookup, weight: float, rows: Rows, cells: Any, *, half_bits: int, device: str) -> np.ndarray:
+        table = self.table * weight * 2.0 ** (2 * half_bits)
+        counts = counting.joint_counts(rows, (*cells, self.axis)).reshape(-1, len(table))
         return np.trunc(counts.astype(np.float32) @ table.astype(np.float32)).astype(np.int64)
 
-    patch.setattr(sums, "_table_sums", summed)
+    patch.setattr(Lookup, "sums_by_cell", summed)
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

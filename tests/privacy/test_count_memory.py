@@ -15,13 +15,13 @@ from questions import SIZES, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy import count_memory, counting, selection
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.count_memory import CountMemory
-from synth.privacy.counting import Axis, Rows, joint_counts, tables_of_counts
-from synth.privacy.features import Lookup, OneHot, Stack
-from synth.privacy.selection import SCORE_STEP, TABLE_BITS, WEIGHT_BITS
-from synth.privacy.session import Candidate, PrivateSession
+from synth.privacy import counting, selection
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy.counting import Axis, CountMemory, Rows, joint_counts, tables_of_counts
+from synth.privacy.feature_maps import Stack
+from synth.privacy.selection import SCORE_STEP, TABLE_BITS, WEIGHT_BITS, Candidate
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
 COARSE = np.arange(301, dtype=np.int32) // 76
@@ -122,7 +122,7 @@ def test_another_session_remembers_nothing() -> None:
 
 
 def test_memory_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_memory, "MOST_CELLS", 10)
+    monkeypatch.setattr(counting, "MOST_CELLS", 10)
     memory, ones = CountMemory(), np.ones(4, np.int32)
     for key in ("a", "b"):
         memory.keep(key, ones.copy(), wanted=())
@@ -135,7 +135,7 @@ def test_memory_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyP
 
 
 def test_a_question_with_more_tables_than_are_kept_keeps_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_memory, "MOST_CELLS", 60)
+    monkeypatch.setattr(counting, "MOST_CELLS", 60)
     codes = small_codes(300)
     axes = [(Axis("age", None, 12),), (Axis("region", None, 4), Axis("age", None, 12)), (Axis("income", None, 301),)]
     read: list[str] = []

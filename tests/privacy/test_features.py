@@ -13,8 +13,11 @@ from hypothesis.extra.numpy import arrays
 from questions import every_kind_of_map, small_codes
 
 from synth.errors import PrivacyError
-from synth.privacy.descriptions import describe, from_description, same_map
-from synth.privacy.features import Constant, Fourier, Lookup, OneHot, Product, Stack, angle_steps, codes_by_name
+from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.feature_maps import Stack, codes_by_name
+from synth.privacy.known_maps import describe, from_description, same_map
+from synth.privacy.more.fourier import Fourier, angle_steps
+from synth.privacy.more.products import Product
 
 MAPS = every_kind_of_map()
 

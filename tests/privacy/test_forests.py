@@ -10,10 +10,12 @@ from questions import random_forest, small_codes, small_schema, walked
 from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.descriptions import describe, from_description, same_map
-from synth.privacy.features import Forest, OneHot, Product
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import OneHot
+from synth.privacy.known_maps import describe, from_description, same_map
 from synth.privacy.more import forests
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.products import Product
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 

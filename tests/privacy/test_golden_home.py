@@ -18,7 +18,7 @@ from synth.errors import JobError, LedgerError, PrivacyError
 from synth.jobs import LocalEngine, local
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress
 from synth.schema import Neighbours, parse_config
 from synth.services import run_folder

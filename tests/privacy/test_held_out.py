@@ -8,9 +8,8 @@ from questions import SIZES, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, PrivacyError
-from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant, OneHot
+from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
+from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -46,7 +45,7 @@ def test_the_hold_out_answers_with_its_own_rows(row_count: str) -> None:
         np.testing.assert_array_equal(release.value, expected)
         assert release.receipt.part == part
     assert session.receipts == held.receipts
-    assert not np.array_equal(session.releases[0].value, session.releases[1].value)
+    assert not np.array_equal(session.sums[0].value, session.sums[1].value)
 
 
 def test_costs_of_both_parts_add_up_to_the_budget() -> None:

@@ -19,12 +19,13 @@ from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy import kept_answers
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.descriptions import describe, from_description
-from synth.privacy.features import Lookup
-from synth.privacy.kept_answers import AnswerFile, answers_path, digest_of_map, sweep_answers
-from synth.privacy.receipt import NoisyAnswer
-from synth.privacy.session import Candidate, PrivateSession
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.column_maps import Lookup
+from synth.privacy.kept_answers import AnswerFile, answers_path, sweep_answers
+from synth.privacy.known_maps import describe, from_description
+from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
+from synth.privacy.selection import Candidate
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import NumberColumn, PrivacyUnit, Schema, YesNoColumn
 
@@ -338,9 +339,9 @@ def test_a_choice_among_other_candidates_stops_the_run(tmp_path: Path, changed: 
 
 
 def test_maps_have_one_digest_exactly_where_they_are_the_same() -> None:
-    digests = {name: digest_of_map(one) for name, one in MAPS.items()}
+    digests = {name: NoisySum(one).digest() for name, one in MAPS.items()}
     assert len(set(digests.values())) == len(MAPS)
-    assert digests == {name: digest_of_map(one) for name, one in every_kind_of_map().items()}
+    assert digests == {name: NoisySum(one).digest() for name, one in every_kind_of_map().items()}
 
 
 def test_a_run_that_asks_less_than_it_had_asked_does_not_end(tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from recorded_noise import NoiseCall, RecordedNoise
 from scipy import stats
 
 from synth.errors import PrivacyError
-from synth.privacy import lazy_uniform, samplers
-from synth.privacy.noise import NoiseSource, SystemNoise
-from synth.privacy.samplers import discrete_gaussian, discrete_laplace, exponential_choice
+from synth.privacy import noise as sampling
+from synth.privacy.noise import NoiseSource, SystemNoise, discrete_gaussian, discrete_laplace, exponential_choice
 
 SYNTH = Path(__file__).parents[2] / "synth"
 ALPHA = 1e-6
@@ -154,10 +153,10 @@ def test_the_float64_probability_is_closer_than_the_margin_assumes(variance: int
     generator = np.random.default_rng(variance % 2**32)
     remainder = generator.integers(0, scale, 400)
     magnitude = remainder + generator.integers(0, 5, 400) * scale
-    found = np.exp(-samplers._exponent(remainder, magnitude, scale, variance))
+    found = np.exp(-sampling._exponent(remainder, magnitude, scale, variance))
     with mpmath.workdps(60):
         for probability, low, whole in zip(found, remainder.tolist(), magnitude.tolist(), strict=True):
-            numerator, denominator = samplers._exact_exponent(low, whole, scale, variance)
+            numerator, denominator = sampling._exact_exponent(low, whole, scale, variance)
             direct = mpmath.mpf(low) / scale + (whole - mpmath.mpf(variance) / scale) ** 2 / (2 * variance)
             assert abs(mpmath.mpf(numerator) / denominator - direct) < mpmath.mpf(10) ** -40
             assert abs(mpmath.exp(-direct) - mpmath.mpf(float(probability))) < 2.0**-46
@@ -166,7 +165,7 @@ def test_the_float64_probability_is_closer_than_the_margin_assumes(variance: int
 @pytest.mark.parametrize("fraction", [(1, 10**30), (1, 3), (1, 1), (44, 1), (10**40 + 7, 10**39), (701, 1), (10**9, 1)])
 @pytest.mark.parametrize("bits", [64, 128, 320])
 def test_integer_bounds_enclose_exp(fraction: tuple[int, int], bits: int) -> None:
-    low, high = lazy_uniform._bounds_of_exp(*fraction, bits)
+    low, high = sampling._bounds_of_exp(*fraction, bits)
     with mpmath.workdps(400):
         true = mpmath.exp(-mpmath.mpf(fraction[0]) / fraction[1]) * mpmath.mpf(2) ** bits
         assert low <= true <= high
@@ -189,39 +188,39 @@ def test_a_borderline_coin_takes_more_bits_until_it_is_decided() -> None:
         threshold = int(mpmath.floor(mpmath.exp(-1) * mpmath.mpf(2) ** 192))
     first, second, third = threshold >> 128, (threshold >> 64) % 2**64, threshold % 2**64
     below, above = Words(second, third - 5), Words(second, third + 5)
-    assert lazy_uniform.LazyUniform(first, below).below_exp(1, 1)
-    assert not lazy_uniform.LazyUniform(first, above).below_exp(1, 1)
+    assert sampling.LazyUniform(first, below).below_exp(1, 1)
+    assert not sampling.LazyUniform(first, above).below_exp(1, 1)
     assert below.taken == above.taken == 2
-    assert lazy_uniform.LazyUniform(first - 1, Words()).below_exp(1, 1)
-    assert not lazy_uniform.LazyUniform(first + 1, Words()).below_exp(1, 1)
+    assert sampling.LazyUniform(first - 1, Words()).below_exp(1, 1)
+    assert not sampling.LazyUniform(first + 1, Words()).below_exp(1, 1)
 
 
 def test_a_coin_of_probability_one_always_shows_heads() -> None:
-    assert lazy_uniform.LazyUniform(2**64 - 1, Words()).below_exp(0, 7)
+    assert sampling.LazyUniform(2**64 - 1, Words()).below_exp(0, 7)
 
 
 def test_the_whole_part_is_exact_at_its_thresholds_and_in_its_far_tail() -> None:
     with mpmath.workdps(60):
         thresholds = [int(mpmath.floor(mpmath.exp(-k) * 2**64)) for k in range(1, 6)]
     above, below = [value + 1 for value in thresholds], [value - 1 for value in thresholds]
-    found = samplers._geometric(Words(), np.array([*above, *below, 2**64 - 1, 3], np.uint64), samplers.DOUBT)
+    found = sampling._geometric(Words(), np.array([*above, *below, 2**64 - 1, 3], np.uint64), sampling.DOUBT)
     assert found.tolist() == [0, 1, 2, 3, 4, 1, 2, 3, 4, 5, 0, math.floor(-math.log(3 / 2**64))]
     # of a word of zeros only the bits that follow tell whether -log U is 44 or more
-    assert samplers._geometric(Words(2**64 - 1), np.zeros(1, np.uint64), samplers.DOUBT).tolist() == [44]
-    assert samplers._geometric(Words(2**62), np.zeros(1, np.uint64), samplers.DOUBT).tolist() == [45]
+    assert sampling._geometric(Words(2**64 - 1), np.zeros(1, np.uint64), sampling.DOUBT).tolist() == [44]
+    assert sampling._geometric(Words(2**62), np.zeros(1, np.uint64), sampling.DOUBT).tolist() == [45]
 
 
 def test_remainders_of_the_incomplete_run_are_refused() -> None:
     bound = 3
     last = 2**63 // bound * bound
     words = np.array([0, last - 1, last, 2**63 - 1, 2**63 + 5], np.uint64)
-    remainder, unbiased = samplers._uniform(words, bound)
+    remainder, unbiased = sampling._uniform(words, bound)
     assert unbiased.tolist() == [True, True, False, False, True]
     assert remainder[[0, 1, 4]].tolist() == [0, 2, 2]
 
 
 def test_a_refused_remainder_is_never_kept() -> None:
-    kept = [samplers._accepted(Words(first, 2**64 - 1, 1), 3, None, 1, samplers.DOUBT).size for first in (4, 2**63 - 1)]
+    kept = [sampling._accepted(Words(first, 2**64 - 1, 1), 3, None, 1, sampling.DOUBT).size for first in (4, 2**63 - 1)]
     assert kept == [1, 0]
     words = Words(2**63 - 1, *([2] * 27), *([0] * 28))
     assert exponential_choice(words, np.zeros(3, np.int64), numerator=1, denominator=1) == 2
@@ -414,11 +413,10 @@ def test_the_product_never_imports_known_noise_and_no_setting_reaches_noise() ->
             )
         }
         assert not any("recorded_noise" in name or "RecordedNoise" in name for name in names), path
-    for name in ("noise", "samplers", "lazy_uniform"):
-        text = (SYNTH / "privacy" / f"{name}.py").read_text()
-        assert "os.environ" not in text
-        assert "getenv" not in text
-        assert "synth.schema.config" not in text
+    text = (SYNTH / "privacy" / "noise.py").read_text()
+    assert "os.environ" not in text
+    assert "getenv" not in text
+    assert "synth.schema.config" not in text
 
 
 # ------------------------------------------------------------------------------------------------ oracle and speed

@@ -10,26 +10,19 @@ import pytest
 from recorded_noise import RecordedNoise
 from scipy import stats
 
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.generators.row_encoding import RowEncoding
-from synth.privacy.accounting import (
-    MU_UNIT,
-    epsilon_of_receipts,
-    mu_of_pure,
-    pure_units_of_receipt,
-    units_of_receipt,
-)
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant, Lookup, OneHot
-from synth.privacy.more import row_release
+from synth.privacy.accounting import MU_UNIT, PrivacyBudget, epsilon_of_receipts
+from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.more import perturbed_rows
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.more.row_bounds import cell_bound, whole_table
-from synth.privacy.more.row_plans import MAXIMUM_NUMBERS
-from synth.privacy.noise import CipherStream, SystemNoise
-from synth.privacy.receipt import Receipt
-from synth.privacy.recorded_session import RecordedSession
-from synth.privacy.samplers import random_order, randomised_response
-from synth.privacy.session import Candidate, PrivateSession
+from synth.privacy.more.perturbed_rows import MAXIMUM_NUMBERS
+from synth.privacy.more.row_sensitivity import cell_bound, whole_table
+from synth.privacy.noise import CipherStream, SystemNoise, random_order, randomised_response
+from synth.privacy.receipt import Receipt, mu_of_pure, pure_units_of_receipt, units_of_receipt
+from synth.privacy.selection import Candidate
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
 
@@ -280,7 +273,7 @@ def test_rows_that_are_drawn_piece_by_piece_are_those_drawn_at_once(
     schema = schema_of(protection)
     codes = codes_of(schema)
     whole = {key: ask(session_on(schema, codes, key=key)) for key in (None, 0)}
-    monkeypatch.setattr(row_release, "PIECE", 50)  # 5 rows of 10 numbers, or less than a column
+    monkeypatch.setattr(perturbed_rows, "PIECE", 50)  # 5 rows of 10 numbers, or less than a column
     for key, expected in whole.items():
         session = session_on(schema, codes, key=key)
         found = ask(session)
@@ -302,10 +295,10 @@ def test_noisy_rows_cannot_be_written_to_and_are_not_copied_again() -> None:
     schema = schema_of("cell")
     release = ask(session_on(schema, codes_of(schema)))
     assert not release.numbers.flags.writeable
-    same = row_release.PerturbedRows(release.receipts, release.question, release.numbers, release.labels)
+    same = perturbed_rows.PerturbedRows(release.receipts, release.question, release.numbers, release.labels)
     assert same.numbers is release.numbers
     given = release.numbers.copy()
-    copied = row_release.PerturbedRows(release.receipts, release.question, given, release.labels)
+    copied = perturbed_rows.PerturbedRows(release.receipts, release.question, given, release.labels)
     given[:] = 0
     assert np.array_equal(copied.numbers, release.numbers)
     some = np.array([4, 1])
@@ -389,7 +382,7 @@ def test_old_rows_answer_the_same_question_again() -> None:
     schema = schema_of("cell")
     session = session_on(schema, codes_of(schema))
     release = ask(session)
-    recorded = RecordedSession(schema, session.budget, rows=session.rows, row_releases=session.row_releases)
+    recorded = RecordedSession(schema, session.budget, rows=session.rows, answers=session.answers)
     assert ask(recorded) is release
     for named in ({"query": "other"}, {"label": None}, {"noise": "gaussian"}):
         with pytest.raises(PrivacyError, match="asked"):

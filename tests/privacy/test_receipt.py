@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError, UnsupportedCostError
-from synth.privacy.receipt import NoisyAnswer, Receipt
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 
 

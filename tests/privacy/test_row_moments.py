@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError
-from synth.privacy.bounds import bound_of
+from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.counting import Rows
-from synth.privacy.features import FeatureMap, Lookup, OneHot, Product, RowMoments
-from synth.privacy.more import row_moments, row_sums
-from synth.privacy.more.row_moments import rows_of_vectors
-from synth.privacy.sums import exact_sum
-from synth.privacy.terms import terms_of
+from synth.privacy.feature_maps import FeatureMap, blocks_of, bound_of, exact_sum
+from synth.privacy.more import row_moments
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments, rows_of_vectors
 
 TABLE = Lookup("x", np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.6, -0.8]]))
 OTHER = Lookup("y", np.array([[0.5], [-0.5]]))
@@ -26,7 +25,7 @@ LABEL = OneHot(("label",), (None,), (2,))
 
 def summed(question: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
     rows = Rows(codes.__getitem__, len(next(iter(codes.values()))))
-    return exact_sum(terms_of(question), rows, half_bits=half_bits)
+    return exact_sum(blocks_of(question), rows, half_bits=half_bits)
 
 
 def random_codes(n_rows: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -85,9 +84,9 @@ def test_blocks_change_nothing(entries: int, monkeypatch: pytest.MonkeyPatch) ->
     question = Product((RowMoments((TABLE, OTHER), 0.8, (0.3, 0.5, 0.7)), LABEL))
     codes = random_codes(700)
     expected = summed(question, codes)
-    monkeypatch.setattr(row_sums, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(row_moments, "BLOCK_ENTRIES", entries)
     np.testing.assert_array_equal(summed(question, codes), expected)
-    monkeypatch.setattr(row_sums, "MANTISSA", 27)  # hands over to int64 after every few rows
+    monkeypatch.setattr(row_moments, "HELD_BITS", 27)  # hands over to int64 after every few rows
     np.testing.assert_array_equal(summed(question, codes), expected)
 
 
@@ -121,7 +120,7 @@ def test_no_pair_of_rows_exceeds_the_bound(data: st.DataObject) -> None:
         for code in range(len(vectors))
         for label in range(2)
     ]
-    bound = bound_of(terms_of(question), half_bits=half_bits)
+    bound = bound_of(blocks_of(question), half_bits=half_bits)
     assert max(np.linalg.norm(row) for row in rows) <= bound.norm
     assert max(np.linalg.norm(row - other) for row in rows for other in rows) <= bound.diameter
 
@@ -129,7 +128,7 @@ def test_no_pair_of_rows_exceeds_the_bound(data: st.DataObject) -> None:
 def test_known_diameters() -> None:
     def diameter(*weights: float, by_label: bool = False) -> float:
         question: FeatureMap = RowMoments((TABLE,), 1.0, weights)
-        return bound_of(terms_of(Product((question, LABEL)) if by_label else question), half_bits=18).diameter
+        return bound_of(blocks_of(Product((question, LABEL)) if by_label else question), half_bits=18).diameter
 
     assert diameter(1.0, 0.0, 0.0) == 0.0
     assert diameter(0.0, 1.0, 0.0) == pytest.approx(2.0, rel=1e-9)
@@ -178,7 +177,7 @@ def test_moments_are_not_multiplied_by_other_features() -> None:
     moments = RowMoments((TABLE,), 1.0, (0.0, 1.0, 0.0))
     for other in (moments, OTHER):
         with pytest.raises(PrivacyError, match="moments of rows"):
-            terms_of(Product((moments, other)))
+            blocks_of(Product((moments, other)))
 
 
 def test_a_row_that_came_out_too_long_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import pickle
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +17,18 @@ from questions import every_kind_of_map, small_codes, small_schema
 from recorded_noise import RecordedNoise
 from scipy import stats
 
+from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError, SchemaError
-from synth.privacy.accounting import SLACK_ALLOWANCE, epsilon_of_receipts, mu_of_exponential, require_honest, units_of
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.calibration import GaussianPlan, _variance
-from synth.privacy.features import Constant, FeatureMap, Lookup, OneHot, Stack
+from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of_receipts, require_honest
+from synth.privacy.answers import RowCount
+from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.products import Product
 from synth.privacy.noise import SystemNoise
-from synth.privacy.receipt import Receipt
-from synth.privacy.session import Candidate, PrivateSession, RecordedSession, RowCount
+from synth.privacy.noisy_sums import GaussianPlan, NoisySum, _variance
+from synth.privacy.receipt import Receipt, mu_of_exponential, units_of
+from synth.privacy.selection import Candidate
+from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema
 
@@ -208,7 +213,7 @@ def test_parts_share_receipts_and_answers_but_not_budgets() -> None:
     b = ask(second, share=0.5, query="b")
     assert (first.remaining_share, second.remaining_share, session.remaining_share) == pytest.approx((0, 0.5, 0.25))
     assert session.receipts == first.receipts == second.receipts == (a.receipt, b.receipt)
-    assert session.releases == (a, b)
+    assert session.sums == (a, b)
     assert a.receipt.mu_squared_units == pytest.approx(4 * b.receipt.mu_squared_units, rel=1e-6)
     with pytest.raises(PrivacyError, match="asked before"):
         ask(session, share=0.1, query="a")
@@ -376,6 +381,35 @@ def test_candidates_that_mean_nothing_are_refused() -> None:
         session_on().noisy_max([Candidate(("region",), np.zeros(3))], share=0.5, query="q", source="test")
 
 
+def test_nothing_but_the_known_questions_is_answered() -> None:
+    """A class made from a question could hand the rows themselves out as its answer."""
+
+    class Curious(NoisySum):
+        __slots__ = ()
+
+        def draw(self, plan: Any, rows: Any, noise: Any, *, device: str) -> Any:
+            return (rows.column("age").astype(np.int64),)
+
+    class Wider(OneHot):
+        __slots__ = ()
+
+        def sums_by_cell(self, weight: float, rows: Any, cells: Any, **named: Any) -> Any:
+            return rows.column("age").astype(np.int64)
+
+    schema = small_schema()
+    session = PrivateSession(Unreadable(schema), budget_for(schema))
+    with pytest.raises(PrivacyError, match="closed set"):
+        session.ask(Curious(REGION), share=0.1, query="q", source="test")
+    for inside in (
+        Wider(("region",), (None,), (4,)),
+        Stack((Wider(("region",), (None,), (4,)),), (1.0,)),
+        Product((REGION, Wider(("outcome",), (None,), (2,)))),
+    ):
+        with pytest.raises(PrivacyError, match="must be a feature map"):
+            session.noisy_sum(inside, share=0.1, query="q", source="test")
+    assert session.remaining_share == 1.0
+
+
 # Opaque
 
 
@@ -386,8 +420,8 @@ def test_a_session_gives_no_rows_away() -> None:
         "remaining_share=1)"
     )
     assert {name for name in dir(session) if not name.startswith("_")} == {
-        *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "releases", "selections"),
-        *("count_rows", "noisy_sum", "noisy_max", "perturb_rows", "row_releases", "sub_session", "held_out"),
+        *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "answers", "sums"),
+        *("ask", "count_rows", "noisy_sum", "noisy_max", "perturb_rows", "sub_session", "held_out"),
     }
     assert not hasattr(session, "__dict__")
     for spread in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -418,9 +452,7 @@ def test_a_recorded_session_repeats_answers_and_knows_no_others() -> None:
     session = session_on(noise=RecordedNoise(3))
     release = ask(session, share=0.5)
     selection = session.noisy_max(CANDIDATES, share=0.5, query="best", source="test")
-    again = RecordedSession(
-        session.schema, session.budget, rows=session.rows, releases=session.releases, selections=session.selections
-    )
+    again = RecordedSession(session.schema, session.budget, rows=session.rows, answers=session.answers)
     assert again.noisy_sum(REGION, share=0.5, query="q", source="another") is release
     part = again.sub_session(0.5)
     assert (part.rows, part.remaining_share) == (session.rows, 1.0)

@@ -10,15 +10,18 @@ import torch
 from by_hand import contribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from questions import every_kind_of_map, small_codes
+from questions import every_kind_of_map, small_codes, small_schema
 
 from synth.errors import PrivacyError
-from synth.privacy import counting, sums
+from synth.privacy import column_maps, counting
+from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
-from synth.privacy.features import FeatureMap, Fourier, Lookup, OneHot, Product, Stack
-from synth.privacy.more import fourier_sums, products, row_sums
-from synth.privacy.sums import exact_sum
-from synth.privacy.terms import terms_of
+from synth.privacy.feature_maps import FeatureMap, Stack, blocks_of, exact_sum
+from synth.privacy.known_maps import check_fits
+from synth.privacy.more import fourier as fourier_sums
+from synth.privacy.more import products, row_moments
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.products import Product
 
 MAPS = every_kind_of_map()
 
@@ -28,7 +31,7 @@ def rows_of(codes: dict[str, np.ndarray]) -> Rows:
 
 
 def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
-    return exact_sum(terms_of(feature_map), rows_of(codes), half_bits=half_bits)
+    return exact_sum(blocks_of(feature_map), rows_of(codes), half_bits=half_bits)
 
 
 @pytest.mark.parametrize("half_bits", [12, 18])
@@ -36,7 +39,7 @@ def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int
 def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "PIECE", 16)  # more rows than a piece
     monkeypatch.setattr(products, "BLOCK_ENTRIES", 64)
-    monkeypatch.setattr(row_sums, "BLOCK_ENTRIES", 64)
+    monkeypatch.setattr(row_moments, "BLOCK_ENTRIES", 64)
     codes = small_codes(45, seed=3)
     rows = [{name: int(column[row]) for name, column in codes.items()} for row in range(45)]
     expected = sum(contribution(MAPS[kind], row, half_bits) for row in rows)
@@ -95,7 +98,7 @@ def test_products_stay_exact_when_float64_has_to_hand_over_to_int64(monkeypatch:
 def test_large_tables_of_counts_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = small_codes(2000)
     whole = summed(MAPS["lookup by label"], codes)
-    monkeypatch.setattr(sums, "MAXIMUM_HISTOGRAM", 1)
+    monkeypatch.setattr(column_maps, "MAXIMUM_HISTOGRAM", 1)
     np.testing.assert_array_equal(summed(MAPS["lookup by label"], codes), whole)
 
 
@@ -160,7 +163,7 @@ def test_rounded_cosines_and_sines_are_near_the_true_ones() -> None:
     assert fourier_sums.longest_pair() <= 1 + 2.0**-12
 
 
-def test_fourier_sums_are_sums_of_the_table_of_steps() -> None:
+def test_fourier_are_sums_of_the_table_of_steps() -> None:
     positions, frequencies = wide_fourier(15, 37)
     steps = positions.numpy().astype(np.int64) @ frequencies.T.astype(np.int64) % 4096
     cosines, sines = fourier_sums.step_values()
@@ -169,7 +172,7 @@ def test_fourier_sums_are_sums_of_the_table_of_steps() -> None:
 
 
 @pytest.mark.parametrize("block_rows", [3, 64, 1000, 4096])
-def test_fourier_sums_do_not_depend_on_blocks(block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fourier_do_not_depend_on_blocks(block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     positions, frequencies = wide_fourier(6, 15)
     expected = fourier_sums.add_rows(positions, frequencies)
     monkeypatch.setattr(fourier_sums, "BLOCK_FREQUENCIES", 7)
@@ -216,7 +219,7 @@ def test_fourier_by_label_is_fourier_of_each_class(
 @pytest.mark.parametrize("kind", MAPS)
 def test_cuda_gives_the_same_integers(kind: str) -> None:
     codes = small_codes(5000)
-    terms = terms_of(MAPS[kind])
+    terms = blocks_of(MAPS[kind])
     on_cuda = exact_sum(terms, rows_of(codes), half_bits=18, device="cuda")
     np.testing.assert_array_equal(on_cuda, summed(MAPS[kind], codes))
 
@@ -226,7 +229,7 @@ def test_cuda_gives_the_same_integers(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_blocks_cover_every_place_of_the_answer_once(kind: str) -> None:
-    places = np.concatenate([term.places for term in terms_of(MAPS[kind])])
+    places = np.concatenate([term.places for term in blocks_of(MAPS[kind])])
     np.testing.assert_array_equal(np.sort(places), np.arange(MAPS[kind].dimension))
 
 
@@ -241,10 +244,10 @@ def test_products_that_no_sum_can_do_are_refused() -> None:
     fourier = MAPS["fourier"]
     for other in (fourier, MAPS["lookup"]):
         with pytest.raises(PrivacyError, match="Fourier map"):
-            terms_of(Product((fourier, other)))
+            blocks_of(Product((fourier, other)))
     parts = tuple(OneHot(("outcome",), (None,), (2,)) for _ in range(20))
     wide = Stack(parts, (0.2,) * 20)
     with pytest.raises(PrivacyError, match="blocks"):
-        terms_of(Product((wide,) * 4))
+        blocks_of(Product((wide,) * 4))
     with pytest.raises(PrivacyError, match="feature map"):
-        terms_of("ages")
+        check_fits("ages", small_schema())

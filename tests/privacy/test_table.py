@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError, SchemaError, TableError
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import (

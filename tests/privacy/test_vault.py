@@ -23,7 +23,7 @@ from sqlalchemy import text
 from synth.errors import LedgerError, TableError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import SEEN_ELSEWHERE
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, EventKind, RunState, Store, TableKind, TableState, now
 from synth.system.settings import Settings

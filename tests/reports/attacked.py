@@ -9,7 +9,7 @@ from recorded_noise import RecordedNoise
 
 from synth import generators
 from synth.generators import GeneratorTask
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

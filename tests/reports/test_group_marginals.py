@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from test_published import measured_session, release, simulated
 
-from synth.privacy.features import OneHot, Product
+from synth.privacy.column_maps import OneHot
+from synth.privacy.more.products import Product
 from synth.reports.anchors import Anchored, anchored
 from synth.reports.charts import Bars, Table
 from synth.reports.control import coarse_bins
@@ -171,6 +172,6 @@ def test_the_published_groups_of_a_session_are_safe() -> None:
     config = RunConfig(
         schema=schema, account="a", epsilon=1.0, rows=100, delta=1e-6, people_at_most=5000, groups=(group,)
     )
-    found = {entry.id: entry for entry in published_evidence(made, session.releases, config, rows=session.rows)}
+    found = {entry.id: entry for entry in published_evidence(made, session.sums, config, rows=session.rows)}
     assert found[f"groups.smallest.{group}"].kind == "safe"
     assert found[f"groups.smallest.{group}"].value is None

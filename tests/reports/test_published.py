@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from synth.generators.protocol import Fact
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
-from synth.privacy.budget import PrivacyBudget
-from synth.privacy.features import Constant, Lookup, OneHot, Product, Stack
-from synth.privacy.receipt import NoisyAnswer, Receipt
+from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.products import Product
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.charts import Table
@@ -199,7 +202,7 @@ def test_the_bars_of_published_counts_cover_95_percent(rows_per_unit: int, row_c
     synthetic = [codes[name] for name in schema.names]
     while total < 4000:
         session = measured_session(schema, codes)
-        for one in compare_measured(synthetic, schema, session.releases, session.rows):
+        for one in compare_measured(synthetic, schema, session.sums, session.rows):
             (name,) = one.columns
             exact = np.bincount(one.bins[0][codes[name]], minlength=len(one.measured))
             inside += int((np.abs(one.measured - exact) <= BAR * one.noise_std).sum())
@@ -215,7 +218,7 @@ def test_the_error_of_a_distance_covers_the_distance_to_the_rows(epsilon: float)
     covered = total = 0
     for _ in range(40):
         session = measured_session(schema, codes, epsilon)
-        for one in compare_measured(synthetic, schema, session.releases, session.rows):
+        for one in compare_measured(synthetic, schema, session.sums, session.rows):
             (name,) = one.columns
             exact = np.bincount(one.bins[0][codes[name]], minlength=len(one.measured)) / 4000
             made = np.bincount(one.bins[0][synthetic[schema.names.index(name)]], minlength=len(one.measured)) / 900
@@ -231,8 +234,8 @@ def test_safe_numbers_are_the_same_when_the_private_table_is_gone() -> None:
     random = np.random.default_rng(1)
     made = np.column_stack([random.permutation(codes[name])[:500] for name in schema.names])
     config = config_of(schema)
-    before = published_evidence(made, session.releases, config, rows=session.rows)
-    releases, rows = session.releases, session.rows
+    before = published_evidence(made, session.sums, config, rows=session.rows)
+    releases, rows = session.sums, session.rows
     for name in codes:
         codes[name][:] = 0
     del session
@@ -247,13 +250,13 @@ def test_the_report_names_what_is_measured_and_what_to_trust() -> None:
     session = measured_session(schema, codes)
     synthetic = [codes[name] for name in schema.names]
     made = np.column_stack(synthetic)
-    evidence = published_evidence(made, session.releases, config_of(schema), rows=session.rows)
+    evidence = published_evidence(made, session.sums, config_of(schema), rows=session.rows)
     found = {entry.id: entry for entry in evidence}
     assert found["marginals.1.evaluated"].value == 5
     assert found["marginals.2.evaluated"].value == 0
     assert found["marginals.2.mean"].value is None
     assert "without spending more" in found["marginals.2.mean"].sentence
-    noise = max(table.noise_std for table in measured_tables(session.releases))
+    noise = max(table.noise_std for table in measured_tables(session.sums))
     assert found["accuracy.trust"].value == pytest.approx(10 * noise)
     # The very same rows: nothing but noise is between them.
     mean, error = found["marginals.1.mean"].value, found["marginals.1.mean"].error
@@ -314,9 +317,9 @@ def test_without_any_table_of_counts_there_is_an_overview_only() -> None:
 def test_the_number_of_rows_is_read_off_the_paid_answers() -> None:
     schema, codes = simulated(row_count="private")
     session = measured_session(schema, codes)
-    assert published_rows(session.releases) == session.rows
+    assert published_rows(session.sums) == session.rows
     public = measured_session(*simulated())
-    found = published_rows(public.releases)
+    found = published_rows(public.sums)
     assert found is not None
     assert abs(found.value - 4000) < 6 * found.noise_std
 
@@ -336,7 +339,7 @@ def test_edge_tables(columns: tuple) -> None:
     codes = {column.name: random.integers(column.size, size=30) for column in schema.modelled}
     session = measured_session(schema, codes)
     made = np.column_stack([codes[name][:1] for name in schema.names])
-    found = published_evidence(made, session.releases, config_of(schema), rows=session.rows)
+    found = published_evidence(made, session.sums, config_of(schema), rows=session.rows)
     json.dumps(report_document(found), allow_nan=False)
     assert len([entry for entry in found if entry.id.endswith(".distance")]) == len(columns)
 

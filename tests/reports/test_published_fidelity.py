@@ -7,8 +7,8 @@ import gc
 import numpy as np
 import pytest
 
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
-from synth.privacy.budget import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.charts import Table
@@ -125,7 +125,7 @@ def test_nothing_changes_when_the_private_table_is_gone() -> None:
     session.noisy_sum(
         evaluation_question(SCHEMA), share=session.remaining_share, query=EVALUATION_QUERY, source="report"
     )
-    releases = session.releases
+    releases = session.sums
     config = RunConfig(schema=SCHEMA, account="a", epsilon=4.0, delta=1e-6, people_at_most=10_000, rows=500)
     synthetic = np.column_stack([random.integers(0, 8, 500), random.integers(0, 3, 500)])
 

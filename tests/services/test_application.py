@@ -78,6 +78,8 @@ import io, os, sys
 from pathlib import Path
 from synth.application import Application
 from synth.system.settings import Settings
+from synth.schema.config import Settings
+from synth.application import Application
 
 home = Path(sys.argv[1])
 with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:

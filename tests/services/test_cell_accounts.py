@@ -11,7 +11,7 @@ import pytest
 
 from synth.application import Application
 from synth.errors import BudgetExceededError, InputError, PrivacyError
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services.comparing import compared_runs

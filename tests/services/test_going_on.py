@@ -30,7 +30,10 @@ from synth.jobs import LocalEngine, local
 from synth.jobs.local import MOST_ATTEMPTS, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
+from synth.privacy.answers import of_kind
 from synth.privacy.kept_answers import AnswerFile, answers_path
+from synth.privacy.more.perturbed_rows import PerturbedRows
+from synth.privacy.selection import Selection
 from synth.progress import NullProgress
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
@@ -143,14 +146,14 @@ def require_one_run(
     assert replay(bundle, folder / "replayed").as_certified
     with open_archive(bundle) as archive:
         found = measurements_from_bytes(archive.read("measurements.npz"))
-    sums = {one.receipt.query: one.value.reshape(-1) / one.receipt.grid for one in found.releases}
-    sums |= {one.receipt.query: np.array([one.index]) for one in found.selections}
-    sums |= {one.receipts[0].query: one.numbers.reshape(-1) for one in found.row_releases}
+    sums = {one.receipt.query: one.value.reshape(-1) / one.receipt.grid for one in found.sums}
+    sums |= {one.receipt.query: np.array([one.index]) for one in of_kind(found.answers, Selection)}
+    sums |= {one.receipts[0].query: one.numbers.reshape(-1) for one in of_kind(found.answers, PerturbedRows)}
     for (query, *_), numbers in kept:
         assert (sums[query] == numbers[0].reshape(-1)).all(), query
     certificate = application.certificate(run_id)
-    assert len(certificate["receipts"]) == len(found.releases) + len(found.selections) + sum(
-        len(one.receipts) for one in found.row_releases
+    assert len(certificate["receipts"]) == len(found.sums) + len(of_kind(found.answers, Selection)) + sum(
+        len(one.receipts) for one in of_kind(found.answers, PerturbedRows)
     )
     return certificate
 

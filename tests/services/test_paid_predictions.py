@@ -106,7 +106,7 @@ def test_the_answer_counts_every_held_out_row(people: Path, tmp_path: Path) -> N
         owner_report=False,
     )
     with zipfile.ZipFile(result.bundle) as archive:
-        releases = measurements_from_bytes(archive.read("measurements.npz")).releases
+        releases = measurements_from_bytes(archive.read("measurements.npz")).sums
     tables = held_out_tables(releases)
     assert tables is not None
     assert abs(tables.counts.sum() - 200) < 6 * tables.noise_std * np.sqrt(tables.counts.size)

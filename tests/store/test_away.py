@@ -12,7 +12,7 @@ from sqlalchemy import event
 
 from synth.errors import DatabaseAwayError, LedgerError
 from synth.ledger.ledger import Ledger
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import PATIENCE_SECONDS, Account, EventKind, Run, RunState, Store, engine
 from synth.system.settings import Settings

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError
 import synth.store.engine
 from synth.errors import ConfigError
 from synth.ledger.ledger import Ledger
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import Account, EventKind, Store, migrations
 from synth.store.definitions import METADATA

@@ -10,7 +10,7 @@ import numpy as np
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.one_way_marginals import OneWayMarginals
-from synth.privacy.bounds import Bound
+from synth.privacy.sensitivity import Bound
 from synth.privacy.session import AnswerSource, between_neighbours
 
 __all__ = ["WIDE", "AdaptiveBudget", "allocate_budget", "columns_error", "share_for_columns"]

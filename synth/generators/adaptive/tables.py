@@ -26,7 +26,9 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import Subset
 from synth.models.marginals import NoisyMarginal
-from synth.privacy.features import Lookup, OneHot, RowMoments, Stack
+from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.selection import Candidate
 from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn, Weight

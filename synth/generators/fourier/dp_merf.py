@@ -18,7 +18,9 @@ from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHea
 from synth.generators.options import check_between
 from synth.generators.protocol import Needs
 from synth.generators.sampling import project_to_simplex
-from synth.privacy.features import STEPS_PER_TURN, Constant, FeatureMap, Fourier, OneHot, Stack, angle_steps
+from synth.privacy.column_maps import Constant, OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device

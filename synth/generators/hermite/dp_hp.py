@@ -23,7 +23,9 @@ from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHea
 from synth.generators.options import check_between
 from synth.generators.protocol import GeneratorTask, Needs
 from synth.generators.sampling import project_to_simplex
-from synth.privacy.features import Constant, FeatureMap, Lookup, Product, Stack
+from synth.privacy.column_maps import Constant, Lookup
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.more.products import Product
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device

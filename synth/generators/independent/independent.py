@@ -14,8 +14,9 @@ from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid, co
 from synth.generators.options import check_between
 from synth.generators.protocol import GeneratorTask, Needs, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
-from synth.privacy.features import OneHot, Stack
-from synth.privacy.session import AnswerSource
+from synth.privacy.answers import AnswerSource
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import Stack
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 

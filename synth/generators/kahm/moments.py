@@ -25,8 +25,11 @@ from synth.generators.kahm.modes import MOST_CLASSES
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, measure_one_way_marginals
 from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
-from synth.privacy.features import FeatureMap, Lookup, OneHot, Product, RowMoments
-from synth.privacy.receipt import NoisyAnswer
+from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn
 

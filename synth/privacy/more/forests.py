@@ -9,15 +9,17 @@ edges lie below the confidence. Nothing is rounded, so a row's bin is the same o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.leaves import Matrix, SyntheticCodes, check_dimension, whole_numbers
+from synth.privacy.column_maps import CellMap, kept, whole_numbers
+from synth.privacy.counting import Axis, Computed
+from synth.privacy.feature_maps import Arrays, Inner, Matrix, SyntheticCodes, check_dimension
 
 __all__ = ["LARGEST_VALUE", "Forest"]
 
@@ -32,9 +34,11 @@ LARGEST_VALUE = 2**20
 
 ROWS_AT_A_TIME = 2**14
 
+_PARTS = ("nodes", "values", "roots", "edges")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Forest:
+class Forest(CellMap):
     """The bin of a row's prediction, as a one-hot: 1 there, 0 elsewhere.
 
     Parameters
@@ -59,7 +63,9 @@ class Forest:
         If the parts do not fit each other, or a tree could run in a circle.
     """
 
-    columns: tuple[str, ...]
+    kind: ClassVar[str] = "forest"
+
+    columns: tuple[str, ...] = field()
     places: tuple[NDArray[np.int32], ...]
     nodes: NDArray[np.int32]
     values: NDArray[np.int32]
@@ -70,11 +76,11 @@ class Forest:
 
     def __post_init__(self) -> None:
         columns = tuple(self.columns)
-        places = tuple(_kept("places", one, 1) for one in self.places)
+        places = tuple(_checked("places", one, 1) for one in self.places)
         if len(set(columns)) != len(columns) or len(places) != len(columns) or any(one.size == 0 for one in places):
             raise PrivacyError("A forest needs the place of every code, by column, each column named once.")
-        nodes, values = _kept("nodes", self.nodes, 2), _kept("values", self.values, 2)
-        roots, edges = _kept("roots", self.roots, 1), _kept("edges", self.edges, 2)
+        nodes, values = _checked("nodes", self.nodes, 2), _checked("values", self.values, 2)
+        roots, edges = _checked("roots", self.roots, 1), _checked("edges", self.edges, 2)
         n_classes = values.shape[1]
         if nodes.shape[1] != 4 or len(values) != len(nodes) or not 1 <= len(nodes) <= MAXIMUM_NODES:
             raise PrivacyError(f"A forest needs four numbers and its values for each of 1 to {MAXIMUM_NODES:,} nodes.")
@@ -101,6 +107,21 @@ class Forest:
     def dimension(self) -> int:
         """Number of bins of all classes together."""
         return self.shape[0] * self.shape[1]
+
+    @property
+    def code_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Its columns, with the number of codes of each."""
+        return tuple((column, len(places)) for column, places in zip(self.columns, self.places, strict=True))
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """One axis: the bin is a column of its own, worked out before rows are counted."""
+        return (Axis(self.key, None, self.dimension),)
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """The bin as a column."""
+        return (self,)
 
     def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
         """Return the bin of every row, guessed class slowest.
@@ -156,6 +177,21 @@ class Forest:
         features[np.arange(len(cells)), cells] = 1.0
         return features
 
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return columns, places and trees."""
+        return {
+            "kind": self.kind,
+            "columns": list(self.columns),
+            "places": [kept(arrays, f"{name}.places.{place}", one) for place, one in enumerate(self.places)],
+            **{part: kept(arrays, f"{name}.{part}", getattr(self, part)) for part in _PARTS},
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the forest of columns, places and trees."""
+        places = tuple(arrays[name] for name in said["places"])
+        return cls(tuple(said["columns"]), places, *(arrays[said[part]] for part in _PARTS))
+
     def _scores(self, placed: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the scores of rows whose places are given, shape (n_rows, n_classes)."""
         which, threshold, below, above = (np.ascontiguousarray(one) for one in self.nodes.T)
@@ -170,7 +206,7 @@ class Forest:
         return scores
 
 
-def _kept(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
+def _checked(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
     array = whole_numbers(f"{what} of a forest, as those", values)
     if array.ndim != axes:
         raise PrivacyError(f"The {what} of a forest must be an array with {axes} axes, got {array.ndim}.")

@@ -13,25 +13,42 @@ a matrix product takes them; the clip is made of single multiplications, additio
 number and coordinate after coordinate, each rounded as IEEE float64 says wherever in an array it stands; entries are
 truncated towards zero to whole steps, and the squared norm of the whole numbers is checked
 (``docs/proofs/sensitivity.md``).
+
+A clipped vector is whole numbers of at most 2^b; products of two are whole numbers of at most 2^(2b), and a matrix
+product over blocks of rows holds their sums exactly in float64 while 2 b + log2(rows held) is at most 52. Weights and
+the factor :math:`\sqrt 2` are whole multiples of 2^-12 and multiply the sums: with 2 b + 12 = 2 h bits the answer is in
+steps of 2^-(2h), and nothing is rounded after a row has been clipped.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.leaves import Lookup, Matrix, OneHot, SyntheticCodes, check_dimension
+from synth.privacy.column_maps import Lookup, OneHot, kept
+from synth.privacy.counting import Axis, Rows, rows_by_cell
+from synth.privacy.feature_maps import (
+    Arrays,
+    ColumnMap,
+    FeatureMap,
+    Inner,
+    Matrix,
+    SyntheticCodes,
+    check_dimension,
+    columns_of,
+)
+from synth.privacy.sensitivity import Bound
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["POWER_BITS", "RowMoments", "rows_of_vectors"]
+__all__ = ["POWER_BITS", "RowMoments", "power_bound", "rows_of_vectors"]
 
 CELL_BITS = 16
 """Tables and offsets are read in whole steps of 2^-16."""
@@ -46,6 +63,10 @@ SHOWN_BITS = 12
 """Bits of a clipped vector's entries where a map is evaluated on made rows: as many as the finest grid of a sum has."""
 
 MANTISSA = 52
+HELD_BITS = MANTISSA
+"""Sums are handed over from float64 to int64 before they have more bits."""
+
+BLOCK_ENTRIES = 2**21
 LONGEST_OFFSET = 2.0
 SHORTEST_CLIP = 2.0**-20
 
@@ -54,7 +75,7 @@ MARGIN = 1 - 2.0**-30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowMoments:
+class RowMoments(ColumnMap):
     """Powers of one clipped vector per row: the constant, the vector, its products in pairs.
 
     Parameters
@@ -78,6 +99,10 @@ class RowMoments:
     PrivacyError
         If the parts do not fit each other, or a number is out of bounds.
     """
+
+    kind: ClassVar[str] = "row-moments"
+    is_exact: ClassVar[bool] = False
+    alone: ClassVar[str] = "The moments of rows can be multiplied by tables of counts only; use one per product."
 
     tables: tuple[Lookup, ...]
     clip: float
@@ -128,9 +153,14 @@ class RowMoments:
         return sum(self.sizes)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the answer."""
-        return (self.dimension,)
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the tables, and the one that chooses among offsets."""
+        return columns_of(self.inner)
+
+    @property
+    def inner(self) -> tuple[FeatureMap, ...]:
+        """The tables, and the column that chooses among offsets."""
+        return (*self.tables, *filter(None, (self.offset_of,)))
 
     @property
     def factors(self) -> NDArray[np.float64]:
@@ -158,6 +188,51 @@ class RowMoments:
         parts = (np.ones((len(rows), 1)), rows, rows[:, first] * rows[:, second])
         used = [part for part, weight in zip(parts, self.weights, strict=True) if weight]
         return np.asarray(np.concatenate(used, axis=1) * self.factors)
+
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Bound the powers of vectors of length at most 1, times the weight."""
+        powers = power_bound(self.weights)
+        return Bound(weight * powers.norm, weight * powers.diameter)
+
+    def sums_by_cell(
+        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Add the moments up by cell; a clipped vector's entries have 6 bits less than ``half_bits``."""
+        sums = np.zeros((math.prod(axis.size for axis in cells), self.dimension), dtype=np.int64)
+        columns = {name: rows.column(name) for name in self.columns}
+        for cell, places in rows_by_cell(rows, cells):
+            chosen = np.arange(rows.n_rows)[places] if isinstance(places, slice) else places
+            sums[cell] = _of_one_cell(self, weight, columns, chosen, half_bits - POWER_BITS // 2, device)
+        return sums
+
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return tables, clip, weights, offsets and projection."""
+        return {
+            "kind": self.kind,
+            "tables": [table.to_json(f"{name}.{place}", arrays) for place, table in enumerate(self.tables)],
+            "clip": self.clip,
+            "weights": list(self.weights),
+            "offsets": kept(arrays, f"{name}.offsets", self.offsets),
+            "offset_of": None if self.offset_of is None else self.offset_of.to_json(f"{name}.of", arrays),
+            "projection": kept(arrays, f"{name}.projection", self.projection),
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the moments of tables, clip, weights, offsets and projection."""
+        constant, linear, quadratic = said["weights"]
+        tables = tuple(map(inner, said["tables"]))
+        of = None if said["offset_of"] is None else inner(said["offset_of"])
+        if not all(type(table) is Lookup for table in tables) or type(of) not in (OneHot, type(None)):
+            raise TypeError("another kind of map stands in its place")
+        return cls(
+            tables=tuple(table for table in tables if isinstance(table, Lookup)),
+            clip=said["clip"],
+            weights=(constant, linear, quadratic),
+            offsets=None if said["offsets"] is None else arrays[said["offsets"]],
+            offset_of=of if isinstance(of, OneHot) else None,
+            projection=None if said["projection"] is None else arrays[said["projection"]],
+        )
 
     def _checked_offsets(self) -> NDArray[np.float64] | None:
         if self.offset_of is None:
@@ -291,3 +366,44 @@ def _checked(
         raise PrivacyError(f"The {what} of the moments of rows must be finite numbers from {-most:g} to {most:g}.")
     array.flags.writeable = False
     return array
+
+
+def power_bound(weights: tuple[float, float, float]) -> Bound:
+    r"""Bound the powers of vectors of length at most 1, whose inner products are w0^2 + w1^2 s + w2^2 s^2."""
+    constant, linear, quadratic = (weight**2 for weight in weights)
+    # The least that the inner product can be, apart from the constant; docs/proofs/sensitivity.md.
+    least = -(linear**2) / (4 * quadratic) if linear < 2 * quadratic else quadratic - linear
+    return Bound(math.sqrt(constant + linear + quadratic), math.sqrt(2 * (linear + quadratic - least)))
+
+
+def _of_one_cell(
+    moments: RowMoments,
+    weight: float,
+    columns: dict[str, NDArray[np.unsignedinteger]],
+    places: NDArray[np.int64],
+    bits: int,
+    device: str,
+) -> NDArray[np.int64]:
+    import torch
+
+    n = moments.length
+    _, linear, quadratic = moments.weights
+    block = max(1, min(BLOCK_ENTRIES // moments.width, 2 ** (HELD_BITS - 2 * bits)))
+    blocks_held = 2 ** (HELD_BITS - 2 * bits) // block
+    first = np.zeros(n, dtype=np.int64)
+    second = np.zeros((n, n) if quadratic else (0, 0), dtype=np.int64)
+    held = torch.zeros(second.shape, dtype=torch.float64, device=device)
+    for number, start in enumerate(range(0, len(places) if linear or quadratic else 0, block), start=1):
+        vectors = rows_of_vectors(moments, columns.__getitem__, places[start : start + block], bits=bits, device=device)
+        first += vectors.sum(dim=1).cpu().numpy().astype(np.int64)
+        if quadratic:
+            held.addmm_(vectors, vectors.T)
+            if number % blocks_held == 0:
+                second += held.cpu().numpy().astype(np.int64)
+                held.zero_()
+    second += held.cpu().numpy().astype(np.int64)
+    # In steps of 2^-(2 bits), whatever the power.
+    powers = (np.array([len(places)]) << (2 * bits), first << bits, second[np.triu_indices(n)] if quadratic else first)
+    used = [power for power, weight in zip(powers, moments.weights, strict=True) if weight]
+    factors = np.rint(moments.factors_under(weight) * 2.0**POWER_BITS).astype(np.int64)
+    return np.asarray(np.concatenate(used) * factors)

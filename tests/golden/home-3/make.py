@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from synth.ledger.ledger import Ledger
-from synth.privacy.budget import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import RunState, Store
 from synth.system.settings import Settings

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import PrivacyError
-from synth.privacy.features import Lookup
-from synth.privacy.leaves import LEAF_BITS
+from synth.privacy.column_maps import LEAF_BITS, Lookup
 from synth.schema import ModelledColumn
 
 __all__ = ["CellBound", "cell_bound", "whole_table"]
@@ -46,10 +44,7 @@ def whole_table(lookup: Lookup, bits: int) -> Whole:
     PrivacyError
         If the table is off its grid, which happens only when a map was altered after it was made.
     """
-    whole = lookup.table * 2.0**LEAF_BITS
-    if not (np.isfinite(whole).all() and (whole == np.trunc(whole)).all() and np.abs(whole).max() <= 2**LEAF_BITS):
-        raise PrivacyError(f"The table of '{lookup.column}' was altered after the map was made; make a new map.")
-    return np.trunc(lookup.table * 2.0**bits).astype(np.int64)
+    return np.trunc(lookup.whole * 2.0 ** (bits - LEAF_BITS)).astype(np.int64)
 
 
 def cell_bound(lookup: Lookup, column: ModelledColumn, *, bits: int, change: float = 1.0) -> CellBound:

@@ -1,0 +1,205 @@
+"""Old answers, asked again: another model can be fitted to the measurements of a run at no further cost.
+
+Whatever is worked out from noisy answers costs nothing. For another generator than the one that asked, a table of
+counts follows from a measured one of the same columns, or of more: cells are added up, and where a measured cell lies
+in several of the wanted ones its count is shared out by how many codes of it lie in each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import KINDS, AnswerSource, AnswerT, RowCount, of_kind
+from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
+from synth.privacy.questions import Answer, Question
+from synth.privacy.selection import Selection
+from synth.reports.measured import MeasuredTable, measured_tables
+from synth.schema import Schema
+
+__all__ = ["DerivedSession", "RecordedSession", "derived_table"]
+
+
+class RecordedSession(AnswerSource):
+    """Repeats the answers of an earlier session, by the name of the question; knows no rows.
+
+    Parameters
+    ----------
+    schema : Schema
+    budget : PrivacyBudget
+        What the earlier session was given.
+    rows : RowCount
+        What the earlier session said about the number of rows.
+    answers : iterable of Answer
+        Its answers.
+    asked, of_whole
+        Of a part: where the whole keeps what was asked, and how much of the whole the part is.
+    """
+
+    __slots__ = ("_answers", "_of_whole", "asked", "budget", "remaining_share", "rows", "schema")
+
+    schema: Schema
+    budget: PrivacyBudget
+    rows: RowCount
+    remaining_share: float
+
+    def __init__(
+        self,
+        schema: Schema,
+        budget: PrivacyBudget,
+        *,
+        rows: RowCount,
+        answers: Iterable[Answer] = (),
+        asked: dict[str, float] | None = None,
+        of_whole: float = 1.0,
+    ) -> None:
+        self.schema, self.budget, self.rows = schema, budget, rows
+        self.remaining_share = 1.0
+        self.asked: dict[str, float] = {} if asked is None else asked
+        """Part of the whole budget that each question was asked with, in all parts, by its name."""
+        self._of_whole = of_whole
+        self._answers = {answer.query: answer for answer in answers}
+
+    def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
+        """Return the recorded answer; ``share`` is taken off what remains, ``source`` is not used.
+
+        Raises
+        ------
+        PrivacyError
+            If the question was never asked, or was another one.
+        """
+        answer = self._answers.get(query)
+        if answer is None or type(answer) is not KINDS[type(question)]:
+            raise PrivacyError(f"'{query}' was never asked; a recorded run can answer only what it was asked.")
+        found = question.again(answer)
+        self._take(share, query)
+        return found
+
+    def sub_session(self, share: float) -> RecordedSession:
+        """Return the same recorded answers, for a part that has all of its own share left."""
+        self._take(share)
+        answers = self._answers.values()
+        return type(self)(
+            self.schema, self.budget, rows=self.rows, answers=answers, asked=self.asked, of_whole=self._of_whole * share
+        )
+
+    def _take(self, share: float, query: str | None = None) -> None:
+        """Keep count of what was asked as the earlier session did, so that what follows from it is decided alike."""
+        self.remaining_share = max(self.remaining_share - share, 0.0)
+        if query is not None:
+            self.asked[query] = self._of_whole * share
+
+
+class DerivedSession(RecordedSession):
+    """Answers what was asked as it was asked, and tables of counts that follow from others.
+
+    Choices are not answered: which table is worth counting was decided for another model.
+
+    Parameters
+    ----------
+    schema, budget, rows, answers, part
+        As in :class:`RecordedSession`.
+    """
+
+    __slots__ = ("_sums", "_tables")
+
+    def __init__(
+        self, schema: Schema, budget: PrivacyBudget, *, rows: RowCount, answers: Iterable[Answer] = (), **part: Any
+    ) -> None:
+        known = tuple(answer for answer in answers if not isinstance(answer, Selection))
+        super().__init__(schema, budget, rows=rows, answers=known, **part)
+        self._sums = of_kind(known, NoisyAnswer)
+        self._tables = measured_tables(self._sums)
+
+    def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
+        """Return the recorded answer, or one that follows from recorded tables; its receipt is no certified one.
+
+        Raises
+        ------
+        PrivacyError
+            If it was never asked and follows from nothing that was.
+        """
+        try:
+            return super().ask(question, share=share, query=query, source=source)
+        except PrivacyError as refusal:
+            derived = self._derived(question.feature_map, query) if isinstance(question, NoisySum) else None
+            if derived is None:
+                raise refusal from None
+        self._take(share)
+        return cast(AnswerT, derived)
+
+    def _derived(self, question: FeatureMap, query: str) -> NoisyAnswer | None:
+        parts = question.parts if isinstance(question, Stack) else (question,)
+        weights = question.weights if isinstance(question, Stack) else (1.0,)
+        values, noise = [], []
+        for part, weight in zip(parts, weights, strict=True):
+            found = derived_table(part, self._tables) if isinstance(part, OneHot) else None
+            if found is None:
+                return None
+            counts, deviation = found
+            values.append(weight * counts.reshape(-1))
+            noise.append(weight * deviation)
+        recorded = next(one for one in self._sums if one.receipt.mechanism == "discrete_gaussian")
+        receipt = replace(
+            recorded.receipt, query=query, noise_scale=max(noise), dimension=sum(value.size for value in values)
+        )
+        return replace(recorded, receipt=receipt, feature_map=question, value=np.concatenate(values))
+
+
+def derived_table(wanted: OneHot, tables: Sequence[MeasuredTable]) -> tuple[NDArray[np.float64], float] | None:
+    """Work out a table of counts from measured ones.
+
+    Parameters
+    ----------
+    wanted : OneHot
+        The columns and their bins.
+    tables : sequence of MeasuredTable
+
+    Returns
+    -------
+    counts : array of shape (bins of each wanted column), in rows
+    noise_std : float
+        Largest standard deviation of the noise of a count, in rows.
+        None where no table has all the columns. A table whose cells lie within the wanted ones comes first, the one
+        with the least noise among them; then the finest.
+    """
+    of_columns = [table for table in tables if set(wanted.columns) <= set(table.columns)]
+    found = [_from(wanted, table) for table in of_columns]
+    if not found:
+        return None
+    _, _, counts, noise = min(found, key=lambda one: (not one[0], one[3] if one[0] else -one[1]))
+    return counts, noise
+
+
+def _from(wanted: OneHot, table: MeasuredTable) -> tuple[bool, int, NDArray[np.float64], float]:
+    """Return whether cells were only added up, how many cells were measured, the counts, and their largest noise."""
+    others = tuple(axis for axis, name in enumerate(table.columns) if name not in wanted.columns)
+    counts = table.counts.sum(axis=others)
+    variances = np.full(counts.shape, table.noise_std**2 * math.prod(table.counts.shape[axis] for axis in others))
+    left = [name for name in table.columns if name in wanted.columns]
+    order = [left.index(name) for name in wanted.columns]
+    counts, variances = counts.transpose(order), variances.transpose(order)
+    exact = True
+    for axis, (name, bins, size) in enumerate(zip(wanted.columns, wanted.bins, wanted.sizes, strict=True)):
+        target = np.arange(size) if bins is None else bins
+        shares = _shares(table.bins[table.columns.index(name)], target)
+        exact = exact and bool((shares.max(axis=0) == 1.0).all())
+        counts = np.moveaxis(np.tensordot(shares, counts, axes=(1, axis)), 0, axis)
+        variances = np.moveaxis(np.tensordot(shares**2, variances, axes=(1, axis)), 0, axis)
+    return exact, table.counts.size, counts, math.sqrt(float(variances.max()))
+
+
+def _shares(measured: NDArray[np.int32], wanted: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
+    """Return which part of every measured bin's codes lies in every wanted bin, shape (n_wanted, n_measured)."""
+    together = np.zeros((int(wanted.max()) + 1, int(measured.max()) + 1))
+    np.add.at(together, (wanted, measured), 1.0)
+    return np.asarray(together / np.maximum(together.sum(axis=0), 1.0))

@@ -1,0 +1,333 @@
+r"""Feature maps: what a sum over rows may add up, as public data from a closed set.
+
+A feature map turns one row of codes into a vector of numbers. It is data (tables, whole-number frequencies), never a
+function, so that it can hold nothing but what it shows, and so that the session can compute its bounds instead of
+believing them. Each map knows the columns it looks at, how far one row can move its sum, how it is summed exactly, what
+it is of made rows, and how it is written down. Maps of columns are in ``column_maps``; ``known_maps`` lists them all.
+
+What a row contributes to a sum is a vector of whole numbers that follows from that row and the map alone, to the last
+bit: other rows may be added, taken away, put in another order or cut into other blocks, on any device. Noise hides one
+row only because of that, as a last bit that its neighbours felt would be a change of theirs. Constants and one-hots add
+1 to one cell, and counts are integers; a table's entries are truncated to whole steps before a row is read, and a sum
+is histogram times table in int64; maps of ``more`` say in their modules why it holds for them. A unit of several rows
+contributes the sum of its rows' vectors; nothing is clipped, scaled or rounded after rows are added. The argument is in
+``docs/proofs/sensitivity.md``; ``tests/privacy/test_contributions.py`` looks for exceptions.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.counting import Axis, Computed, Rows, with_computed
+from synth.privacy.sensitivity import Bound
+
+__all__ = [
+    "MAXIMUM_DIMENSION",
+    "SAFETY",
+    "WEIGHT_BITS",
+    "Arrays",
+    "Block",
+    "ColumnMap",
+    "FeatureMap",
+    "Inner",
+    "Matrix",
+    "Stack",
+    "Summable",
+    "SyntheticCodes",
+    "blocks_of",
+    "bound_of",
+    "check_dimension",
+    "codes_by_name",
+    "columns_of",
+    "exact_sum",
+]
+
+WEIGHT_BITS = 24
+"""Weights of a stack and the scale of a Fourier map are multiples of 2^-24."""
+
+MAXIMUM_DIMENSION = 2**28
+
+SAFETY = 1 + 1e-12
+"""Covers the float64 arithmetic of bounds, which has far fewer than a thousand roundings on any path."""
+
+Matrix = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+SyntheticCodes = Mapping[str, NDArray[Any]]
+"""Codes of made rows, one 1-D array of integers per column."""
+
+
+class FeatureMap(ABC):
+    """A map of the closed set; ``known_maps`` lists the classes, and a map is known by its exact class alone."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name where maps are written down."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are looked at."""
+
+    @property
+    def inner(self) -> tuple[FeatureMap, ...]:
+        """The maps that it is made of."""
+        return ()
+
+    @property
+    def code_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Columns with the number of codes it has an entry for, without those of ``inner``."""
+        return ()
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of features."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+        return (self.dimension,)
+
+    @abstractmethod
+    def blocks(self) -> tuple[Block, ...]:
+        """Write the map out as blocks whose places together are every place of the answer once."""
+
+    def bound(self, *, half_bits: int) -> Bound:
+        """Bound what one row adds; as :func:`bound_of`."""
+        return bound_of(self.blocks(), half_bits=half_bits)
+
+    def exact_sum(self, rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
+        """Add the map up over all rows; as :func:`exact_sum`."""
+        return exact_sum(self.blocks(), rows, half_bits=half_bits, device=device)
+
+    @abstractmethod
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the features of made rows, shape (n_rows, dimension)."""
+
+    @abstractmethod
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return JSON types, and put arrays into ``arrays`` under names that begin with ``name``."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the map that ``to_json`` wrote; ``inner`` makes the maps inside it."""
+
+
+Inner = Callable[[Mapping[str, Any]], FeatureMap]
+
+
+class Summable(ABC):
+    """What a block of a map is: something with a bound and an exact sum of its own."""
+
+    __slots__ = ()
+
+    is_exact: ClassVar[bool] = True
+    """Whether its features need no rounding beyond that of one table and one weight."""
+
+    @property
+    @abstractmethod
+    def maps(self) -> tuple[ColumnMap, ...]:
+        """The maps that it is the product of."""
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """Columns that are worked out of others before rows are counted."""
+        return ()
+
+    @abstractmethod
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Bound the whole-number features of ``weight`` times the map, in units of the answer."""
+
+    @abstractmethod
+    def sums_by_cell(
+        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Add ``weight`` times the map up by cell; shape (n_cells, dimension), in steps of 2^-(2 half_bits)."""
+
+
+class ColumnMap(FeatureMap, Summable):
+    """A map that is one block by itself."""
+
+    __slots__ = ()
+
+    alone: ClassVar[str] = ""
+    """Why it cannot be multiplied by anything but tables of counts; empty where it can."""
+
+    @property
+    def maps(self) -> tuple[ColumnMap, ...]:
+        """Itself."""
+        return (self,)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the one block that it is."""
+        return (Block(1.0, self, np.arange(self.dimension)),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A weight times a map that is summed by itself.
+
+    ``places`` is an int64 array of shape (dimension,): where the block's features stand in the answer.
+    """
+
+    weight: float
+    map: Summable
+    places: NDArray[np.int64]
+
+    def bound(self, half_bits: int) -> Bound:
+        """Bound what one row adds to the block."""
+        return self.map.weighted_bound(self.weight, half_bits)
+
+
+def blocks_of(feature_map: FeatureMap) -> tuple[Block, ...]:
+    """Write a map out as blocks; those of a question are worked out once."""
+    return feature_map.blocks()
+
+
+def bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
+    """Bound the whole-number features of a map that is summed on a grid of step 2^-(2 half_bits).
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The map, written out.
+    half_bits : int
+        Bits of each side of a product of tables.
+
+    Returns
+    -------
+    Bound
+        In units of the answer.
+
+    Raises
+    ------
+    PrivacyError
+        If a table is longer than 1 or off its grid, which happens only when a map was altered after it was made.
+    """
+    bounds = [block.bound(half_bits) for block in blocks]
+    norm = math.sqrt(sum(bound.norm**2 for bound in bounds))
+    diameter = math.sqrt(sum(bound.diameter**2 for bound in bounds))
+    return Bound(norm * SAFETY, min(diameter, 2 * norm) * SAFETY)
+
+
+def exact_sum(blocks: Sequence[Block], rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
+    """Add up a map over all rows.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The map, written out.
+    rows : Rows
+        The private rows.
+    half_bits : int
+        Bits of each side of a product of tables, 10 to 18; the grid step is 2^-(2 half_bits).
+    device : str
+        "cpu" or "cuda"; changes the time, never the result.
+
+    Returns
+    -------
+    array of shape (dimension,), int64
+        The sum in grid steps.
+    """
+    rows = with_computed(rows, [one for block in blocks for one in block.map.computed])
+    answer = np.zeros(sum(block.places.size for block in blocks), dtype=np.int64)
+    for block in blocks:
+        sums = block.map.sums_by_cell(block.weight, rows, (), half_bits=half_bits, device=device)
+        answer[block.places] = sums.reshape(-1)
+    return answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack(FeatureMap):
+    """Maps one after another, each times a weight; the squared weights add up to at most 1.
+
+    Weights are truncated towards zero to multiples of 2^-24. What a row adds to one part does not depend on the others.
+    """
+
+    kind: ClassVar[str] = "stack"
+
+    parts: tuple[FeatureMap, ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        parts, weights = tuple(self.parts), tuple(float(weight) for weight in self.weights)
+        if not parts or len(parts) != len(weights):
+            raise PrivacyError("A stack needs at least one part and one weight per part.")
+        if not all(math.isfinite(weight) and weight > 0 for weight in weights):
+            raise PrivacyError("The weights of a stack must be positive and finite.")
+        weights = tuple(math.floor(weight * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for weight in weights)
+        if sum(weight * weight for weight in weights) > 1 + 1e-12 or min(weights) == 0:
+            raise PrivacyError(
+                "The squared weights of a stack must add up to at most 1, and none may be below 2^-24; "
+                f"they add up to {sum(weight * weight for weight in weights):.9g}."
+            )
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "weights", weights)
+        check_dimension(self.dimension)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of all parts."""
+        return columns_of(self.parts)
+
+    @property
+    def inner(self) -> tuple[FeatureMap, ...]:
+        """The parts."""
+        return self.parts
+
+    @property
+    def dimension(self) -> int:
+        """Number of features of all parts together."""
+        return sum(part.dimension for part in self.parts)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the blocks of all parts, weighted."""
+        starts = np.cumsum([0, *(part.dimension for part in self.parts)])
+        return tuple(
+            Block(weight * block.weight, block.map, start + block.places)
+            for part, weight, start in zip(self.parts, self.weights, starts, strict=False)
+            for block in part.blocks()
+        )
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the features of made rows, shape (n_rows, dimension); parts in order."""
+        features = [weight * part.evaluate(codes) for part, weight in zip(self.parts, self.weights, strict=True)]
+        return np.concatenate(features, axis=1)
+
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return weights and parts."""
+        parts = [part.to_json(f"{name}.{place}", arrays) for place, part in enumerate(self.parts)]
+        return {"kind": self.kind, "weights": list(self.weights), "parts": parts}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the stack of the parts."""
+        return cls(tuple(map(inner, said["parts"])), tuple(said["weights"]))
+
+
+def columns_of(maps: Sequence[FeatureMap]) -> tuple[str, ...]:
+    """Return the columns of several maps, each once."""
+    return tuple(dict.fromkeys(column for one in maps for column in one.columns))
+
+
+def check_dimension(dimension: int) -> None:
+    """Refuse an answer of more than 2^28 numbers."""
+    if dimension > MAXIMUM_DIMENSION:
+        raise PrivacyError(
+            f"A question may have at most {MAXIMUM_DIMENSION:,} numbers in its answer, got {dimension:,}."
+        )
+
+
+def codes_by_name(codes: NDArray[Any], names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Split made rows, shape (n_rows, n_modelled) in ``schema.names`` order, into one array per column."""
+    return {name: codes[:, place] for place, name in enumerate(names)}

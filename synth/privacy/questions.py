@@ -1,0 +1,237 @@
+"""What a question of private rows is: something planned from public data alone, charged, and only then answered.
+
+A kind of question knows whether it fits a declared table, what noise a part of the budget buys, how it is answered from
+rows, and what its answer looks like: in a receipt, in the file of answers, and to whoever checks that file. The kinds
+are sums (``noisy_sums``), choices (``selection``) and those of ``more``; ``answers`` lists them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.counting import Rows
+from synth.privacy.noise import NoiseSource
+from synth.privacy.receipt import PlannedCost, Receipt
+from synth.privacy.sensitivity import Bound
+from synth.schema import Neighbours, Schema
+
+__all__ = [
+    "Allowance",
+    "Answer",
+    "ArrayFile",
+    "Digest",
+    "Numbers",
+    "Plan",
+    "Question",
+    "require_whole_rows",
+    "sensitivity_problems",
+    "variance_problems",
+]
+
+Numbers = tuple[NDArray[np.int64], ...]
+"""An answer before it is scaled: whole numbers of grid steps, an index, codes."""
+
+_RELATIVE = 1e-9
+"""Two computers may disagree on a bound by this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a question may cost, and of which table it is asked; all of it public.
+
+    ``units`` are those of the budget, ``slack`` is the discretisation cost c, and ``between_neighbours`` turns the
+    bound of one row into that of one unit.
+    """
+
+    schema: Schema
+    units: int
+    slack: float
+    between_neighbours: Callable[[Bound], float]
+
+
+class Plan(Protocol):
+    """The noise of one question, worked out before a row is read."""
+
+    @property
+    def coordinates(self) -> int:
+        """Noisy numbers whose Gaussian tails are set aside."""
+        ...
+
+    @property
+    def costs(self) -> tuple[PlannedCost, ...]:
+        """What each of its receipts will state; the first is of the question itself."""
+        ...
+
+
+class ArrayFile(Protocol):
+    """Where arrays of answers are written: by a name that is given, or by one name for each different array."""
+
+    def put(self, name: str, array: NDArray[Any]) -> str:
+        """Keep an array under a name, and return the name."""
+        ...
+
+    def add(self, array: NDArray[Any]) -> str:
+        """Keep an array once however often it is used, and return its name."""
+        ...
+
+
+class Answer(ABC):
+    """An answer with its receipts and the public question it was given to; safe to keep, print and publish."""
+
+    __slots__ = ()
+
+    listed_as: ClassVar[str]
+    """The list in the file of answers that holds answers of this kind."""
+
+    always_listed: ClassVar[bool] = False
+    """Whether the file has the list where it is empty."""
+
+    @property
+    @abstractmethod
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The receipt of the question, and those of what came with it."""
+
+    @property
+    def query(self) -> str:
+        """Name of the question."""
+        return self.receipts[0].query
+
+    def assumptions(self, schema: Schema) -> tuple[str, ...]:
+        """Return what its receipts lean on, beside what every receipt of the table does."""
+        return ()
+
+    @abstractmethod
+    def problems(self, schema: Schema) -> Iterator[str]:
+        """Yield what does not fit between the answer, its receipts and the declared table: all is worked out again."""
+
+    @abstractmethod
+    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
+        """Return JSON types for the file of answers; ``place`` counts the answers of this kind."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Make the answer that ``to_json`` wrote."""
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+AnswerT = TypeVar("AnswerT", bound=Answer, covariant=True)
+
+
+class Question(ABC, Generic[PlanT, AnswerT]):
+    """One question of a kind that the session knows."""
+
+    __slots__ = ()
+
+    tells_row_count: ClassVar[bool] = False
+    """Whether its answer shows how many rows there are, so that their number must be public."""
+
+    unforeseen: ClassVar[str] = ""
+    """What of ``{query}`` depends on rows, so that nothing that follows can be planned; empty where nothing does."""
+
+    @abstractmethod
+    def check(self, schema: Schema) -> None:
+        """Refuse, by an error that costs nothing, what cannot be asked of the declared table."""
+
+    @abstractmethod
+    def plan(self, allowed: Allowance) -> PlanT:
+        """Find the least noise that keeps the question within what is allowed."""
+
+    def check_size(self, plan: PlanT, n_rows: float) -> None:
+        """Refuse an answer about too many rows; asked only where their number is public."""
+
+    def assumptions(self, schema: Schema) -> tuple[str, ...]:
+        """Return what its receipts lean on, beside what every receipt of the table does."""
+        return ()
+
+    @abstractmethod
+    def digest(self) -> str:
+        """Return a SHA-256 that two questions share exactly where they are the same data, to the last bit."""
+
+    @abstractmethod
+    def draw(self, plan: PlanT, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+        """Read the rows and return the noisy answer in whole numbers."""
+
+    @abstractmethod
+    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> AnswerT:
+        """Return the answer that whole numbers are."""
+
+    @abstractmethod
+    def again(self, answer: Answer) -> AnswerT:
+        """Return an old answer if it was given to this question.
+
+        Raises
+        ------
+        PrivacyError
+            If it was given to another one.
+        """
+
+    def foreseen(self, receipts: tuple[Receipt, ...], plan: PlanT) -> AnswerT:
+        """Return an answer without rows, where what is asked next does not depend on it."""
+        raise PrivacyError("What is asked next depends on this answer.")
+
+
+class Digest:
+    """A SHA-256 of words and arrays, each with its length and shape."""
+
+    def __init__(self, kind: str) -> None:
+        self._found = hashlib.sha256(kind.encode())
+
+    def add_words(self, words: Any) -> None:
+        """Add JSON types."""
+        said = json.dumps(words, sort_keys=True).encode()
+        self._found.update(len(said).to_bytes(8, "big") + said)
+
+    def add_array(self, array: NDArray[Any]) -> None:
+        """Add an array, its type and its shape."""
+        self.add_words([array.dtype.str, list(array.shape)])
+        self._found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+    def hexdigest(self) -> str:
+        """Return the digest of what was added."""
+        return self._found.hexdigest()
+
+
+def require_whole_rows(schema: Schema) -> None:
+    """Refuse a sum or a choice where one cell is hidden: their noise is worked out for whole rows.
+
+    Raises
+    ------
+    PrivacyError
+        If the schema protects one cell.
+    """
+    if schema.neighbours is Neighbours.CELL:
+        raise PrivacyError(
+            "Where one cell is protected only noisy rows can be asked for; declare 'protection: record' for sums, "
+            "choices and the number of rows."
+        )
+
+
+def sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
+    """Yield a problem where a receipt states a smaller sensitivity than its question has."""
+    if not receipt.sensitivity >= least * (1 - _RELATIVE):
+        yield (
+            f"The receipt of '{receipt.query}' states a sensitivity of {receipt.sensitivity:.6g}; its question and "
+            f"schema.json give {least:.6g}."
+        )
+
+
+def variance_problems(receipt: Receipt) -> Iterator[str]:
+    """Yield a problem where Gaussian noise has no whole variance in grid steps; it is stated a last digit too small."""
+    stated = math.nextafter(receipt.noise_scale, math.inf) / receipt.grid
+    variance = round(Fraction(stated) ** 2)
+    # Beyond 2^53 neighbouring whole numbers have the same root: one of those that float64 tells apart will do.
+    step = max(1, variance >> 53)
+    if variance < 1 or not any(math.sqrt(variance + k * step) == stated for k in range(-2, 3) if variance + k * step):
+        yield f"The receipt of '{receipt.query}' states noise that no variance in whole grid steps gives."
