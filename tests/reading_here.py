@@ -7,14 +7,14 @@ from collections.abc import Callable
 from json import loads
 from typing import Any, BinaryIO
 
-from synth.reading.pipes import Request, error_named, read_frame
 from synth.reading.process import serve
+from synth.reading.request import Request, error_named, read_frame
 
 __all__ = ["read_here"]
 
 
 def read_here(stream: BinaryIO, request: Request, on_batch: Callable[[bytes], None]) -> Any:
-    """Stand in for :func:`synth.reading.asker.ask`: the same bytes in, the same frames out."""
+    """Stand in for :func:`synth.reading.reader.ask`: the same bytes in, the same frames out."""
     answers = io.BytesIO()
     serve(Request.from_bytes(request.to_bytes()), stream, answers)
     answers.seek(0)

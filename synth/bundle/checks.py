@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -53,7 +52,7 @@ from synth.reports.measured import EVALUATION_QUERY
 from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.schema import Neighbours, RunConfig, Schema, parse_config
 from synth.schema.documents import read_mapping
-from synth.system.confined import confine
+from synth.system.confined import answers_alone, confine
 from synth.system.packages import missing_package
 
 __all__ = ["check", "main"]
@@ -458,16 +457,14 @@ def main() -> int:
 
     Standard input holds the request in one line. It names the bundle, or how many bytes of it follow.
     """
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
+    answers = answers_alone()
     request = json.loads(sys.stdin.buffer.readline())
     confine(memory_bytes=request["memory_bytes"], cpu_seconds=request["cpu_seconds"])
 
     def tell(findings: Findings) -> None:
         told = {name: getattr(findings, name) for name in Findings.__slots__}
         told |= {name: _shortened(texts) for name, texts in told.items() if isinstance(texts, list)}
-        answers.write(json.dumps(told) + "\n")
+        answers.write(json.dumps(told).encode("ascii") + b"\n")
         answers.flush()
 
     key = request["public_key"]

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import io
 import json
-import select
 import shutil
-import signal
-import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from synth.bundle.texts import CANNOT_SHOW, LEFT_TO_REPLAY
 from synth.errors import InputError
-from synth.system.confined import start_confined
+from synth.system.confined import CHUNK, Confined
 
 __all__ = ["MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "verdict_of", "verify"]
 
@@ -28,8 +24,6 @@ SECONDS = 60.0
 
 _LIBRARIES = 192 * 2**20
 """What the libraries' own pages take, which the limit on a process does not count."""
-
-_CHUNK = 2**20
 
 
 @dataclass(slots=True)
@@ -122,14 +116,10 @@ def verify(
         "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
         "cpu_seconds": int(seconds) + 1,
     }
-    process = start_confined("synth.bundle.checks")
-    try:
-        findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened, seconds)
-    finally:
-        process.kill()
-        process.wait()
-    if findings.step:
-        findings.failures.append(_stopped(findings.step, timed_out=timed_out or process.returncode == -signal.SIGXCPU))
+    with Confined("synth.bundle.checks", seconds=seconds) as process:
+        findings, timed_out = _listen(process, json.dumps(request).encode() + b"\n", opened)
+        if findings.step:
+            findings.failures.append(_stopped(findings.step, timed_out=timed_out or process.used_up_its_time()))
     return verdict_of(findings, key_given=expected is not None)
 
 
@@ -200,34 +190,25 @@ def _key(public_key: str | Path | bytes | None) -> bytes | None:
         raise InputError(f"The public key '{Path(public_key).name}' cannot be read. Check that it exists.") from None
 
 
-def _listen(
-    process: subprocess.Popen[bytes], request: bytes, bundle: BinaryIO | None, seconds: float
-) -> tuple[Findings, bool]:
+def _listen(process: Confined, request: bytes, bundle: BinaryIO | None) -> tuple[Findings, bool]:
     """Return the last findings that the process told, and whether time ran out before its last word."""
-    deadline = time.monotonic() + seconds
-    questions, answers = process.stdin, process.stdout
-    if questions is None or answers is None:
-        raise InputError("The checking process could not be started. Try again.")
-    with questions, answers:
-        try:
-            questions.write(request)
-            if bundle is not None:
-                bundle.seek(0)
-                shutil.copyfileobj(bundle, questions, _CHUNK)
-            questions.close()
-        except BrokenPipeError:
-            return Findings(), False
-        ready = select.poll()
-        ready.register(answers.fileno(), select.POLLIN)
-        told = bytearray()
-        while ready.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-            block = answers.read(_CHUNK)
-            if not block:
-                return _last(told), False
+    try:
+        process.questions.write(request)
+        if bundle is not None:
+            bundle.seek(0)
+            shutil.copyfileobj(bundle, process.questions, CHUNK)
+        process.questions.close()
+    except BrokenPipeError:
+        return Findings(), False
+    told = bytearray()
+    try:
+        while block := process.read(CHUNK):
             told += block
             # Each line holds all that the one before it held.
             del told[: told.rfind(b"\n", 0, max(told.rfind(b"\n"), 0)) + 1]
+    except TimeoutError:
         return _last(told), True
+    return _last(told), False
 
 
 def _last(told: bytearray) -> Findings:

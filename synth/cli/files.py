@@ -180,7 +180,7 @@ def draft_configuration(path: str, *, look_for: str | None = None) -> str:
     TableError
         If the table cannot be read, or its first line looks like a row.
     """
-    from synth.reading.reader import inspect_header
+    from synth.services.inspection import inspect_header
 
     with open_table(path, TableFormat()) as (name, stream):
         header = inspect_header(stream, TableFormat(), look=look_for is not None)

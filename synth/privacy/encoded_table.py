@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from synth.privacy.split import with_id
+from synth.reading.reader import with_id
 from synth.schema import Codes
 
 if TYPE_CHECKING:

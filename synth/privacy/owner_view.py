@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.encoded_table import EncodedTable, ReadingCounts
-from synth.privacy.split import with_id
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
-from synth.reading.pipes import ReaderLimits
+from synth.reading.reader import EncodedTable, ReadingCounts, with_id
+from synth.reading.request import ReaderLimits
 from synth.schema import Codes, Schema, TableFormat
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-__all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes", "row_hashes", "with_id"]
+__all__ = ["hash_key", "held_out_rows", "kept_rows", "place_hashes", "row_hashes"]
 
 PIECE = 2**18
 """Rows hashed at a time; bounds the memory, changes nothing else."""
@@ -107,12 +107,6 @@ def held_out_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, ac
     beyond = order[first[n_held]]
     held: _Mask = (high < high[beyond]) | ((high == high[beyond]) & (low < low[beyond]))
     return held
-
-
-def with_id(unit_hashes: _Hashes) -> _Mask:
-    """Say which rows have an id; the hash of a missing one is nothing but zeros."""
-    has: _Mask = (unit_hashes != 0).any(axis=1)
-    return has
 
 
 def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> _Hashes:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.encoded_table import EncodedTable
 from synth.privacy.receipt import Part
-from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
-from synth.reading.pipes import HASH_BYTES, ReaderLimits
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes
+from synth.reading.reader import EncodedTable, read_codes, with_id
+from synth.reading.request import HASH_BYTES, ReaderLimits
 from synth.schema import Codes, Neighbours, Schema, TableFormat
 
 __all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of", "units_to_split"]
@@ -267,7 +267,6 @@ def read_table(
     limits: ReaderLimits | None = None,
 ) -> EncodedTable:
     """Read all rows of a table as codes; for this package alone."""
-    from synth.reading.reader import read_codes  # it brings pyarrow, which rows that are codes already do without
 
     def open_stream() -> BinaryIO:
         return source() if callable(source) else source.open(table_id)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import resource
 import sys
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple
 from json import dumps
 from typing import BinaryIO
@@ -21,41 +20,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.errors import InputError, TableError
-from synth.reading.batches import Batches, open_batches
-from synth.reading.file_bytes import open_bytes, size_text, too_large
-from synth.reading.guess import describe_columns
-from synth.reading.header import check_names, places_of
-from synth.reading.pipes import HASH_BYTES, Request, read_exactly, read_request, write_frame
+from synth.limits import NAME_CHARACTERS
+from synth.names import SHOWN_CHARACTERS, shown
+from synth.reading.files import Batches, open_batches
+from synth.reading.request import HASH_BYTES, Request, read_exactly, read_frame, size_text, too_large, write_frame
 from synth.schema import modelled_columns
 from synth.schema.encoding import CellCounts, encode_cells, texts_of
+from synth.system.confined import answers_alone, confine
 
-__all__ = ["main", "serve"]
+__all__ = ["Answer", "answer_with_codes", "check_names", "is_plain", "main", "serve"]
 
-NO_HEADER = (
-    "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
-    "say so where you say how the file is written, with its separator and the list of names. If the line does hold the "
-    "names, say the same and that one line is passed over (in a configuration: 'header: false', 'separator', 'names', "
-    "'skip_rows')."
-)
+Answer = Callable[[Request, Batches, BinaryIO], None]
+"""What is said about a file that was opened, up to the last word."""
 
 
-def main() -> int:
-    """Read one request and its file from standard input, and answer on standard output."""
-    answers = os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-    questions = sys.stdin.buffer
-    request = read_request(questions)
-    _limit_resources(request)
-    serve(request, questions, answers)
+def main(answer: Answer | None = None) -> int:
+    """Read one request and its file from standard input, and answer on standard output: with codes, if nothing else."""
+    answers, questions = answers_alone(), sys.stdin.buffer
+    request = Request.from_bytes(read_frame(questions)[1])
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    confine(memory_bytes=request.limits.memory_bytes, cpu_seconds=request.limits.cpu_seconds)
+    serve(request, questions, answers, answer or answer_with_codes)
     return 0
 
 
-def serve(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
+def serve(request: Request, questions: BinaryIO, answers: BinaryIO, answer: Answer | None = None) -> None:
     """Answer one request with frames: batches and an end, or one sentence without a cell."""
     try:
-        _answer(request, questions, answers)
+        (answer or answer_with_codes)(request, _opened(request, questions, answers), answers)
     except InputError as error:
         _refuse(answers, type(error).__name__, str(error))
     except MemoryError:
@@ -70,42 +63,16 @@ def serve(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
         _refuse(answers, "TableError", "The table could not be read. Save it as plain CSV and try again.")
 
 
-def _limit_resources(request: Request) -> None:
-    limits = request.limits
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    _limit(resource.RLIMIT_CPU, limits.cpu_seconds)
-    if sys.platform != "darwin":  # which knows this limit and refuses to set it
-        _limit(resource.RLIMIT_AS, limits.memory_bytes)
-
-
-def _limit(kind: int, most: int) -> None:
-    _, hard = resource.getrlimit(kind)
-    lowered = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    # The hard limit of processor time kills; a second above the soft one, so that its signal comes first.
-    above = 1 if kind == resource.RLIMIT_CPU and lowered != hard else 0
-    resource.setrlimit(kind, (lowered, lowered + above))
-
-
 def _refuse(answers: BinaryIO, kind: str, sentence: str) -> None:
     write_frame(answers, b"E", dumps({"type": kind, "text": sentence}).encode())
 
 
-def _answer(request: Request, questions: BinaryIO, answers: BinaryIO) -> None:
+def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches:
+    limits = request.limits
     asked = None if request.size is None else _AskedRanges(questions, answers, request.size)
-    if asked is not None and asked.size() > request.limits.input_bytes:
-        raise too_large("The file", request.limits.input_bytes)
-    bytes_in = questions if asked is None else asked
-    form = request.format
-    first_is_row = not form.header and form.kind != "parquet"
-    source = open_bytes(bytes_in, request.limits, first_is_row=first_is_row)
-    batches = open_batches(source, request.format, request.limits, ranges=asked)
-    if request.columns is None:
-        _describe(request, batches, answers)
-    else:
-        _encode(request, batches, answers)
+    if asked is not None and asked.size() > limits.input_bytes:
+        raise too_large("The file", limits.input_bytes)
+    return open_batches(questions if asked is None else asked, request.format, limits, ranges=asked)
 
 
 class _AskedRanges(io.RawIOBase):
@@ -146,9 +113,13 @@ class _AskedRanges(io.RawIOBase):
         return data
 
 
-def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
-    columns = modelled_columns(request.columns or ())
-    place_of = places_of(batches.names, request)
+# Cells to codes -------------------------------------------------------------------------------------------------------
+
+
+def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> None:
+    """Send the codes of every batch of rows, and at the end how many rows, lines and odd cells there were."""
+    columns = modelled_columns(request.columns)
+    place_of = _places_of(batches.names, request)
     wanted = [column.name for column in columns]
     if request.id_column is not None:
         wanted.append(request.id_column)
@@ -172,14 +143,12 @@ def _encode(request: Request, batches: Batches, answers: BinaryIO) -> None:
     body = {
         "rows": rows,
         "counts": {name: astuple(count) for name, count in counts.items()},
-        "lines": _line_counts(batches),
+        "lines": batches.odd_lines,
     }
     write_frame(answers, b"Z", dumps(body).encode())
 
 
-def _line_counts(batches: Batches) -> tuple[int, int]:
-    """Return how many lines were blank, and how many unreadable; a Parquet file has none."""
-    return (0, 0) if batches.text is None else (batches.text.blank, batches.text.unreadable)
+# Ids to hashes --------------------------------------------------------------------------------------------------------
 
 
 def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
@@ -238,10 +207,97 @@ def _is_text(one: bytes) -> bool:
     return True
 
 
-def _describe(request: Request, batches: Batches, answers: BinaryIO) -> None:
-    check_names(batches.names)
-    seen = describe_columns(batches, request)
-    if seen.first_is_row:
-        raise TableError(NO_HEADER)
-    body = {"names": batches.names, "kinds": seen.kinds, "rows": seen.rows, "lines": _line_counts(batches)}
-    write_frame(answers, b"Z", dumps(body).encode())
+# Names in the file against declared names ----------------------------------------------------------------------------
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
+    return len(name) <= SHOWN_CHARACTERS and name.isprintable() and not _is_number_text(name)
+
+
+def _is_number_text(name: str) -> bool:
+    """Whether a short name is written like a number, as a cell would be."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return any(map(str.isdigit, name))
+
+
+def _is_index(name: str) -> bool:
+    """Whether pandas wrote this column beside the declared ones: ``__index_level_0__``."""
+    start, end = "__index_level_", "__"
+    return name.startswith(start) and name.endswith(end) and name[len(start) : -len(end)].isdigit()
+
+
+def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None:
+    """Refuse blank, overlong and repeated names.
+
+    Raises
+    ------
+    TableError
+        Names a repeated column only where the first row is surely a header: it may be a row of private cells.
+    """
+    for place, name in enumerate(names, start=1):
+        if not name.strip():
+            raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
+        if len(name) > NAME_CHARACTERS:
+            # Nothing of it is quoted: it may be a row that an open quotation mark made part of the first line.
+            raise TableError(
+                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
+                "Give the column a shorter name, and check the separator and the quotation marks of the first row."
+            )
+    surely_header = all(map(is_plain, names))
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if name in first:
+            if name in declared or surely_header:
+                raise TableError(f"Two columns are called '{shown(name)}'. Give each column its own name.")
+            raise TableError(
+                f"Columns {first[name]} and {place} have the same name. Give each column its own name; if the "
+                "first row is not a header, say so with 'header: false' and 'names'."
+            )
+        first[name] = place
+
+
+def _places_of(names: Sequence[str], request: Request) -> dict[str, int]:
+    """Return where each column that is kept lies in the file: the modelled ones and the one that names the unit.
+
+    Raises
+    ------
+    TableError
+        If a declared column is not in the file, or the file has one that is not declared.
+    """
+    columns = request.columns
+    declared = {column.name for column in columns}
+    check_names(names, declared=declared)
+    printed = {column.printed_name: column.name for column in columns}
+    place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
+    absent = [column.name for column in columns if column.name not in place_of and column.is_printed]
+    if absent and not any(name in place_of for name in declared):
+        raise TableError(
+            "The first row of the table names none of the declared columns. If the table has no header, say so with "
+            "'header: false' and 'names'."
+        )
+    if absent:
+        raise TableError(
+            f"The table has no column '{shown(absent[0])}', which is declared{_and_more(absent)}. Add it, or take "
+            "it out of the declaration."
+        )
+    undeclared = [name for name in place_of if name not in declared and not _is_index(name)]
+    if undeclared and not request.drop_undeclared:
+        name = undeclared[0]
+        which = f"a column '{shown(name)}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
+        raise TableError(
+            f"The table has {which} that is not declared{_and_more(undeclared)}. Declare it (type: drop leaves it "
+            "out), or set 'undeclared: drop'."
+        )
+    return {name: place for name, place in place_of.items() if name in declared}
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1:,} more)" if len(names) > 1 else ""
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

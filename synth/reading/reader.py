@@ -1,4 +1,7 @@
-"""Tables read in a process of their own: bytes go in over a pipe, codes come out.
+"""Private tables read into codes, by a process of its own: bytes go in over a pipe, codes come out.
+
+The contract of this package: **the codes of line i follow from line i and from what is declared, and from nothing
+else.** :mod:`synth.reading.text` says what a line is, :mod:`synth.schema.encoding` what becomes of a cell.
 
 The program itself never parses a table. A file that is broken, hostile or too large ends a process with little memory
 and little time, and leaves one sentence without a cell in it. No byte of the table touches a disk.
@@ -8,44 +11,73 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from json import loads
 from typing import Any, BinaryIO, Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from synth.errors import TableError
-from synth.privacy.encoded_table import EncodedTable
-from synth.reading.asker import ask
-from synth.reading.guess import ColumnKind, kind_by_name
-from synth.reading.pipes import HASH_BYTES, ReaderLimits, Request
+from synth.errors import InputError, TableError
+from synth.reading.request import HASH_BYTES, ReaderLimits, Request, error_named, read_frame, write_all, write_frame
 from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.encoding import CellCounts
+from synth.system.confined import CHUNK, Confined
 
-__all__ = ["Header", "ReaderLimits", "check_readable", "inspect_header", "read_codes"]
+__all__ = ["EncodedTable", "ReadingCounts", "ask", "check_readable", "read_codes", "with_id"]
 
+_PARSER = "synth.reading.process"
 _NO_KEY = bytes(16)
+_BROKEN_ANSWER = (EOFError, ValueError, KeyError, TypeError, BrokenPipeError)
 
-MOST_LOOKS = max(4, 2 * (os.cpu_count() or 1))
-"""Files that one process has looked at side by side; more would wait for the same cores, each with its own memory."""
 
-_looks = threading.BoundedSemaphore(MOST_LOOKS)
+# What comes out -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """What a file says about its columns.
+class ReadingCounts:
+    """What became of the lines and cells of a table while it was read; exact, so for the owner only.
 
-    ``kinds`` come from names and from the types of a Parquet file, and are None where neither tells; only a look at the
-    cells, which the owner asks for, fills them all. ``n_rows`` and ``blank_lines`` are exact, so for the owner only;
-    so is ``none_readable``, that no line of the text can be read as a row of this many cells.
+    ``without_id`` rows have no id where there is an id column, and are on no side. ``cells`` says for each column how
+    many cells did not arrive as declared.
     """
 
-    names: tuple[str, ...]
-    kinds: tuple[ColumnKind | None, ...]
+    rows: int
+    blank_lines: int
+    unreadable_lines: int
+    without_id: int
+    cells: Mapping[str, CellCounts]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EncodedTable:
+    """The rows of a private table as codes; nothing but ``synth.privacy`` is given one.
+
+    ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
+    column. ``counts`` tells the owner how many cells of a column did not arrive as declared, ``blank_lines`` and
+    ``unreadable_lines`` how many rows had no cells that could be told apart.
+    """
+
+    codes: Codes
+    unit_hashes: npt.NDArray[np.uint8] | None
     n_rows: int
+    counts: dict[str, CellCounts]
     blank_lines: int = 0
-    none_readable: bool = False
+    unreadable_lines: int = 0
+
+    @property
+    def reading(self) -> ReadingCounts:
+        """What became of lines and cells; exact, so for the owner only."""
+        without_id = 0 if self.unit_hashes is None else int((~with_id(self.unit_hashes)).sum())
+        return ReadingCounts(self.n_rows, self.blank_lines, self.unreadable_lines, without_id, dict(self.counts))
+
+
+def with_id(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Say which rows have an id; the hash of a missing one is nothing but zeros."""
+    has: npt.NDArray[np.bool_] = (unit_hashes != 0).any(axis=1)
+    return has
 
 
 def read_codes(
@@ -117,47 +149,6 @@ def _request(form: TableFormat, schema: Schema, undeclared: str, *, limits: Read
     )
 
 
-def inspect_header(
-    stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, look: bool = False
-) -> Header:
-    """Read the names of a table's columns, and count its rows.
-
-    Parameters
-    ----------
-    stream : binary file
-        The bytes of the table.
-    form : TableFormat, optional
-        How it is written.
-    limits : ReaderLimits, optional
-        What is refused, and how much of the machine may be used.
-    look : bool
-        Guess kinds from cells as well; whoever asks for it records that the owner looked at private rows.
-
-    Raises
-    ------
-    TableError
-        If the file cannot be read to its end as a table, or its first line looks like a row.
-    """
-    request = Request(format=form or TableFormat(), limits=limits or ReaderLimits(), look=look)
-    with _looks:
-        end = ask(stream, request, None)
-    names, rows = tuple(end["names"]), int(end["rows"])
-    blank, unreadable = end["lines"]
-    return Header(
-        names=names,
-        kinds=tuple(_kind(name, kind) for name, kind in zip(names, end["kinds"], strict=True)),
-        n_rows=rows,
-        blank_lines=blank,
-        none_readable=rows > 0 and blank + unreadable == rows and len(names) > 1,
-    )
-
-
-def _kind(name: str, of_cells: ColumnKind | None) -> ColumnKind | None:
-    """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
-    by_name = kind_by_name(name)
-    return by_name if by_name in {"identifier", "drop"} or of_cells is None else of_cells
-
-
 class _Collected:
     """Batches of codes on their way to whole columns.
 
@@ -193,7 +184,6 @@ class _Collected:
             column.name: np.frombuffer(buffer, dtype=code_dtype(column.size))
             for column, buffer in zip(self._columns, self._buffers, strict=True)
         }
-        counts = {name: CellCounts(*values) for name, values in end["counts"].items()}
         hashes = None
         if self._hashes is not None:
             hashes = np.frombuffer(self._hashes, dtype=np.uint8).reshape(-1, HASH_BYTES)
@@ -201,14 +191,158 @@ class _Collected:
         return EncodedTable(
             codes=codes,
             unit_hashes=hashes,
-            n_rows=int(end["rows"]),
-            counts=counts,
+            n_rows=self._rows,
+            counts={name: CellCounts(*values) for name, values in end["counts"].items()},
             blank_lines=int(blank),
             unreadable_lines=int(unreadable),
         )
 
 
-if __name__ == "__main__":
-    from synth.reading.process import main
+# Asking the process that parses ---------------------------------------------------------------------------------------
 
-    raise SystemExit(main())
+
+def ask(
+    stream: BinaryIO,
+    request: Request,
+    on_batch: Callable[[bytes], None] | None,
+    *,
+    parser: Sequence[str] = (_PARSER,),
+) -> dict[str, Any]:
+    """Run a parsing process over a stream.
+
+    Parameters
+    ----------
+    stream : binary file
+        The bytes of the table. One that can seek serves a Parquet file by ranges.
+    request : Request
+        What to do with them.
+    on_batch : callable, optional
+        Called with the body of each batch of codes.
+    parser : sequence of str
+        The module that parses, and its arguments.
+
+    Returns
+    -------
+    dict
+        The last word of the process.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read, takes too long or needs too much memory; in one sentence without a cell.
+    """
+    limits, form = request.limits, request.format
+    size = _size_of_parquet(stream) if form.header or form.kind == "parquet" else None
+    with Confined(*parser, seconds=limits.wall_seconds) as process:
+        feeder = _Feeder(stream, process.questions)
+        try:
+            write_frame(process.questions, b"Q", replace(request, size=size).to_bytes())
+            if size is None:
+                feeder.start()
+            return _listen(process, on_batch, lambda wanted: _send_range(process.questions, stream, size or 0, wanted))
+        except TimeoutError:
+            raise TableError(
+                f"Reading the table took longer than {limits.wall_seconds:,.0f} seconds and was stopped. Split the "
+                "table, or save it as Parquet."
+            ) from None
+        except _BROKEN_ANSWER:
+            raise _death(process, limits) from None
+        finally:
+            process.kill()
+            feeder.stop()
+            # A stream that failed while it was read is the true reason for whatever the process said.
+            if feeder.failure is not None:
+                raise feeder.failure
+
+
+def _listen(
+    process: Confined, on_batch: Callable[[bytes], None] | None, send_range: Callable[[bytes], None]
+) -> dict[str, Any]:
+    while True:
+        kind, body = read_frame(process)
+        if kind == b"R":
+            send_range(body)
+        elif kind == b"B" and on_batch is not None:
+            on_batch(body)
+        elif kind == b"E":
+            refusal = loads(body)
+            raise error_named(refusal["type"], refusal["text"])
+        elif kind == b"Z":
+            end: dict[str, Any] = loads(body)
+            return end
+        else:
+            raise ValueError
+
+
+class _Feeder:
+    """A thread that copies the stream into the process, so that listening never waits for feeding."""
+
+    def __init__(self, stream: BinaryIO, questions: BinaryIO) -> None:
+        self.failure: Exception | None = None
+        self._stream = stream
+        self._questions = questions
+        self._stopped = False
+        self._thread = threading.Thread(target=self._feed, name="table-feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begin to copy."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop copying and wait until it has."""
+        self._stopped = True
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _feed(self) -> None:
+        try:
+            while not self._stopped and (data := self._stream.read(CHUNK)):
+                if not self._give(data):
+                    return
+        except Exception as error:
+            self.failure = error
+        with suppress(BrokenPipeError):
+            self._questions.close()
+
+    def _give(self, data: bytes) -> bool:
+        try:
+            write_all(self._questions, data)
+        except (BrokenPipeError, ValueError):
+            return False  # the process has said its last word
+        return True
+
+
+def _size_of_parquet(stream: BinaryIO) -> int | None:
+    """Return the length of a Parquet file that can be read by ranges, else None; the stream stays at its start."""
+    if not stream.seekable() or stream.tell() != 0:
+        return None
+    is_parquet = stream.read(4) == b"PAR1"
+    size = stream.seek(0, os.SEEK_END) if is_parquet else None
+    stream.seek(0)
+    return size
+
+
+def _send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) -> None:
+    """Send the range of the file that the process asked for."""
+    start, length = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:], "little")
+    if start + length > size:
+        raise ValueError
+    stream.seek(start)
+    while length > 0:
+        data = stream.read(min(length, CHUNK))
+        if not data:
+            raise EOFError
+        length -= len(data)
+        write_all(questions, data)
+
+
+def _death(process: Confined, limits: ReaderLimits) -> InputError:
+    if process.used_up_its_time():
+        return TableError(
+            f"Reading the table took more than {limits.cpu_seconds:,} seconds of processor time and was stopped. Split "
+            "the table, or save it as Parquet."
+        )
+    return TableError(
+        "The table could not be read: the file is damaged, or needs more memory than is allowed. Save it as plain CSV "
+        "and try again."
+    )

@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from synth.errors import TableError
-from synth.reading.file_bytes import Counted, size_text, too_many_columns
-from synth.reading.pipes import ReaderLimits
+from synth.reading.request import Peekable, ReaderLimits, size_text
 from synth.schema import TableFormat
 
 __all__ = ["LONGEST_LINE", "TextTable", "cells_of_line"]
@@ -58,7 +57,7 @@ class TextTable:
 
     Parameters
     ----------
-    source : Counted
+    source : Peekable
         The bytes of the text.
     form : TableFormat
         How it is written.
@@ -84,7 +83,7 @@ class TextTable:
         If the lines before the rows cannot be read; they hold names and are public. Never because of a row.
     """
 
-    def __init__(self, source: Counted, form: TableFormat, limits: ReaderLimits) -> None:
+    def __init__(self, source: Peekable, form: TableFormat, limits: ReaderLimits) -> None:
         form.check()
         self._limits = limits
         self._newlines = form.newlines
@@ -134,7 +133,7 @@ class TextTable:
 # The lines before the rows ----------------------------------------------------------------------------------------
 
 
-def _read_top(source: Counted, form: TableFormat, limits: ReaderLimits) -> _Top:
+def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top:
     """Read past comments, skipped lines and blank lines to the names, and leave the rows in the source."""
     name = form.codec
     if not form.header:
@@ -180,11 +179,11 @@ def _read_top(source: Counted, form: TableFormat, limits: ReaderLimits) -> _Top:
             "'newlines: true' in the format."
         )
     if len(names) > limits.columns:
-        raise too_many_columns(len(names), limits)
+        raise limits.too_many_columns(len(names))
     return _Top(encoding, separator, tuple(map(str.strip, names)))
 
 
-def _take_text(source: Counted, encoding: str) -> str | None:
+def _take_text(source: Peekable, encoding: str) -> str | None:
     """Return the next line without its end, decoded; None at the end of the file."""
     line = _take_line(source, encoding)
     if not line:
@@ -195,7 +194,7 @@ def _take_text(source: Counted, encoding: str) -> str | None:
         raise TableError(_not_in(encoding)) from None
 
 
-def _take_line(source: Counted, encoding: str) -> bytes:
+def _take_line(source: Peekable, encoding: str) -> bytes:
     """Return the next line with its end; empty at the end of the file."""
     line = b""
     while True:
@@ -252,7 +251,7 @@ class _Blocks:
     What cannot be decoded and what is too long becomes a line that no quoting allows, here and nowhere else.
     """
 
-    def __init__(self, source: Counted, encoding: str, separator: bytes, *, newlines: bool) -> None:
+    def __init__(self, source: Peekable, encoding: str, separator: bytes, *, newlines: bool) -> None:
         self._source = source
         self._encoding = encoding
         self._newlines = newlines

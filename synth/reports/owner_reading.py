@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synth.privacy.encoded_table import ReadingCounts
+from synth.reading.reader import ReadingCounts
 from synth.reports.charts import Table
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.schema import ModelledColumn, Schema

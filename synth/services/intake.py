@@ -10,9 +10,10 @@ from typing import BinaryIO, Literal
 
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
-from synth.reading.pipes import ReaderLimits
-from synth.reading.reader import Header, check_readable, inspect_header
+from synth.reading.reader import check_readable
+from synth.reading.request import ReaderLimits
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
+from synth.services.inspection import Header, inspect_header
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, display_name
 from synth.vault.vault import Vault

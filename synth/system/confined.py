@@ -1,43 +1,115 @@
-"""A child process that meets untrusted bytes: little memory, little time, no files of its own, nothing to inherit."""
+"""One sandbox for whatever meets untrusted bytes: a process with little memory and time, no files, nothing to inherit.
+
+The program starts one of its own modules as :class:`Confined`, writes what it asks and reads what comes until a
+deadline. The module calls :func:`answers_alone` and :func:`confine` before it looks at anything untrusted.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
+import select
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
 from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, cast
 
-__all__ = ["confine", "start_confined"]
+__all__ = ["CHUNK", "Confined", "answers_alone", "confine"]
+
+CHUNK = 2**20
+"""Most bytes that are read from such a process at once."""
 
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR")
 
 
-def start_confined(module: str, arguments: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """Start a module of this program with pipes for its input and its output; its complaints go nowhere.
+class Confined:
+    """A module of this program at work in a process of its own; leaving the block kills it.
 
     Parameters
     ----------
     module : str
-        Run as ``python -m module``; it calls :func:`confine` before it reads anything.
-    arguments : sequence of str
+        Run as ``python -m module``.
+    *arguments : str
         Its command line.
+    seconds : float
+        For how long its answers are waited for, all of them together.
+
+    Attributes
+    ----------
+    process : subprocess.Popen
+        Its complaints go nowhere.
+    questions : binary file
+        What it reads.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
-    # One thread and one plain memory pool keep what is reserved small, and what is reserved is limited.
-    variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-    variables |= {"MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=variables,
-        bufsize=0,
-    )
+
+    def __init__(self, module: str, *arguments: str, seconds: float) -> None:
+        root = str(Path(__file__).resolve().parents[2])
+        variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
+        # One thread and one plain memory pool keep what is reserved small, and what is reserved is limited.
+        variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+        variables |= {"MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=variables,
+            bufsize=0,
+        )
+        self.questions = cast(BinaryIO, self.process.stdin)
+        self._answers = cast(BinaryIO, self.process.stdout)
+        self._deadline = time.monotonic() + seconds
+        self._ready = select.poll()
+        self._ready.register(self._answers.fileno(), select.POLLIN)
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most ``size`` bytes of what it says; none at the end.
+
+        Raises
+        ------
+        TimeoutError
+            If the deadline has passed.
+        """
+        left = self._deadline - time.monotonic()
+        if left <= 0 or not self._ready.poll(1000 * left):
+            raise TimeoutError
+        return os.read(self._answers.fileno(), min(size, CHUNK))
+
+    def kill(self) -> None:
+        """End it, if it has not ended by itself."""
+        self.process.kill()
+        self.process.wait()
+
+    def used_up_its_time(self) -> bool:
+        """Whether it has ended because its processor time was up; it is killed where it has not ended."""
+        self.kill()
+        return self.process.returncode == -signal.SIGXCPU
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.kill()
+        self._answers.close()
+        try:
+            self.questions.close()
+        except BrokenPipeError:
+            return
+
+
+def answers_alone() -> BinaryIO:
+    """Return where this process answers; whatever else it prints from now on goes nowhere."""
+    answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    return answers
 
 
 def confine(*, memory_bytes: int, cpu_seconds: int) -> None:

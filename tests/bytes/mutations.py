@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synth.reading.pipes import HASH_BYTES, ReaderLimits, Request, read_frame
 from synth.reading.process import serve
+from synth.reading.request import HASH_BYTES, ReaderLimits, Request, read_frame
 from synth.schema import (
     CategoryColumn,
     DateColumn,

@@ -16,8 +16,8 @@ from reading_here import read_here
 
 from synth.errors import TableError
 from synth.privacy import table
-from synth.privacy.encoded_table import EncodedTable
 from synth.reading import text as reader_text
+from synth.reading.reader import EncodedTable
 from synth.schema import ModelledColumn, Schema, TableFormat
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -256,7 +256,9 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
         walker.page.get_by_text("Stored, encrypted.").wait_for()
         walker.visit("2 Describe", "Describe the table")
         walker.press("Look at my rows to guess the open roles")
-        while not any("synth.reading.reader" in child.cmdline() for child in psutil.Process(server.pid).children()):
+        while not any(
+            "synth.services.inspection" in child.cmdline() for child in psutil.Process(server.pid).children()
+        ):
             time.sleep(0.05)
         assert stopped(server)
         walker.close()

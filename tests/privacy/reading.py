@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 from collections.abc import Mapping
+from functools import partial
 from json import loads
 from typing import Any, BinaryIO
 
@@ -13,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from synth.privacy.encoded_table import EncodedTable
-from synth.reading.pipes import Request, error_named, read_frame
 from synth.reading.process import serve
-from synth.reading.reader import ReaderLimits, read_codes
+from synth.reading.reader import EncodedTable, read_codes
+from synth.reading.request import ReaderLimits, Request, error_named, read_frame
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -27,6 +27,7 @@ from synth.schema import (
     Schema,
     TableFormat,
 )
+from synth.services.inspection import describe
 
 CANARY = "Zanzibar-7391846"
 """Stands in cells of every kind; must stand nowhere else."""
@@ -123,12 +124,13 @@ def served(
     request = Request(
         format=form or TableFormat(),
         limits=limits or ReaderLimits(),
-        columns=None if schema is None else schema.columns,
+        columns=() if schema is None else schema.columns,
         id_column=None if schema is None else schema.unit.id_column,
         drop_undeclared=drop_undeclared,
     )
     request = Request.from_bytes(request.to_bytes())
-    serve(request, io.BytesIO(data) if isinstance(data, bytes) else data, answers)
+    answer = None if schema is not None else partial(describe, look=False)
+    serve(request, io.BytesIO(data) if isinstance(data, bytes) else data, answers, answer)
     answers.seek(0)
     bodies = []
     while True:

@@ -32,11 +32,11 @@ from reading import (
 )
 
 from synth.errors import TableError
-from synth.reading.guess import kind_by_name
-from synth.reading.process import NO_HEADER as NO_HEADER_SENTENCE
-from synth.reading.reader import ReaderLimits, inspect_header
+from synth.reading.request import ReaderLimits
 from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.encoding import CellCounts
+from synth.services.inspection import NO_HEADER as NO_HEADER_SENTENCE
+from synth.services.inspection import inspect_header, kind_by_name
 
 HANDLED: dict[str, tuple[bytes, TableFormat]] = {
     "comma": (PLAIN, TableFormat()),
@@ -296,23 +296,9 @@ def test_blocks_and_pieces_end_anywhere() -> None:
     assert [code for code in codes_of(lines)[0] if code != 121] == whole
 
 
-def test_the_parsing_process_writes_no_file(tmp_path: Path) -> None:
-    probe = (
-        "from synth.reading.process import _limit_resources\n"
-        "from synth.reading.pipes import Request, ReaderLimits\n"
-        "from synth.schema.config import TableFormat\n"
-        "_limit_resources(Request(format=TableFormat(), limits=ReaderLimits()))\n"
-        f"file = open({str(tmp_path / 'x')!r}, 'wb', buffering=0)\n"
-        "try:\n    file.write(b'cell')\nexcept OSError:\n    raise SystemExit(7)\n"
-    )
-    folder = Path(__file__).parents[2]
-    ended = subprocess.run([sys.executable, "-c", probe], cwd=folder, check=False)
-    assert ended.returncode == 7
-    assert (tmp_path / "x").read_bytes() == b""
-
-
-def test_the_parsing_process_loads_little() -> None:
-    probe = "import sys, synth.reading.process; raise SystemExit('torch' in sys.modules or 'pandas' in sys.modules)"
+@pytest.mark.parametrize("module", ["synth.reading.process", "synth.services.inspection"])
+def test_the_parsing_process_loads_little(module: str) -> None:
+    probe = f"import sys, {module}; raise SystemExit('torch' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", probe], cwd=Path(__file__).parents[2], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from synth.reading import reader
+from synth.services import inspection
 
 MILLIONS = 5
 
@@ -83,18 +83,18 @@ def test_five_million_rows_within_a_gigabyte(kind: str, tmp_path: Path) -> None:
 
 def reads(process: psutil.Process) -> bool:
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and "synth.reading.reader" in process.cmdline()
+        return process.status() != psutil.STATUS_ZOMBIE and "synth.services.inspection" in process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
 
 
 def test_files_that_are_looked_at_side_by_side_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look is a process with memory of its own: thirty uploads at once are not thirty of them."""
-    monkeypatch.setattr(reader, "_looks", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(inspection, "_looks", threading.BoundedSemaphore(2))
     found: list[int] = []
 
     def look() -> None:
-        found.append(reader.inspect_header(io.BytesIO(b"age,income\n1,2\n3,4\n")).n_rows)
+        found.append(inspection.inspect_header(io.BytesIO(b"age,income\n1,2\n3,4\n")).n_rows)
 
     threads = [threading.Thread(target=look) for _ in range(8)]
     for thread in threads:

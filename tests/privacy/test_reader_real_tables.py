@@ -14,9 +14,9 @@ import pytest
 
 from synth.errors import TableError
 from synth.privacy.table import PrivateTable
-from synth.reading.process import NO_HEADER
-from synth.reading.reader import inspect_header, read_codes
+from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, IdentifierColumn, PrivacyUnit, Schema, TableFormat, load_config
+from synth.services.inspection import NO_HEADER, inspect_header
 
 DATA = os.environ.get("HERMITAGE_DATA")
 pytestmark = pytest.mark.skipif(DATA is None, reason="HERMITAGE_DATA does not name a folder of real tables")

@@ -29,8 +29,7 @@ from reading import (
 )
 
 from synth.errors import ConfigError, InputError, SchemaError, TableError
-from synth.reading.pipes import Request, write_frame
-from synth.reading.reader import ReaderLimits
+from synth.reading.request import ReaderLimits, Request, write_frame
 from synth.schema import DateColumn, Schema, TableFormat
 
 SMALL = ReaderLimits(input_bytes=4_000, text_bytes=4_000, rows=3, columns=10, cell_bytes=100)
@@ -250,7 +249,7 @@ def test_the_process_says_its_sentence_and_nothing_else(name: str, tmp_path: Pat
     write_frame(question, b"Q", request.to_bytes())
     folder = Path(__file__).parents[2]
     ended = subprocess.run(
-        [sys.executable, "-P", "-m", "synth.reading.reader"],
+        [sys.executable, "-P", "-m", "synth.reading.process"],
         input=question.getvalue() + data,
         capture_output=True,
         env={**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(tmp_path)},
@@ -310,7 +309,7 @@ def test_too_much_memory() -> None:
     data = as_parquet(table, use_dictionary=False, compression="zstd")
     assert len(data) < 2**20
     with pytest.raises(TableError, match="memory"):
-        read(data, limits=ReaderLimits(memory_bytes=500 * 2**20))
+        read(data, limits=ReaderLimits(memory_bytes=300 * 2**20))
 
 
 def test_a_stream_that_fails_says_why_itself() -> None:

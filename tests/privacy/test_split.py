@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes, with_id
+from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes
+from synth.reading.reader import with_id
 
 KEY = b"an account's secret, 32 bytes of"
 

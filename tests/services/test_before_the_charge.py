@@ -20,7 +20,8 @@ from synth.application import Application
 from synth.bundle.replay import replay
 from synth.cli.local import run_locally
 from synth.errors import SynthError, TableError
-from synth.reading.reader import ReaderLimits, check_readable, inspect_header, read_codes
+from synth.reading.reader import check_readable, read_codes
+from synth.reading.request import ReaderLimits
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -31,6 +32,7 @@ from synth.schema import (
     TableFormat,
     YesNoColumn,
 )
+from synth.services.inspection import inspect_header
 from synth.store import ChargeState
 
 SIGNS = ("=lab", "@handle", "+change", "-delta")

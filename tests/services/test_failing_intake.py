@@ -17,7 +17,7 @@ from town import HEADER, ROWS, TABLE
 import synth
 from synth.application import Application
 from synth.errors import SynthError, TableError
-from synth.reading import asker as reader_asker
+from synth.reading import reader
 from synth.services import intake
 from synth.system.settings import Settings
 from synth.vault import vault
@@ -146,15 +146,15 @@ def test_a_sender_that_goes_away_leaves_nothing(
 def test_a_killed_reader_leaves_nothing(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     before = standing(application)
     started: list[int] = []
-    start = reader_asker._start
+    start = reader.Confined
 
-    def killed() -> Any:
-        process = start()
-        started.append(process.pid)
-        process.kill()
-        return process
+    def killed(*module: str, seconds: float) -> Any:
+        confined = start(*module, seconds=seconds)
+        started.append(confined.process.pid)
+        confined.process.kill()
+        return confined
 
-    monkeypatch.setattr(reader_asker, "_start", killed)
+    monkeypatch.setattr(reader, "Confined", killed)
     with pytest.raises(TableError):
         application.receive(io.BytesIO(TABLE), account="town", name="people.csv")
     assert started

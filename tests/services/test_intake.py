@@ -12,8 +12,8 @@ from synth.application import Application
 from synth.cli import main
 from synth.cli.files import draft_configuration, open_table
 from synth.errors import ConfigError, TableError
-from synth.reading.process import NO_HEADER
 from synth.schema import TableFormat
+from synth.services.inspection import NO_HEADER
 from synth.store import EventKind
 
 CANARY = "Zanzibar-7391846"

@@ -1,10 +1,11 @@
-"""A file as batches of the columns that are wanted, one kind of file behind another.
+"""A file of any kind as batches of columns: its bytes recognised, unpacked and counted, then Parquet or text by rows.
 
 The messages of pyarrow quote cells. None is ever shown, kept or logged: each failure becomes a sentence of ours.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
@@ -15,17 +16,118 @@ import pyarrow.parquet
 
 from synth.errors import TableError
 from synth.names import shown
-from synth.reading.file_bytes import CHUNK, Counted, too_large, too_many_columns
-from synth.reading.pipes import ReaderLimits
+from synth.reading.request import Readable, ReaderLimits, too_large
 from synth.reading.text import TextTable
 from synth.schema import TableFormat
 
-__all__ = ["Batch", "Batches", "holds_parquet", "open_batches"]
+__all__ = ["Batch", "Batches", "Counted", "open_batches"]
+
+CHUNK = 2**20
+"""Bytes read at a time."""
 
 BATCH_ROWS = 65_536
+"""Rows of Parquet at a time."""
+
 _DAMAGED = "The Parquet file is damaged or cut short. Save it again and send the whole file."
 _UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
+
+_OTHER_FILES = {
+    b"PK\x03\x04": "a zip or Excel file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"SQLite format 3": "a database",
+    b"ARROW1": "an Arrow file",
+    b"ORC": "an ORC file",
+    b"%PDF": "a PDF",
+}
+
+
+class Counted:
+    """A source that stops when it has given more than ``limit`` bytes, and can be looked into without reading."""
+
+    def __init__(self, source: Readable, limit: int, what: str) -> None:
+        self._source = source
+        self._left = limit
+        self._too_large = too_large(what, limit)
+        self._ahead = b""
+
+    def read(self, size: int) -> bytes:
+        """Return at most ``size`` bytes; none at the end."""
+        if self._ahead:
+            data, self._ahead = self._ahead[:size], self._ahead[size:]
+            return data
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise self._too_large
+        return data
+
+    def peek(self, size: int) -> bytes:
+        """Return the next ``size`` bytes (fewer at the end) and leave them to be read."""
+        while len(self._ahead) < size:
+            held, self._ahead = self._ahead, b""
+            more = self.read(CHUNK)
+            self._ahead = held + more
+            if not more:
+                break
+        return self._ahead[:size]
+
+
+class _Gunzip:
+    """The bytes inside a gzip file of any number of members, decompressed a piece at a time."""
+
+    def __init__(self, source: Readable) -> None:
+        self._source = source
+        self._inflate = zlib.decompressobj(wbits=31)
+
+    def read(self, size: int) -> bytes:
+        try:
+            while True:
+                if self._inflate.eof:
+                    rest = self._inflate.unused_data or self._source.read(CHUNK)
+                    # Padding after the last member is allowed and common.
+                    if not rest.strip(b"\0"):
+                        return b""
+                    self._inflate = zlib.decompressobj(wbits=31)
+                    pending = rest
+                else:
+                    pending = self._inflate.unconsumed_tail or self._source.read(CHUNK)
+                if not pending:
+                    raise zlib.error
+                data = self._inflate.decompress(pending, size)
+                if data:
+                    return data
+        except zlib.error:
+            raise TableError(
+                "The gzip file is damaged or cut short. Compress the table again and send the whole file."
+            ) from None
+
+
+def _open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -> Counted:
+    """Return the bytes of a file, decompressed where it is gzip.
+
+    Nothing but gzip is recognised by its first bytes where the file may begin with a row: they may be a cell's.
+    """
+    raw = _not_empty(Counted(source, limits.input_bytes, "The file"))
+    if raw.peek(2) == b"\x1f\x8b":
+        raw = _not_empty(Counted(_Gunzip(raw), limits.text_bytes, "The table inside the gzip file"))
+    start = raw.peek(16)
+    for magic, name in _OTHER_FILES.items():
+        if start.startswith(magic) and not first_is_row:
+            raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz) or Parquet.")
+    return raw
+
+
+def _not_empty(source: Counted) -> Counted:
+    if not source.peek(1):
+        raise TableError("The file is empty. Send a table with a header and rows.")
+    return source
+
+
+# Batches of columns ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,14 +151,19 @@ class Batches:
     read: Callable[[Sequence[int]], Iterator[Batch]]
     text: TextTable | None = None
 
+    @property
+    def odd_lines(self) -> tuple[int, int]:
+        """How many lines were blank, and how many unreadable; a Parquet file has none."""
+        return (0, 0) if self.text is None else (self.text.blank, self.text.unreadable)
 
-def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:
+
+def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:
     """Open a file of any kind.
 
     Parameters
     ----------
-    source : Counted
-        The bytes of the file in order, decompressed.
+    source : Readable
+        The bytes of the file in order.
     form : TableFormat
         How cells are written.
     limits : ReaderLimits
@@ -67,14 +174,17 @@ def open_batches(source: Counted, form: TableFormat, limits: ReaderLimits, *, ra
     Raises
     ------
     TableError
-        If the file is not a table, in one sentence.
+        If the file is empty, of a kind that is not read here, or no table, in one sentence.
     """
-    is_parquet = holds_parquet(source, form)
+    # Of a text without a header the first bytes may be a row's and say nothing.
+    first_is_row = not form.header and form.kind != "parquet"
+    content = _open_bytes(source, limits, first_is_row=first_is_row)
+    is_parquet = not first_is_row and content.peek(4) == b"PAR1"
     if form.kind == "parquet" and not is_parquet:
         raise TableError("This is not a Parquet file. Check the file, or the kind in the format.")
     if form.kind in {"csv", "tsv"} and is_parquet:
         raise TableError(f"This is a Parquet file, and the format says {form.kind}. Set the kind to auto.")
-    opened = _open_parquet(ranges or _in_memory(source), limits) if is_parquet else _open_text(source, form, limits)
+    opened = _open_parquet(ranges or _in_memory(content), limits) if is_parquet else _open_text(content, form, limits)
     return replace(opened, read=lambda places: _counted(opened.read(places), limits))
 
 
@@ -84,13 +194,8 @@ def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
     for batch in batches:
         rows += len(batch.columns[0])
         if rows > limits.rows:
-            raise _too_many_rows(limits)
+            raise limits.too_many_rows()
         yield batch
-
-
-def holds_parquet(source: Counted, form: TableFormat) -> bool:
-    """Whether a file is Parquet, by its first bytes; of a text without a header they may be a row's and say nothing."""
-    return (form.header or form.kind == "parquet") and source.peek(4) == b"PAR1"
 
 
 def _open_text(source: Counted, form: TableFormat, limits: ReaderLimits) -> Batches:
@@ -171,9 +276,9 @@ def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
     except _BROKEN:
         raise TableError(_DAMAGED) from None
     if metadata.num_columns > limits.columns or len(fields) > limits.columns:
-        raise too_many_columns(max(metadata.num_columns, len(fields)), limits)
+        raise limits.too_many_columns(max(metadata.num_columns, len(fields)))
     if metadata.num_rows > limits.rows:
-        raise _too_many_rows(limits)
+        raise limits.too_many_rows()
     names = tuple(field.name for field in fields)
     types = tuple(field.type for field in fields)
 
@@ -207,11 +312,6 @@ def _parquet_batches(
         raise TableError("The Parquet file uses a feature not read here. Save it with default options.") from None
     except _BROKEN:
         raise TableError(_DAMAGED) from None
-
-
-def _too_many_rows(limits: ReaderLimits) -> TableError:
-    """Return the refusal of a table with too many rows."""
-    return TableError(f"The table has more than {limits.rows:,} rows, the most this machine reads. Split the table.")
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:

@@ -17,13 +17,15 @@ from synth.schema import Column, TableFormat, parse_column
 
 __all__ = [
     "HASH_BYTES",
+    "Peekable",
     "Readable",
     "ReaderLimits",
     "Request",
     "error_named",
     "read_exactly",
     "read_frame",
-    "read_request",
+    "size_text",
+    "too_large",
     "write_all",
     "write_frame",
 ]
@@ -48,12 +50,20 @@ class Readable(Protocol):
         ...
 
 
+class Peekable(Readable, Protocol):
+    """The same, and it can be looked into without reading."""
+
+    def peek(self, size: int) -> bytes:
+        """Return the next ``size`` bytes (fewer at the end) and leave them to be read."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
     """How much of a file the parsing process accepts, and how much of the machine it may use.
 
-    ``input_bytes`` are the bytes of the file, ``text_bytes`` those after decompression; ``memory_bytes`` is the address
-    space of the parsing process, ``cpu_seconds`` its processor time.
+    ``input_bytes`` are the bytes of the file, ``text_bytes`` those after decompression; ``memory_bytes`` is the private
+    memory of the parsing process, ``cpu_seconds`` its processor time.
     """
 
     input_bytes: int = 20 * 2**30
@@ -75,38 +85,59 @@ class ReaderLimits:
             wall_seconds=4 * self.wall_seconds,
         )
 
+    def too_many_columns(self, columns: int) -> TableError:
+        """Return the refusal of a table with too many columns."""
+        return TableError(
+            f"The table has {columns:,} columns; at most {self.columns:,} are read. Leave out columns you do not need."
+        )
+
+    def too_many_rows(self) -> TableError:
+        """Return the refusal of a table with too many rows."""
+        return TableError(f"The table has more than {self.rows:,} rows, the most this machine reads. Split the table.")
+
+
+def too_large(what: str, limit: int) -> TableError:
+    """Return the refusal of a file or a table of more than ``limit`` bytes."""
+    return TableError(
+        f"{what} is larger than {size_text(limit)}, the most this machine reads. Split the table, or ask your "
+        "administrator for a higher limit."
+    )
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people write it."""
+    for unit, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} bytes"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request:
     """What the parsing process is asked to do.
 
-    ``columns`` is None where only columns are to be named; their kinds are guessed from cells with ``look`` alone.
-    ``size`` is the length of the file where the asker serves ranges of it; None where the bytes follow the request.
-    ``key`` keys the hashes of unit ids.
+    ``columns`` are the declared ones. ``size`` is the length of the file where the asker serves ranges of it; None
+    where the bytes follow the request. ``key`` keys the hashes of unit ids.
     """
 
     format: TableFormat
     limits: ReaderLimits
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[Column, ...] = ()
     id_column: str | None = None
     drop_undeclared: bool = False
     key: bytes = b""
     size: int | None = None
-    look: bool = False
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
         body = {
             "format": asdict(self.format),
             "limits": asdict(self.limits),
-            "columns": None
-            if self.columns is None
-            else [[column.name, column.to_mapping()] for column in self.columns],
+            "columns": [[column.name, column.to_mapping()] for column in self.columns],
             "id_column": self.id_column,
             "drop_undeclared": self.drop_undeclared,
             "key": self.key.hex(),
             "size": self.size,
-            "look": self.look,
         }
         return json.dumps(body).encode()
 
@@ -117,23 +148,15 @@ class Request:
         form = dict(body["format"])
         form["missing"] = tuple(form["missing"])
         form["names"] = None if form["names"] is None else tuple(form["names"])
-        columns = body["columns"]
         return cls(
             format=TableFormat(**form),
             limits=ReaderLimits(**body["limits"]),
-            columns=None if columns is None else tuple(parse_column(name, declared) for name, declared in columns),
+            columns=tuple(parse_column(name, declared) for name, declared in body["columns"]),
             id_column=body["id_column"],
             drop_undeclared=body["drop_undeclared"],
             key=bytes.fromhex(body["key"]),
             size=body["size"],
-            look=body["look"],
         )
-
-
-def read_request(source: Readable) -> Request:
-    """Read the request that the asker sends first."""
-    _, data = read_frame(source)
-    return Request.from_bytes(data)
 
 
 def write_frame(target: BinaryIO, kind: FrameKind, *parts: bytes | memoryview) -> None:

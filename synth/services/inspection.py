@@ -1,29 +1,53 @@
-"""What kind of column each column of a file might be: from its name or type (public), or from its cells (a look).
+"""A first look at a table before anybody has described it: its names, how many rows, and what its columns may be.
 
-A guess is a word. No value, bound or category of the table is part of it.
+It is no part of a run. A guess is a word, from a column's name or type (public) or, where the owner asks to look, from
+its cells: no value, bound or category of the table is part of it. Like a run it reads in a process with little memory
+and little time, which is this module run as a program.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from json import dumps
+from typing import BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from synth.errors import TableError
 from synth.names import words_of
-from synth.reading.batches import Batches
-from synth.reading.pipes import Request
+from synth.reading.files import Batches
+from synth.reading.process import check_names, main
+from synth.reading.reader import ask
+from synth.reading.request import ReaderLimits, Request, write_frame
+from synth.schema.config import TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
 
-__all__ = ["ColumnKind", "SeenColumns", "describe_columns", "kind_by_name"]
+__all__ = ["NO_HEADER", "ColumnKind", "Header", "describe", "inspect_header", "kind_by_name"]
 
 ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop"]
 
 LOOKED_AT = 10_000
 """Rows at the top of a text that a guess is made from."""
+
+MOST_LOOKS = max(4, 2 * (os.cpu_count() or 1))
+"""Files that one process has looked at side by side; more would wait for the same cores, each with its own memory."""
+
+NO_HEADER = (
+    "The first line looks like a row, not like column names, so nothing of it is shown. If the table has no header, "
+    "say so where you say how the file is written, with its separator and the list of names. If the line does hold the "
+    "names, say the same and that one line is passed over (in a configuration: 'header: false', 'separator', 'names', "
+    "'skip_rows')."
+)
+
+_LOOK = "look"
+_looks = threading.BoundedSemaphore(MOST_LOOKS)
 
 _IDENTIFIES = {
     "id", "ids", "uuid", "guid", "key", "nr", "nbr", "ssn", "nhs", "mrn", "passport", "email", "phone", "name",
@@ -48,6 +72,63 @@ _CLASSES = {
 _TRUTH_WORDS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a file says about its columns.
+
+    ``kinds`` come from names and from the types of a Parquet file, and are None where neither tells; only a look at the
+    cells, which the owner asks for, fills them all. ``n_rows`` and ``blank_lines`` are exact, so for the owner only;
+    so is ``none_readable``, that no line of the text can be read as a row of this many cells.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[ColumnKind | None, ...]
+    n_rows: int
+    blank_lines: int = 0
+    none_readable: bool = False
+
+
+def inspect_header(
+    stream: BinaryIO, form: TableFormat | None = None, *, limits: ReaderLimits | None = None, look: bool = False
+) -> Header:
+    """Read the names of a table's columns, and count its rows.
+
+    Parameters
+    ----------
+    stream : binary file
+        The bytes of the table.
+    form : TableFormat, optional
+        How it is written.
+    limits : ReaderLimits, optional
+        What is refused, and how much of the machine may be used.
+    look : bool
+        Guess kinds from cells as well; whoever asks for it records that the owner looked at private rows.
+
+    Raises
+    ------
+    TableError
+        If the file cannot be read to its end as a table, or its first line looks like a row.
+    """
+    request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
+    with _looks:
+        end = ask(stream, request, None, parser=("synth.services.inspection", *([_LOOK] if look else [])))
+    names, rows = tuple(end["names"]), int(end["rows"])
+    blank, unreadable = end["lines"]
+    return Header(
+        names=names,
+        kinds=tuple(_kind(name, kind) for name, kind in zip(names, end["kinds"], strict=True)),
+        n_rows=rows,
+        blank_lines=blank,
+        none_readable=rows > 0 and blank + unreadable == rows and len(names) > 1,
+    )
+
+
+def _kind(name: str, of_cells: ColumnKind | None) -> ColumnKind | None:
+    """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
+    by_name = kind_by_name(name)
+    return by_name if by_name in {"identifier", "drop"} or of_cells is None else of_cells
+
+
 def kind_by_name(name: str) -> ColumnKind | None:
     """Guess a column's kind from its name alone; None where the name says nothing."""
     words = words_of(name)
@@ -70,27 +151,11 @@ def kind_by_name(name: str) -> ColumnKind | None:
     return "category" if known & _CLASSES else None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenColumns:
-    """What a first reading of a table told.
-
-    Attributes
-    ----------
-    kinds : tuple of ColumnKind or None
-        From the types of a Parquet file and, where the owner asked to look, from cells; None where neither tells.
-    rows : int
-        How many rows there are; owner only.
-    first_is_row : bool
-        Whether the line that should hold the names looks like the rows below it.
-    """
-
-    kinds: tuple[ColumnKind | None, ...]
-    rows: int
-    first_is_row: bool
+# In the parsing process -----------------------------------------------------------------------------------------------
 
 
-def describe_columns(batches: Batches, request: Request) -> SeenColumns:
-    """Read a table to its end, count its rows, and see what its columns may be.
+def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: bool) -> None:
+    """Read a table to its end, and say what its columns are called and may be, and how many rows and odd lines it has.
 
     Cells decide one thing that the owner did not ask for: whether the first line of a text is a row, which is refused
     and never shown.
@@ -98,19 +163,22 @@ def describe_columns(batches: Batches, request: Request) -> SeenColumns:
     Raises
     ------
     TableError
-        If the file cannot be read to its end, or a column is nested.
+        If the file cannot be read to its end, a column is nested, or the first line looks like a row.
     """
+    check_names(batches.names)
     missing = request.format.missing
     top: list[pa.Array] | None = None
     rows = 0
     for batch in batches.read(range(len(batches.names))):
         top = top or [cells.slice(0, LOOKED_AT) for cells in batch.columns]
         rows += len(batch.columns[0])
+    if batches.types is None and request.format.header and top is not None and _is_row(batches.names, top, missing):
+        raise TableError(NO_HEADER)
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
-    if request.look:
+    if look:
         kinds = [kind or _kind_of_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
-    is_text = batches.text is not None and request.format.header
-    return SeenColumns(tuple(kinds), rows, is_text and top is not None and _is_row(batches.names, top, missing))
+    body = {"names": batches.names, "kinds": kinds, "rows": rows, "lines": batches.odd_lines}
+    write_frame(answers, b"Z", dumps(body).encode())
 
 
 def _is_row(names: Sequence[str], columns: Sequence[pa.Array], missing: tuple[str, ...]) -> bool:
@@ -159,3 +227,7 @@ def _kind_of_texts(texts: pa.Array) -> ColumnKind:
     if len(distinct) == len(texts) and len(texts) >= 20:
         return "identifier"
     return "drop" if len(distinct) > max(200, len(texts) // 4) else "category"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(partial(describe, look=_LOOK in sys.argv[1:])))
