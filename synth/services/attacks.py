@@ -13,13 +13,13 @@ from pathlib import Path
 
 from synth.bundle.certificate import certificate_from_dict
 from synth.errors import InputError, RunCancelledError
-from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.attack_evidence import PublicAttacks, nothing_attacked, owner_attacks, public_attacks
 from synth.reports.counting import CodeTable
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.membership import UnitRows
+from synth.reports.owner_view import OwnerPart, OwnerView
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.shadow_evidence import no_shadows, shadow_evidence
 from synth.reports.shadow_models import Remade, ShadowGame

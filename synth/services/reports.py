@@ -12,7 +12,6 @@ import numpy as np
 
 from synth.bundle.table_files import read_table
 from synth.errors import JobError, RunCancelledError, TableError
-from synth.privacy.owner_view import OwnerPart, OwnerView
 from synth.progress import Progress
 from synth.reports.anchors import Anchored, anchored
 from synth.reports.control import owner_control
@@ -25,6 +24,7 @@ from synth.reports.owner_fidelity import owner_fidelity
 from synth.reports.owner_marginals import owner_marginals
 from synth.reports.owner_reading import owner_reading
 from synth.reports.owner_subsample import owner_subsample
+from synth.reports.owner_view import OwnerPart, OwnerView
 from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
 from synth.reports.shadow_evidence import SHADOW_PREFIX
 from synth.schema import RunConfig

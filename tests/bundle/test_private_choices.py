@@ -20,7 +20,7 @@ from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
-from synth.privacy.selection import Candidate, Selection
+from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.charts import Bars, HeatMap

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from synth.errors import PrivacyError, SchemaError
-from synth.privacy.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.privacy.table import PrivateTable
+from synth.reports.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.encoding import CellCounts
 
@@ -155,6 +155,6 @@ def test_the_listed_modules_and_no_others_read_exact_rows() -> None:
                 if isinstance(node, ast.ImportFrom) else []
             )
         }  # fmt: skip
-        if "synth.privacy.owner_view" in names:
+        if "synth.reports.owner_view" in names:
             readers.add(module)
     assert readers == set(OWNER_ONLY_READERS)

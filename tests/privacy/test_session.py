@@ -24,10 +24,10 @@ from synth.privacy.answers import RowCount
 from synth.privacy.column_maps import Constant, Lookup, OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
+from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import SystemNoise
 from synth.privacy.noisy_sums import GaussianPlan, NoisySum, _variance
 from synth.privacy.receipt import Receipt, mu_of_exponential, units_of
-from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema

@@ -29,7 +29,7 @@ from synth.models.marginals import NoisyMarginal
 from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.selection import Candidate
+from synth.privacy.more.selection import Candidate
 from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn, Weight
 
