@@ -9,13 +9,11 @@ from __future__ import annotations
 import streamlit as st
 from starlette.middleware import Middleware
 
-from pages.server.keeping import lifespan
-from pages.server.surface import Surface
+from pages.server.serving import Surface, lifespan, warm_up
 from pages.server.uploads import EncryptedUploads
 from pages.ui.frame import footer, header
 from pages.ui.guards import guard, quiet_logs
 from pages.ui.session import keep_address
-from pages.ui.warming import warm_up
 from synth.errors import ConfigError
 from synth.system.settings import Settings
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
 import streamlit as st
 
-from pages.ui.admin import (
-    earlier_releases,
-    heads,
-    one_owner,
-    removed_strays,
-    restored_ledgers,
-    signing_key,
-    stopped_releases,
-)
-from pages.ui.entrance import through_the_application
-from pages.ui.guards import guard
+from pages.server.uploads import stream_of, whole_stream
+from pages.ui.badges import badge
+from pages.ui.charts import show_table
+from pages.ui.guards import guard, through_the_application
+from pages.ui.session import MOST_BUNDLE_MEGABYTES, application
+from pages.ui.words import note, plain
+from synth.bundle.certificate import fingerprint_of
+from synth.errors import SynthError
+from synth.services.advisories import advisories
+from synth.services.entering import enter_upload
+from synth.services.heads import check_heads, heads_text
 
 __all__ = ["screen"]
+
+_MOST_HEADS_MEGABYTES = 2
 
 
 def screen() -> None:
@@ -26,6 +31,216 @@ def screen() -> None:
     for part in (signing_key, restored_ledgers, heads, earlier_releases, stopped_releases, removed_strays):
         with guard(away="pass"):
             part()
+
+
+def one_owner() -> None:
+    """Say who may see this page: whoever reaches the installation."""
+    st.info(
+        "One installation has one owner. There are no roles: whoever reaches this address sees all of it, every "
+        "account, every report read from private rows, and this page."
+    )
+
+
+def restored_ledgers() -> None:
+    """Enter releases that a restored ledger lacks, and accept a ledger that is complete."""
+    st.subheader("Ledgers after a restore")
+    frozen = application().account_names(frozen=True)
+    if frozen:
+        st.warning(f"Frozen until their ledger is accepted: {plain(', '.join(frozen))}")
+    else:
+        st.info("No account is frozen.")
+    note(
+        "An account is frozen after a restore, or when its ledger is behind what its mark has seen. Enter the bundle "
+        "of every release that its ledger lacks, one after the other; one that it has already is not entered twice."
+    )
+    with st.form("enter-releases", border=True, clear_on_submit=True):
+        given = st.file_uploader(
+            "Bundle of a release that is missing",
+            type="zip",
+            key="enter-bundle",
+            max_upload_size=MOST_BUNDLE_MEGABYTES,
+        )
+        who = st.text_input("Your name, kept with the ledger", key="enter-who")
+        if st.form_submit_button("Enter the release"):
+            if given is not None:
+                _enter(given, who)
+            else:
+                st.error("Choose a bundle (bundle.zip): the signature is in it.")
+    if frozen:
+        with st.form("accept-ledger", border=True):
+            chosen = st.selectbox("Account", frozen, key="accept-account")
+            who = st.text_input("Your name, kept with the ledger", key="accept-who")
+            complete = st.checkbox("Every release about these people is in its ledger", key="accept-complete")
+            if st.form_submit_button("Accept the ledger"):
+                _accept(str(chosen), who, complete=complete)
+
+
+def _enter(uploaded: Any, who: str) -> None:
+    try:
+        with stream_of(uploaded) as bundle:
+            entered = enter_upload(application().installation, bundle, who=who)
+    except SynthError as error:
+        st.error(plain(error))
+        return
+    (st.info if entered.was_there else st.success)(plain(entered.sentence))
+
+
+def _accept(name: str, who: str, *, complete: bool) -> None:
+    if not complete:
+        st.error("Say that the ledger is complete: what is missing from it would be forgotten.")
+        return
+    try:
+        application().accept_ledger(name, who=who)
+    except SynthError as error:
+        st.error(plain(error))
+    else:
+        st.rerun()
+
+
+def heads() -> None:
+    """Offer how far every ledger has come, and compare with what was kept."""
+    st.subheader("Heads of the ledger")
+    note(
+        "If somebody sets the whole installation back, ledger and marks together, nothing inside can tell. Keep the "
+        "heads elsewhere: they hold no key and no amount. Compared later they show a ledger that is behind."
+    )
+    st.download_button(
+        "Download the heads",
+        data=lambda: heads_text(application().store, application().ledger),
+        file_name="hermitage-heads.txt",
+        mime="text/plain",
+        on_click="ignore",
+        key="download-heads",
+    )
+    kept = st.file_uploader(
+        "Compare with heads that you kept", type="txt", key="check-heads", max_upload_size=_MOST_HEADS_MEGABYTES
+    )
+    if kept is None:
+        return
+    checked = st.session_state.get("checked-heads")
+    if checked is None or checked["file"] != kept.file_id:
+        # An upload is taken once; what it came to is shown for as long as it is chosen.
+        checked = st.session_state["checked-heads"] = {"file": kept.file_id, **_check(kept)}
+    (st.success if checked["ok"] else st.error)("  \n".join(plain(line) for line in checked["lines"]))
+
+
+def _check(uploaded: Any) -> dict[str, Any]:
+    try:
+        with whole_stream(uploaded, most=_MOST_HEADS_MEGABYTES * 2**20) as stream:
+            text = stream.read().decode("utf-8", errors="replace")
+        found = check_heads(text, application().store, application().ledger)
+    except SynthError as error:
+        return {"ok": False, "lines": [str(error)]}
+    return {"ok": found.ok, "lines": list(found.lines)}
+
+
+def removed_strays() -> None:
+    """Name the encrypted tables that were in the vault and on no screen, and those on a screen and not in the vault."""
+    st.subheader("Tables that were out of place")
+    note(
+        "The vault is compared with the records at every start and while the server runs. Encrypted files that no "
+        "record knows, left by a crash or by a database that was set back, are deleted; so is the record of a table "
+        "whose files are gone."
+    )
+    found = application().strays()
+    if not found:
+        st.info("Nothing was out of place.")
+        return
+    frame = pd.DataFrame(
+        {
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
+            "table": [one.detail["table"] for one in found],
+            "what was removed": [one.detail["what"] for one in found],
+        }
+    )
+    show_table(frame, alt="Encrypted tables that were removed because no screen listed them", key="strays")
+
+
+def earlier_releases() -> None:
+    """List the releases of earlier versions that faults mended since may have touched."""
+    found = advisories(application().store)
+    if not found:
+        return
+    st.subheader("Releases of an earlier version")
+    note("Faults that were mended since may have touched them. Worked out from configurations; nobody looked at rows.")
+    for sentence in dict.fromkeys(one.sentence for one in found):
+        st.markdown(f"**What may have happened:** {plain(sentence)}")
+        touched = [f"{one.certificate_id} ('{one.account}')" for one in found if one.sentence == sentence]
+        note(plain(f"Certificates with their accounts: {', '.join(touched)}"))
+
+
+def signing_key() -> None:
+    """Show the public key that bundles are signed with, its fingerprint, and how a stranger uses it."""
+    public = application().keys.public_key_pem
+    st.subheader("The key that signs")
+    badge("safe")
+    st.markdown(
+        "Every bundle of this installation is signed with one key, made at the first start. Its public half lies in "
+        "each bundle; publish it, or its fingerprint, where others find it without the bundle, so that they can tell "
+        "your releases from altered ones."
+    )
+    st.markdown("Fingerprint")
+    st.code(fingerprint_of(public), language=None)
+    st.markdown("Public key")
+    st.code(public.decode("ascii"), language=None)
+    st.download_button(
+        "Download the public key",
+        data=public,
+        file_name="hermitage-public-key.pem",
+        mime="application/x-pem-file",
+        on_click="ignore",
+        key="download-public-key",
+    )
+    note("Checked with it: synth verify bundle.zip --public-key hermitage-public-key.pem")
+
+
+def stopped_releases() -> None:
+    """Show what rehearsals have stopped; a stop is cleared by somebody who gives a name and a reason."""
+    st.subheader("Stopped by rehearsals")
+    note(
+        "A rehearsal reads public or simulated rows. Where an attack does better there than the proof allows, the "
+        "program has a bug, and runs and releases with that configuration are stopped until somebody clears the "
+        "incident."
+    )
+    found = application().stops.all()
+    if not found:
+        st.info("No rehearsal has stopped anything.")
+        return
+    frame = pd.DataFrame(
+        {
+            "incident": [one.incident for one in found],
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
+            "generator": [one.generator for one in found],
+            "attacks": [one.attacks for one in found],
+            "state": ["stands" if one.cleared_by is None else "cleared" for one in found],
+        }
+    )
+    show_table(frame, alt="Releases that rehearsals have stopped", key="stops")
+    for one in found:
+        if one.cleared_by is not None:
+            # Below the table, where a long reason stands in full.
+            note(f"Incident {one.incident} was cleared by {plain(one.cleared_by)}: {plain(str(one.because))}")
+    standing = [one.incident for one in found if one.cleared_by is None]
+    if standing:
+        _clearing(standing)
+
+
+def _clearing(incidents: list[str]) -> None:
+    with st.form("clear-incident", border=True):
+        st.markdown("Clear an incident once its cause is found: its configuration can then be released again.")
+        chosen = st.selectbox("Incident", incidents, key="clear-incident-id")
+        who = st.text_input("Your name, kept with the incident", key="clear-incident-who")
+        because = st.text_input("What was found", key="clear-incident-because")
+        if st.form_submit_button("Clear the incident"):
+            if not who.strip() or not because.strip():
+                st.error("Give your name and what was found: both are kept with the incident.")
+                return
+            try:
+                application().stops.clear(chosen, who=who.strip(), because=because.strip())
+            except SynthError as error:
+                st.error(str(error))
+            else:
+                st.rerun()
 
 
 if __name__ == "__main__":

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
+import pandas as pd
 import streamlit as st
+from plotly.graph_objects import Figure
 
 from pages.ui.badges import badge
-from pages.ui.draft import config_of
-from pages.ui.entrance import through_the_application
+from pages.ui.charts import accent, ceiling, show_plot, show_table
+from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.forecast import error_sentence, forecast_panel, smallest_epsilon_form
-from pages.ui.guards import require
-from pages.ui.promise import promise_panel
-from pages.ui.session import application, draft, go
-from pages.ui.spending import budget_controls, ledger_box, parts_table
-from pages.ui.words import plain
+from pages.ui.guards import require, through_the_application
+from pages.ui.session import application, bind, draft, go
+from pages.ui.words import DELTA_MEANS, amount, count, note, plain, upper
+from synth.reports.forecast import Forecast, Promise
+from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
+from synth.services.planning import prediction_lines
+from synth.services.views import Plan
 
-__all__ = ["screen"]
+__all__ = ["attack_figure", "screen"]
 
 WEAK_EPSILON = 4.0
+_SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 
 
 def screen() -> None:
@@ -64,6 +71,203 @@ def screen() -> None:
     st.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
     if st.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=plan.refusal is not None):
         go("generate")
+
+
+def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
+    """Explain a budget in three lines and a small chart.
+
+    Parameters
+    ----------
+    error_sentence : str
+        The third line: what the noise does to a count.
+    """
+    promise = forecast.promise
+    belief = {
+        Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
+        Neighbours.REPLACE: f"what the rows of a {unit} say",
+        Neighbours.CELL: "what one cell says, with every other cell known",
+    }[neighbours]
+    but = "" if neighbours is Neighbours.CELL else ", except with a chance of about δ"
+    caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
+    st.markdown(
+        f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
+        f"\N{MULTIPLICATION SIGN}{upper(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
+        f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
+    )
+    st.markdown(
+        f"**Attack ceiling.** An attacker allowed one false alarm in 100 catches at most {_hundredths(promise.caught)} "
+        f"in 100 {caught}, whatever the method; the best advantage over guessing is {_hundredths(promise.advantage)} %."
+    )
+    st.markdown(f"**Error.** {error_sentence}")
+    made, twin = attack_figure(promise)
+    show_plot(made, title="What an attack can reach at most", twin=twin, key="promise-chart")
+
+
+def attack_figure(promise: Promise) -> tuple[Figure, pd.DataFrame]:
+    """Return the two ceilings, for any method that meets the promise and for the noise of this release.
+
+    The second is tighter because everything a run asks is Gaussian noise or converts to a known Gaussian cost; the
+    report of attacks shows the same one.
+    """
+    measures = ["caught, one false alarm in 100", "advantage over guessing"]
+    anything = [promise.caught, promise.advantage]
+    this = [promise.noise_caught, promise.noise_advantage]
+    made = Figure()
+    for name, values, colour in (
+        ("any method meeting this promise", anything, ceiling()),
+        ("this release's noise", this, accent()),
+    ):
+        texts = [f"{_hundredths(value)} %" for value in values]
+        # Drawn as it is printed, so that nothing on the page says another number.
+        shown = [float(_hundredths(value)) for value in values]
+        made.add_bar(
+            y=measures, x=shown, name=name, orientation="h", marker_color=colour, text=texts, textposition="outside"
+        )
+    made.update_xaxes(range=[0, 118], title="in 100", tickvals=[0, 25, 50, 75, 100])
+    made.update_layout(
+        barmode="group",
+        height=230,
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0, "traceorder": "reversed"},
+    )
+    twin = pd.DataFrame(
+        {
+            "what an attack can reach": measures,
+            "any method meeting this promise": [f"{_hundredths(value)} %" for value in anything],
+            "this release's noise": [f"{_hundredths(value)} %" for value in this],
+        }
+    )
+    return made, twin
+
+
+def _hundredths(ceiling: float) -> str:
+    """Write a ceiling, which is rounded up to a thousandth already, in hundredths."""
+    return f"{100 * ceiling:.1f}".removesuffix(".0")
+
+
+def _in_hundred(share: float) -> str:
+    value = 100 * share
+    # Rounded up: an upper bound may not be made smaller by the way it is printed.
+    if value < 10:
+        return f"{math.ceil(10 * value - 1e-9) / 10:g}"
+    if value > 99.95:
+        return "100"
+    return f"{math.ceil(value - 1e-9):g}" if value < 99 else f"{value:.1f}"
+
+
+def budget_controls() -> None:
+    """Ask for epsilon by a stop or by a number, and for delta."""
+    held = draft()
+    stops = sorted({*EPSILON_STOPS, float(held["epsilon"])})
+    if st.session_state.get("field:epsilon-stop") != held["epsilon"]:
+        st.session_state["field:epsilon-stop"] = float(held["epsilon"])
+    st.select_slider(
+        "Epsilon: stronger promise on the left, more accurate rows on the right",
+        stops,
+        format_func="{:g}".format,
+        key="field:epsilon-stop",
+        on_change=_take_stop,
+    )
+    bound = bind("epsilon")
+    st.number_input("Epsilon, exactly", min_value=0.001, max_value=100.0, step=0.05, format="%g", **bound)
+    default = default_delta(int(held["people_at_most"]))
+    own = st.checkbox(
+        f"Choose delta myself (the rule gives {default:g})",
+        value=held["delta"] is not None and held["delta"] != default,
+        key="field:own-delta",
+        help="The rule: the smaller of 1e-6 and 1 over ten times the declared number of people, rounded down.",
+    )
+    if own:
+        exponents = [10.0**-power for power in range(5, 13)]
+        chosen = held["delta"] if held["delta"] in exponents else default
+        held["delta"] = st.selectbox(
+            "Delta", exponents, index=exponents.index(chosen), format_func="{:g}".format, key="field:delta-choice"
+        )
+    else:
+        held["delta"] = None
+    note(f"δ: {DELTA_MEANS} Keep it far below one over the number of people.")
+
+
+def ledger_box(plan: Plan) -> None:
+    """Say what has been spent on these people and where this release would bring them."""
+    held = draft()
+    with st.container(border=True):
+        st.markdown(f"**Ledger of '{plain(held['account'])}'**")
+        limit = "no limit is set" if plan.epsilon_cap is None else f"of {amount(plan.epsilon_cap)}"
+        after = f"After this release: **{amount(plan.epsilon_after)}**"
+        after += f" {limit}" if plan.epsilon_cap is not None else f" ({limit})"
+        st.markdown(
+            f"Spent on these people so far: **{amount(plan.epsilon_spent_before)}**{_releases(held['account'])}. "
+            f"{after} (simple sum {amount(plan.simple_sum_after)})."
+        )
+        st.page_link("pages/ledger.py", label="Ledger and limits")
+
+
+def parts_table(plan: Plan, config: RunConfig) -> None:
+    """Show every question of the run with its share, and what the report may take of it; the shares add up to one."""
+    frame = pd.DataFrame(
+        {
+            "part": [part.name for part in plan.parts],
+            "question": [part.question for part in plan.parts],
+            _SHARE: [100 * part.share for part in plan.parts],
+            _ALONE: [part.epsilon_alone for part in plan.parts],
+        }
+    )
+    total = 100 * sum(part.share for part in plan.parts)
+    frame.loc[len(frame)] = ["total", "", total, float(draft()["epsilon"])]
+    formats = {_SHARE: "%.1f %%", _ALONE: "%.2f"}
+    show_table(frame, alt="Where the budget goes", key="budget-parts", formats=formats)
+    if len(plan.parts) > 1:
+        note(
+            "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
+            "add up to more than the whole."
+        )
+    _evaluation_share()
+    _prediction_share(plan, config)
+
+
+def _evaluation_share() -> None:
+    st.number_input(
+        "Share kept for measuring what the report can publish",
+        min_value=0.0,
+        max_value=0.5,
+        step=0.05,
+        format="%.2f",
+        help="Pays for noisy one-way tables with error bars where the generator does not measure them itself.",
+        **bind("evaluation_share"),
+    )
+
+
+def _prediction_share(plan: Plan, config: RunConfig) -> None:
+    refusal = prediction_refusal(config.schema, config.label, config.holdout)
+    st.number_input(
+        "Share kept for predictions on the hold-out",
+        min_value=0.0,
+        max_value=0.3,
+        step=0.05,
+        format="%.2f",
+        disabled=refusal is not None,
+        help="Pays for noisy counts of held-out people by prediction and label: the report can then publish how well "
+        "the label is predicted after training on synthetic rows.",
+        **bind("prediction_share"),
+    )
+    if refusal is not None:
+        note(plain(f"Predictions cannot be paid for: {refusal}"))
+    for line in prediction_lines(plan.forecast):
+        note(plain(line.strip()))
+
+
+def _take_stop() -> None:
+    held = draft()
+    held["epsilon"] = float(st.session_state["field:epsilon-stop"])
+    st.session_state["field:epsilon"] = held["epsilon"]
+
+
+def _releases(account: str) -> str:
+    if account not in application().account_names():
+        return " (new people)"
+    number = application().account(account).releases
+    return f" in {count(number)} release{'' if number == 1 else 's'}"
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.compare import choose_runs, side_by_side
-from pages.ui.entrance import through_the_application
-from pages.ui.guards import guard
+from pages.ui.guards import guard, through_the_application
 
 __all__ = ["screen"]
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
+import pandas as pd
 import streamlit as st
 
-from pages.ui.accounts import account_cards, charges_table, checked_rows, limit_form
-from pages.ui.entrance import through_the_application
+from pages.ui.badges import badge
+from pages.ui.charts import show_table
+from pages.ui.guards import through_the_application
 from pages.ui.session import application
+from pages.ui.words import add_row_worth, amount, note, plain, row_note, upper
+from synth.errors import LedgerError
 from synth.ledger.ledger import SPENT_OR_FREED
+from synth.services.views import AccountView, LedgerRow
 
 __all__ = ["screen"]
 
@@ -29,6 +37,119 @@ def screen() -> None:
         charges_table(rows)
     if accounts:
         limit_form(accounts)
+
+
+def account_cards(accounts: list[AccountView]) -> None:
+    """Show what has been spent on each group of people, composed exactly and simply added."""
+    frame = pd.DataFrame(
+        {
+            "people": [view.name for view in accounts],
+            "protects": [view.unit_sentence or "not yet declared" for view in accounts],
+            "epsilon spent (composed)": [view.epsilon_spent for view in accounts],
+            "epsilon spent (simple sum)": [view.epsilon_simple_sum for view in accounts],
+            "limit on epsilon": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
+            "releases": [view.releases for view in accounts],
+        }
+    )
+    st.subheader("People")
+    badge("safe")
+    formats = dict.fromkeys(("epsilon spent (composed)", "epsilon spent (simple sum)"), "%.2f")
+    show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
+    frozen = [view.name for view in accounts if view.frozen]
+    if frozen:
+        st.warning(
+            f"Frozen, and takes no run: {plain(', '.join(frozen))}. A ledger may lack releases: enter those that are "
+            "missing and accept it on the page Admin."
+        )
+    for view in accounts:
+        for sentence in view.notes:
+            note(f"{plain(view.name)}: {plain(sentence)}")
+        if view.row_worth is not None:
+            note(f"{plain(view.name)}: {_cells(view)}")
+    note("Composed: the exact total of all charges together; the limit is held against it.")
+
+
+def _cells(view: AccountView) -> str:
+    epsilon, delta = view.row_worth or (None, 0.0)
+    spent = f"{amount(view.epsilon_spent)} is the epsilon of ONE CELL, with every other cell known. "
+    if epsilon is None:
+        return spent + "What it is worth for a whole row is not known here: a charge has no configuration."
+    return spent + (
+        f"For replacing a whole row by one with the same label the same charges, simply added, are at most "
+        f"{upper(epsilon)} at delta {delta:g}; a changed label has no protection."
+    )
+
+
+def charges_table(rows: list[LedgerRow]) -> None:
+    """Show every charge, and offer them as files."""
+    frame = pd.DataFrame(
+        {
+            "entry": [row.sequence for row in rows],
+            "time (UTC)": [row.time.strftime("%Y-%m-%d %H:%M:%S") for row in rows],
+            "people": [row.account for row in rows],
+            "run": [row.run_id[:8] for row in rows],
+            "purpose": [row.purpose for row in rows],
+            "epsilon": [row.epsilon for row in rows],
+            "delta": [f"{row.delta:g}" for row in rows],
+            "state": [row.state for row in rows],
+            "certificate": [(row.certificate_id or "")[:8] for row in rows],
+        }
+    )
+    st.subheader("Entries")
+    worths = [row.row_worth for row in rows]
+    frame = add_row_worth(frame, worths)
+    show_table(frame, alt="Every entry of the ledger", key="charges", formats={"epsilon": "%.2f"})
+    if words := row_note(worths):
+        note(words)
+    table, text = st.columns([1, 4])
+    whole = pd.DataFrame([dataclasses.asdict(row) for row in rows])
+    table.download_button(
+        "Export CSV",
+        data=lambda: whole.to_csv(index=False),
+        file_name="ledger.csv",
+        mime="text/csv",
+        on_click="ignore",
+        key="ledger-csv",
+    )
+    text.download_button(
+        "Export JSON",
+        data=lambda: json.dumps([dataclasses.asdict(row) for row in rows], default=str, indent=1),
+        file_name="ledger.json",
+        mime="application/json",
+        on_click="ignore",
+        key="ledger-json",
+    )
+
+
+def checked_rows() -> list[LedgerRow]:
+    """Return every charge after checking the chain of entries, and say whether it is whole."""
+    try:
+        rows = application().ledger_rows()
+    except LedgerError as error:
+        st.error(plain(error))
+        return []
+    if rows:
+        st.success(
+            "Every chain of entries is whole and holds what its mark has seen: no entry or limit was changed, removed "
+            "or added outside the ledger. A whole installation that was set back is seen only beside heads that are "
+            "kept elsewhere (page Admin)."
+        )
+    return rows
+
+
+def limit_form(accounts: list[AccountView]) -> None:
+    """Set the limit of a group of people; a run that would pass it is refused before it reads a row."""
+    st.subheader("Limits")
+    with st.form("limit", border=True):
+        names, epsilon, delta, button = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
+        chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")
+        cap = epsilon.number_input("Epsilon at most", min_value=0.01, value=4.0, step=0.5, key="limit-epsilon")
+        cap_delta = delta.selectbox(
+            "at delta", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9], index=1, format_func="{:g}".format, key="limit-delta"
+        )
+        if button.form_submit_button("Set limit"):
+            application().set_cap(chosen, float(cap), float(cap_delta))
+            st.rerun()
 
 
 if __name__ == "__main__":

@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Hashable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any, BinaryIO
+
+import pandas as pd
 import streamlit as st
 
-from pages.ui.draft import config_of
-from pages.ui.entrance import through_the_application
-from pages.ui.guards import require
-from pages.ui.rehearsal import rehearsal
-from pages.ui.session import draft, go
+from pages.server.uploads import stream_of
+from pages.ui.draft import EPSILON_STOPS, config_of, split_list
+from pages.ui.evidence import cards, read_evidence, section_of
+from pages.ui.guards import require, through_the_application
+from pages.ui.long_work import LongWork, follow_work
+from pages.ui.session import TABLE_TYPES, application, draft, forget_uploads, forget_widgets, go, uploader_key
+from pages.ui.stand_in import verdict
+from pages.ui.words import count, note, plain
+from synth.errors import InputError, SynthError
+from synth.generators import cards as generator_cards
+from synth.rehearsal.grid import Grid
+from synth.rehearsal.simulation import SHAPES, Simulation, simulated_table
+from synth.rehearsal.simulation_file import parse_simulation
 from synth.reports.stand_in import REHEARSAL_SENTENCE
+from synth.schema import RunConfig
 
 __all__ = ["screen"]
+
+DECLARATION = "This table is public, or I may show every row of it to anybody."
+_WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
+_ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
+_REFUSAL = "stand-in-refusal"
+_PARTS = {
+    "attacks": "Attacks",
+    "marginals": "Sets of columns",
+    "downstream": "Prediction",
+    "fidelity": "Distributions and associations",
+    "groups": "Groups",
+    "scores": "Scores",
+}
+_SHAPE, _SHARES, _FOLLOWS, _STRENGTH = "shape", "shares", "goes with", "strength"
+_KEPT, _TABLE = "simulation-kept", "simulation-table"
+_MOST_ROWS, _USUAL_STRENGTH, _MOST_IN_FULL = 20_000, 0.5, 40
 
 
 def screen() -> None:
@@ -28,6 +60,242 @@ def screen() -> None:
     st.divider()
     if st.button("Continue to 4 Generate", type="primary", key="continue-generate"):
         go("generate")
+
+
+def rehearsal(config: RunConfig) -> None:
+    """Choose between one configuration and a grid; show what the latest one came to, and offer another."""
+    what = st.segmented_control(
+        "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
+    )
+    several = what == "grid"
+    report = application().rehearsals.report(config, grid=several)
+    if report is None:
+        device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"
+        about = "Each cell of a grid" if several else "It"
+        st.info(f"No rehearsal yet. {about} takes about as long as a run on this machine ({device}).")
+    else:
+        _report(report, config, several=several)
+        st.subheader("Rehearse again")
+    _form(config, several=several)
+
+
+def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None:
+    st.subheader("What the latest rehearsal came to")
+    verdict(report)
+    if several:
+        note(f"{_moment(report)}, on the table as it is described now.")
+        grid_report(report)
+        take_over(report)
+        return
+    note(f"{_moment(report)}, with {config.generator} at ε = {config.epsilon:g}, as the run is set now.")
+    entries = read_evidence(report)
+    found = [part for part in _PARTS if any(section_of(entry) == part for entry in entries)]
+    chosen = st.segmented_control(
+        "What to look at", found, default=found[0], format_func=_PARTS.__getitem__, key="rehearsal-part"
+    )
+    part = str(chosen) if chosen in found else found[0]
+    cards([entry for entry in entries if section_of(entry) == part], key=f"rehearsal-{part}")
+
+
+def _form(config: RunConfig, *, several: bool) -> None:
+    """Ask for rows and rehearse on them, in a process of its own."""
+    work = LongWork(
+        standing=partial(application().rehearsals.standing, config, grid=several),
+        cancel=partial(application().rehearsals.cancel, config, grid=several),
+        stop_label="Stop the rehearsal",
+        steps="rehearsals" if several else "steps",
+    )
+    if follow_work(work, stop_key="stop-rehearsal"):
+        return
+    try:
+        grid = ask_grid(config) if several else None
+        source = st.segmented_control(
+            "On which rows", list(_ROWS), default="upload", format_func=_ROWS.__getitem__, key="rehearsal-rows"
+        )
+        if source == "simulated":
+            _simulated(config, grid)
+        else:
+            _uploaded(config, grid)
+    except SynthError as error:
+        st.error(plain(str(error)))
+    refusal = st.session_state.pop(_REFUSAL, None)
+    if refusal is not None:
+        st.error(plain(refusal))
+
+
+def _uploaded(config: RunConfig, grid: Grid | None) -> None:
+    declared = st.checkbox(DECLARATION, key="stand-in-is-public")
+    uploaded = st.file_uploader(
+        "Stand-in: a table with the columns you described (CSV, TSV or Parquet), written as the private one is",
+        type=TABLE_TYPES,
+        key=uploader_key("stand-in"),
+        max_upload_size=application().settings.maximum_upload_bytes // 2**20,
+        disabled=not declared,
+        help="A public sample, last decade's open file, rows made up by hand. It is deleted after the rehearsal.",
+    )
+    if not declared:
+        note("The numbers of a rehearsal are safe to publish only because its rows are public: say so first.")
+    if uploaded is not None and declared:
+        try:
+            with stream_of(uploaded) as rows:
+                _start(config, rows, grid, simulated=False)
+        except SynthError as error:
+            st.session_state[_REFUSAL] = str(error)
+        finally:
+            # Whatever happened, the upload is gone before the page is drawn again.
+            forget_uploads()
+        st.rerun()
+
+
+def _simulated(config: RunConfig, grid: Grid | None) -> None:
+    simulation = ask_simulation(config)
+    if st.button("Rehearse on simulated rows", key="rehearse-simulated", help="Free: no private row is read."):
+        _start(config, io.BytesIO(simulated_table(simulation, config.schema)), grid, simulated=True)
+        st.rerun()
+
+
+def _start(config: RunConfig, rows: BinaryIO, grid: Grid | None, *, simulated: bool) -> None:
+    try:
+        application().rehearsals.start(config, rows, grid=grid, simulated=simulated)
+    except SynthError as error:
+        st.session_state[_REFUSAL] = str(error)
+
+
+def _moment(report: dict[str, Any]) -> str:
+    try:
+        return f"Rehearsed on {datetime.fromisoformat(str(report['time'])):%Y-%m-%d at %H:%M} UTC"
+    except ValueError:
+        return "Rehearsed"
+
+
+def ask_grid(config: RunConfig) -> Grid:
+    """Ask which epsilons, generators and seeds are rehearsed.
+
+    Raises
+    ------
+    InputError
+        If that is no grid, or too large a one.
+    """
+    usual = Grid.usual(config)
+    epsilons, generators, seeds = st.columns([3, 3, 1])
+    chosen = epsilons.multiselect(
+        "Epsilons",
+        sorted({*EPSILON_STOPS, 8.0, config.epsilon}),
+        default=list(usual.epsilons),
+        format_func="{:g}".format,
+        key="grid-epsilons",
+    )
+    names = generators.multiselect(
+        "Generators",
+        [card.name for card in generator_cards()],
+        default=list(usual.generators),
+        key="grid-generators",
+    )
+    number = seeds.number_input("Seeds", min_value=1, max_value=10, value=usual.seeds, key="grid-seeds")
+    if not chosen or not names:
+        raise InputError("Choose at least one epsilon and one generator.")
+    grid = Grid(tuple(map(float, chosen)), tuple(names), int(number))
+    note(
+        f"{count(grid.cells)} rehearsals, one after the other, each about as long as a run with its predictions and "
+        "attacks; after the first the time left is shown. What is done is kept when it is stopped."
+    )
+    return grid
+
+
+def grid_report(report: dict[str, Any]) -> None:
+    """Show the cells side by side, and those that failed."""
+    if report["done"] < report["of"]:
+        st.info(f"{count(report['done'])} of {count(report['of'])} rehearsals are done; these are their numbers.")
+    for failure in report["failures"]:
+        st.warning(plain(failure))
+    cards(read_evidence(report), key="grid")
+
+
+def take_over(report: dict[str, Any]) -> None:
+    """Take a generator and an epsilon of the grid into the draft."""
+    cells = sorted({(str(cell["generator"]), float(cell["epsilon"])) for cell in report["cells"]})
+    if not cells:
+        return
+    titles = {f"{name}, ε = {epsilon:g}": (name, epsilon) for name, epsilon in cells}
+    held = draft()
+    now = f"{held['generator']}, ε = {float(held['epsilon']):g}"
+    choice, button = st.columns([3, 2], vertical_alignment="bottom")
+    chosen = choice.selectbox(
+        "Generator and budget", list(titles), index=list(titles).index(now) if now in titles else 0, key="grid-choice"
+    )
+    name, epsilon = titles[str(chosen)]
+    if button.button("Use this generator and ε", key="grid-use"):
+        if name != held["generator"]:
+            # As when its card is chosen: options belong to a generator, and only one of them hides single cells.
+            held.update(generator=name, options={}, protection="record")
+        held["epsilon"] = epsilon
+        forget_widgets()
+        st.rerun()
+    note(
+        f"The run is set to {plain(now)}. Choosing by a rehearsal weakens no promise: no private row had a part in it."
+    )
+
+
+def ask_simulation(config: RunConfig) -> Simulation:
+    """Ask for rows, shapes, public shares and links, and return what they declare.
+
+    Raises
+    ------
+    ConfigError
+        If something typed cannot be used.
+    """
+    names = list(config.schema.names)
+    rows = st.number_input(
+        "Rows to simulate",
+        min_value=100,
+        max_value=1_000_000,
+        value=max(100, min(config.rows, _MOST_ROWS)),
+        step=1000,
+        key="simulation-rows",
+    )
+    note(
+        "Say only what anyone could know without looking at the table; what is left empty stays even and unrelated. "
+        "Shares: one number for each declared value (no first), or for equal parts of a range. Goes with: high values "
+        "of both together, or against each other where the strength is negative. A label that goes with nothing "
+        "cannot be predicted."
+    )
+    frame = st.data_editor(
+        _first_rows(names),
+        key=_TABLE,
+        hide_index=True,
+        height="content" if len(names) <= _MOST_IN_FULL else "auto",
+        disabled=["column"],
+        column_config={
+            _SHAPE: st.column_config.SelectboxColumn(options=list(SHAPES), required=True),
+            _FOLLOWS: st.column_config.SelectboxColumn(options=["", *names]),
+            _STRENGTH: st.column_config.NumberColumn(min_value=-1.0, max_value=1.0, step=0.1, format="%.1f"),
+        },
+    )
+    rows_of_table = frame.fillna({_SHARES: "", _FOLLOWS: "", _STRENGTH: _USUAL_STRENGTH}).to_dict("records")
+    st.session_state[_KEPT] = rows_of_table
+    columns = {str(row["column"]): _mapping(row) for row in rows_of_table}
+    return parse_simulation({"columns": columns}, rows=int(rows))
+
+
+def _first_rows(names: list[str]) -> pd.DataFrame:
+    """Return what the table starts from: the same for as long as it is on the screen, then what was typed last."""
+    start = st.session_state.get("simulation-start", [])
+    if _TABLE not in st.session_state or [row["column"] for row in start] != names:
+        typed = {row["column"]: row for row in st.session_state.get(_KEPT, [])}
+        fresh: dict[str, Any] = {_SHAPE: SHAPES[0], _SHARES: "", _FOLLOWS: "", _STRENGTH: _USUAL_STRENGTH}
+        start = [{"column": name, **fresh, **typed.get(name, {})} for name in names]
+        st.session_state["simulation-start"] = start
+        st.session_state.pop(_TABLE, None)
+    return pd.DataFrame(start)
+
+
+def _mapping(row: Mapping[Hashable, Any]) -> dict[str, Any]:
+    body: dict[str, Any] = {"shape": str(row[_SHAPE])}
+    if str(row[_SHARES]).strip():
+        body["shares"] = split_list(str(row[_SHARES]))
+    if row[_FOLLOWS]:
+        body |= {"follows": str(row[_FOLLOWS]), "strength": float(row[_STRENGTH])}
+    return body
 
 
 if __name__ == "__main__":

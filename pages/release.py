@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.ui.entrance import through_the_application
-from pages.ui.guards import require
-from pages.ui.sealing import attest_and_seal, certificate_summary, checklist, download, how_to_verify
+from pages.ui.badges import badge
+from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, draft
-from pages.ui.words import plain
+from pages.ui.words import DELTA_MEANS, amount, note, plain, upper
+from synth.bundle.certificate import certificate_from_dict, promise
+from synth.schema import Schema
+from synth.services.views import RunView
 
 __all__ = ["screen"]
+
+ATTESTATIONS = (
+    "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
+    "What I declared public was typed from public knowledge, without looking at the rows.",
+    "I may share a table with this promise.",
+)
 
 
 def screen() -> None:
@@ -34,6 +42,106 @@ def screen() -> None:
             download(run_id)
         certificate_summary(run_id)
         how_to_verify()
+
+
+def checklist(run: RunView) -> None:
+    """Show the four checks; the bundle is written only where all of them hold."""
+    certificate = certificate_from_dict(application().certificate(run.run_id))
+    of_row = certificate.row_epsilon
+    # An epsilon of one cell is never shown without what it is worth for a row.
+    cell = "" if of_row is None else f" for one cell, ε = {upper(of_row)} for a whole row"
+    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
+    with st.container(border=True):
+        st.markdown("**Checked for you, without reading the private table**")
+        for name, meaning in _checks(application().config_of(run.run_id).schema):
+            st.markdown(f"✓ **{name}.** {plain(meaning)}")
+        badge("safe")
+        note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+
+
+def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
+    """Return what was checked when the bundle was written, by name; nothing is said that this table does not have."""
+    made = schema.identifiers
+    fresh = f", identifiers ({', '.join(made)}) are freshly made" if made else ""
+    return (
+        ("Labelled as synthetic", "README.txt says that the rows are made, not real."),
+        (
+            "Disclosure",
+            f"Every cell lies in the domain declared in step 2{fresh}; the report holds only numbers that may be "
+            "published; no path and no name of this machine, its user or the uploaded file stands in any file.",
+        ),
+        ("Structure", "Columns, types and formats are those of the declared schema."),
+        (
+            "Documentation",
+            "Schema, configuration, report and measurements are there, and README.txt says how the table "
+            "is made again.",
+        ),
+    )
+
+
+def attest_and_seal(run_id: str) -> None:
+    """Ask for the attestations by name; then the release can be sealed."""
+    st.subheader("What only you can say")
+    demonstration = bool(draft()["demonstration"])
+    given = [
+        st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(ATTESTATIONS)
+    ]
+    name = st.text_input(
+        "Your name, kept in the records with these statements",
+        "Demonstration" if demonstration else "",
+        key="attested-by",
+    )
+    ready = all(given) and bool(name.strip())
+    if st.button("Seal release", type="primary", key="seal", disabled=not ready):
+        with st.spinner("Checking and sealing the bundle"):
+            application().release(run_id, attestations=ATTESTATIONS, attested_by=name.strip())
+        st.rerun()
+    if not ready:
+        note("All three statements and a name are needed. The download opens after the seal.")
+
+
+def download(run_id: str) -> None:
+    """Offer the sealed bundle; the right to it is checked again when the button is pressed."""
+    st.download_button(
+        "Download the bundle (zip)",
+        # A callable: nothing is served before the press, and an unreleased run is refused inside.
+        data=lambda: application().bundle(run_id),
+        file_name=f"hermitage-{run_id[:8]}.zip",
+        mime="application/zip",
+        type="primary",
+        on_click="ignore",
+        key="download-bundle",
+    )
+
+
+def certificate_summary(run_id: str) -> None:
+    """Show what the certificate promises, in its own words."""
+    body = application().certificate(run_id)
+    certificate = certificate_from_dict(body)
+    st.subheader("The certificate")
+    badge("safe")
+    facts = (
+        ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
+        ("Delta", f"{certificate.delta:g}", DELTA_MEANS),
+        ("Receipts", f"{len(certificate.receipts)}", "One for each noisy question that was asked."),
+    )
+    for (title, value, meaning), place in zip(facts, st.columns(3, border=True), strict=True):
+        place.metric(title, value)
+        note(meaning, place)
+    for line in promise(certificate):
+        st.markdown(f"- {plain(line)}")
+
+
+def how_to_verify() -> None:
+    """Say how anybody checks the bundle, without this server."""
+    st.subheader("How anybody can check it")
+    st.markdown("With the package, offline: the promise, every file and every cell are checked again:")
+    st.code("python -m synth verify hermitage.zip", language="bash")
+    st.markdown(
+        "The same rows again, byte for byte, from the saved model, with the versions that the certificate names:"
+    )
+    st.code("python -m synth replay hermitage.zip --out again", language="bash")
+    note("Or give it to the third card on the Start page.")
 
 
 if __name__ == "__main__":

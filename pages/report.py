@@ -7,9 +7,8 @@ from functools import partial
 import streamlit as st
 
 from pages.ui.attacks import attacks
-from pages.ui.entrance import through_the_application
 from pages.ui.groups import groups
-from pages.ui.guards import guard, require
+from pages.ui.guards import guard, require, through_the_application
 from pages.ui.prediction import prediction
 from pages.ui.report import at_a_glance, columns_and_pairs, expected_accuracy, owner_only
 from pages.ui.session import application, draft, go

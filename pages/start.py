@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
-from pages.ui.demonstration import open_demonstration
-from pages.ui.entrance import through_the_application
+from pages.server.uploads import whole_stream
+from pages.ui.draft import fill_from_config, take_table
 from pages.ui.frame import ONE_OWNER
-from pages.ui.session import forget_uploads, go, start_again, uploader_key
-from pages.ui.verification import MOST_BUNDLE_MEGABYTES, show_verdict, verify_upload
+from pages.ui.guards import through_the_application
+from pages.ui.session import (
+    MOST_BUNDLE_MEGABYTES,
+    application,
+    draft,
+    forget_uploads,
+    forget_widgets,
+    go,
+    start_again,
+    uploader_key,
+)
+from pages.ui.words import plain
+from synth.errors import SynthError
 
 __all__ = ["screen"]
 
@@ -64,6 +77,38 @@ def screen() -> None:
 
     st.subheader("What this does not do")
     st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
+
+
+def open_demonstration() -> None:
+    """Take in the demonstration table and fill the draft with its configuration."""
+    table, config = application().demonstration()
+    start_again()
+    held = draft()
+    take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+    fill_from_config(held, config)
+    held.update(demonstration=True, account=table.account)
+    forget_widgets()
+
+
+def verify_upload(uploaded: Any) -> dict[str, Any]:
+    """Check an uploaded bundle; the verdict is kept as plain values."""
+    try:
+        with whole_stream(uploaded, most=MOST_BUNDLE_MEGABYTES * 2**20) as bundle:
+            verdict = application().verify(bundle)
+    except SynthError as error:
+        return {"ok": False, "lines": [str(error)]}
+    return {"ok": verdict.ok, "lines": list(verdict.lines)}
+
+
+def show_verdict(verdict: dict[str, Any]) -> None:
+    """Say whether the bundle is what it claims, and why."""
+    with st.container(border=True):
+        if verdict["ok"]:
+            st.success("Nothing differs from the certificate. Below: what was checked, and what was not.")
+        else:
+            st.error("This bundle differs from its certificate, or it cannot be read.")
+        for line in verdict["lines"]:
+            st.markdown(f"- {plain(line)}")
 
 
 if __name__ == "__main__":

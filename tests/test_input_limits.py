@@ -73,7 +73,7 @@ NASTY = {
 @pytest.mark.parametrize("name", NASTY)
 def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     """60,000 digits took 42 seconds; these take milliseconds, and half a second is allowed."""
-    from pages.ui.columns import guess_role, join_list
+    from pages.ui.draft import guess_role, join_list
     from pages.ui.words import plain
     from synth.names import odd_names, shown, visible
 
@@ -486,7 +486,7 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     of the server, whose patterns see paths and names of hosts.
     """
     allowed = {
-        "pages/server/surface.py", "pages/server/uploads.py", "synth/bundle/checks.py", "synth/bundle/linter.py",
+        "pages/server/serving.py", "pages/server/uploads.py", "synth/bundle/checks.py", "synth/bundle/linter.py",
         "synth/bundle/table_files.py", "synth/rehearsal/rehearsals.py", "synth/system/settings.py",
     }  # fmt: skip
     sources = [ROOT / "app.py", *(ROOT / "pages").rglob("*.py"), *(ROOT / "synth").rglob("*.py")]
@@ -500,7 +500,7 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
 
 def test_paths_and_hosts_of_any_length_take_no_time() -> None:
     """A request line and its headers may have 64 KiB."""
-    from pages.server.surface import _name_of
+    from pages.server.serving import _name_of
     from pages.server.uploads import UPLOAD_PATH
     from synth.system.settings import Settings
 

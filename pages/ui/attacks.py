@@ -10,8 +10,8 @@ import streamlit as st
 from pages.ui.badges import OWNER_ONLY_NOTE, badge
 from pages.ui.evidence import cards, number_card, read_evidence, section_of
 from pages.ui.long_work import LongWork, long_work
-from pages.ui.rehearsal import stand_in_attacks
 from pages.ui.session import application
+from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import plain
 from synth.reports import Evidence
 from synth.reports.shadow_evidence import SHADOW_PREFIX

@@ -7,9 +7,8 @@ import streamlit as st
 
 from pages.ui.badges import badge
 from pages.ui.charts import draw, show_table, table_of
-from pages.ui.notes import note
 from pages.ui.session import application
-from pages.ui.words import plain
+from pages.ui.words import note, plain
 from synth.reports.comparison import compared_table
 from synth.reports.drawing import number_text
 from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of

@@ -9,8 +9,7 @@ import streamlit as st
 
 from pages.ui.badges import badge
 from pages.ui.charts import draw
-from pages.ui.notes import note
-from pages.ui.words import plain
+from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.drawing import number_text
 

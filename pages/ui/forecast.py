@@ -7,9 +7,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui.charts import accent, draw, show_plot, show_table
-from pages.ui.notes import note
 from pages.ui.session import draft
-from pages.ui.words import count, plain
+from pages.ui.words import count, note, plain
 from synth.errors import SynthError
 from synth.reports.charts import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.drawing import letters

@@ -6,9 +6,8 @@ import streamlit as st
 
 from pages.ui.badges import legend
 from pages.ui.draft import missing_answers
-from pages.ui.notes import note
 from pages.ui.session import application, draft, own_table
-from pages.ui.words import amount, plain
+from pages.ui.words import amount, note, plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
 from synth.version import __version__

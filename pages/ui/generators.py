@@ -5,9 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from pages.ui.draft import config_of
-from pages.ui.notes import note
 from pages.ui.session import bind, draft
-from pages.ui.words import plain
+from pages.ui.words import note, plain
 from synth.generators import Card, OptionField, cards, options_of
 from synth.schema import RunConfig
 

@@ -1,4 +1,4 @@
-"""Guards: what a page needs before it can be used, and what happens to an error.
+"""Guards: the one way in, what a page needs before it can be used, and what happens to an error.
 
 A :class:`~synth.errors.SynthError` is shown in its own words. Anything else becomes an incident number: its kind and
 the place in the code are logged, its text never is, because libraries quote cells in their messages.
@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from typing import Literal, ParamSpec, TypeVar
 
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 
 from pages.ui.session import application, draft, own_table
 from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, own_error, record_incident
 
-__all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require"]
+__all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require", "through_the_application"]
 
 INCIDENT_TEXT = (
     "Something went wrong here. Nothing of your table was shown or written down. "
@@ -38,6 +39,18 @@ _MISSING: dict[Step, tuple[str, str, str]] = {
     "report": ("The report is not ready yet. It is built at the end of the run.", "generate", "4 Generate"),
     "release": ("Nothing has been released yet.", "release", "6 Release"),
 }
+
+
+def through_the_application() -> None:
+    """Run the application instead, where Streamlit opened this file by itself.
+
+    Until ``st.navigation`` has run once, Streamlit takes the folder ``pages`` for its own and runs a file in it without
+    app.py: after a restart, a reload of any screen would run outside the guard, and an error would be logged with its
+    text.
+    """
+    if PagesManager.uses_pages_directory:
+        PagesManager.uses_pages_directory = False
+        st.rerun()
 
 
 @contextmanager

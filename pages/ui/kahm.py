@@ -8,9 +8,8 @@ import streamlit as st
 from pages.ui.badges import badge
 from pages.ui.charts import show_table
 from pages.ui.draft import config_of
-from pages.ui.notes import note
 from pages.ui.session import application, bind, draft
-from pages.ui.words import amount, plain, upper
+from pages.ui.words import amount, note, plain, upper
 from synth.generators.kahm.modes import MODES, PAPER_REFUSAL, KahmMode, mode_of
 from synth.reports.expected import Forecast
 

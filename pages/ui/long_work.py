@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.ui.guards import guarded
-from pages.ui.notes import note
-from pages.ui.words import plain
+from pages.ui.words import note, plain
 from synth.services.background import WorkView
 
 __all__ = ["LongWork", "follow_work", "long_work"]

@@ -15,10 +15,9 @@ from pages.ui.evidence import cards, number_card, read_evidence, section_of
 from pages.ui.fidelity import FIDELITY_SECTION, associations, distributions, subsamples
 from pages.ui.forecast import forecast_panel
 from pages.ui.groups import GROUPS_SECTION
-from pages.ui.notes import note
 from pages.ui.prediction import CHARGED_SECTION, PREDICTION_SECTION
 from pages.ui.session import application
-from pages.ui.words import DELTA_MEANS, amount, plain
+from pages.ui.words import DELTA_MEANS, amount, note, plain
 from synth.names import visible
 from synth.reports import Evidence
 from synth.services.views import RunView

@@ -15,6 +15,8 @@ from synth.services.views import ReceivedTable
 from synth.system.settings import Settings
 
 __all__ = [
+    "MOST_BUNDLE_MEGABYTES",
+    "TABLE_TYPES",
     "application",
     "bind",
     "draft",
@@ -28,6 +30,12 @@ __all__ = [
     "start_again",
     "uploader_key",
 ]
+
+TABLE_TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet"]
+"""Endings of the files that are taken for tables."""
+
+MOST_BUNDLE_MEGABYTES = 200
+"""A bundle is held whole in the memory of the process that checks it."""
 
 _FIELD = "field:"
 _IDENTIFIERS = {"table": "table_id", "run": "run_id"}

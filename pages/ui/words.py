@@ -1,10 +1,12 @@
-"""Numbers and names as they are written on every page."""
+"""Words as they are written on every page: texts of others, small print, and numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from synth.names import visible_lines
 from synth.reports.drawing import number_text, rounded_up
@@ -16,6 +18,7 @@ __all__ = [
     "add_row_worth",
     "amount",
     "count",
+    "note",
     "plain",
     "row_note",
     "row_worth",
@@ -41,6 +44,15 @@ def plain(text: object) -> str:
 
 def _in_word(character: str) -> bool:
     return character.isalnum() or character == "_"
+
+
+def note(text: str, place: DeltaGenerator | None = None) -> None:
+    """Write a line of small print, here or into a place of the page.
+
+    Streamlit's own captions fade below the contrast that the pages promise.
+    """
+    target = st if place is None else place
+    target.markdown(f":small[:gray[{text}]]")
 
 
 def amount(epsilon: float) -> str:

@@ -9,7 +9,7 @@ import pytest
 from driving import CODEBOOK, LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
-from pages.ui.promise import attack_figure
+from pages.budget import attack_figure
 
 
 def set_epsilon(app: AppTest, epsilon: float) -> AppTest:

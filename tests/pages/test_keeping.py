@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from driving import TABLE, errors, go, open_app, started, texts, upload_table, uploader
 
-from pages.server.keeping import Keeper
+from pages.server.serving import Keeper
 from pages.server.uploads import incoming
 from pages.ui.session import application
 from synth.application import Application

@@ -34,7 +34,7 @@ def test_a_view_of_a_page_finds_the_libraries_frozen(tmp_path: Path) -> None:
 def test_it_happens_once_and_what_comes_later_is_collected() -> None:
     found = told(
         "import gc, json, sys, threading, weakref\n"
-        "from pages.ui.warming import warm_up\n"
+        "from pages.server.serving import warm_up\n"
         "loaded = 'torch' in sys.modules\n"
         "callers = [threading.Thread(target=warm_up) for _ in range(4)]\n"
         "[caller.start() for caller in callers]\n"
@@ -62,7 +62,7 @@ def test_a_collection_costs_next_to_nothing_afterwards() -> None:
         "for held in pkgutil.walk_packages(pages.__path__, 'pages.'):\n"
         "    importlib.import_module(held.name)\n"
         "before = min(cost() for _ in range(3))\n"
-        "from pages.ui.warming import warm_up\n"
+        "from pages.server.serving import warm_up\n"
         "warm_up()\n"
         "print(json.dumps([before, min(cost() for _ in range(3))]))"
     )

@@ -1,0 +1,53 @@
+"""What a rehearsal said: that its rows are nobody's, or that it stopped something; on its screen and beside attacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from pages.ui.badges import badge
+from pages.ui.evidence import cards, read_evidence, section_of
+from pages.ui.session import application
+from pages.ui.words import plain
+from synth.reports import Evidence
+from synth.schema import RunConfig
+
+__all__ = ["stand_in_attacks", "verdict"]
+
+
+def stand_in_attacks(config: RunConfig) -> None:
+    """Show the attacks of the rehearsal of a configuration, or how to get them."""
+    st.subheader("On a stand-in")
+    report = application().rehearsals.report(config)
+    if report is None:
+        st.info(
+            "No rehearsal of this configuration. On the page Rehearse, or with synth rehearse, the same run is made "
+            "from public or simulated rows; what attacks reach there may be published, and one above its ceiling stops "
+            "the release."
+        )
+        return
+    verdict(report)
+    cards(_attacks(read_evidence(report)), key="stand-in-attacks")
+
+
+def verdict(report: dict[str, Any]) -> None:
+    """Say first what has to be said: what the rows are, or that something is stopped, or was and is no longer."""
+    sentence, first = plain(str(report["sentence"])), report["incident"]
+    if first is None:
+        badge("safe")
+        st.markdown(sentence)
+        return
+    incidents = report.get("incidents", [first])
+    cleared = [stop for stop in application().stops.all() if stop.incident in incidents and stop.cleared_by]
+    if len(cleared) < len(incidents):
+        st.error(sentence)
+    for stop in cleared:
+        st.warning(
+            f"With {stop.generator} an attack did better than the proof allowed ({plain(stop.attacks)}). Incident "
+            f"{stop.incident} was cleared by {plain(str(stop.cleared_by))}: {plain(str(stop.because))}. Rehearse again."
+        )
+
+
+def _attacks(entries: list[Evidence]) -> list[Evidence]:
+    return [entry for entry in entries if section_of(entry) == "attacks"]
