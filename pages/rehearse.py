@@ -22,9 +22,8 @@ from pages.ui.words import count, note, plain
 from synth.errors import InputError, SynthError
 from synth.generators import cards as generator_cards
 from synth.rehearsal.grid import Grid
-from synth.rehearsal.simulation import SHAPES, Simulation, simulated_table
-from synth.rehearsal.simulation_file import parse_simulation
-from synth.reports.stand_in import REHEARSAL_SENTENCE
+from synth.rehearsal.simulation import SHAPES, Simulation, parse_simulation, simulated_table
+from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.schema import RunConfig
 
 __all__ = ["screen"]

@@ -26,11 +26,19 @@ from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
 from synth.services.predicting import cancel_predicting, predict_in_background, predicting
-from synth.services.presenting import account_view, ledger_row, run_view
 from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
-from synth.services.views import AccountView, LedgerRow, Plan, ReceivedTable, RunView
+from synth.services.views import (
+    AccountView,
+    LedgerRow,
+    Plan,
+    ReceivedTable,
+    RunView,
+    account_view,
+    ledger_row,
+    run_view,
+)
 from synth.store import ChargeState, Event, EventKind, Run, RunState, TableState
 from synth.system.devices import require_device
 from synth.system.disks import fullest, has_no_room

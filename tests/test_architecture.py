@@ -134,7 +134,7 @@ def test_owner_only_readers_are_listed_in_one_place() -> None:
 
 def test_only_a_rehearsal_calls_exact_numbers_safe() -> None:
     for path in [*SOURCES, *SCREENS]:
-        if {"synth.reports.stand_in.of_stand_in", "synth.services.reports.open_stand_in"} & set(imported(path)):
+        if {"synth.rehearsal.stand_in.of_stand_in", "synth.services.reports.open_stand_in"} & set(imported(path)):
             assert path == ROOT / "synth" / "rehearsal" / "rehearsals.py", path
 
 

@@ -17,7 +17,7 @@ from synth.errors import ConfigError, InputError, SchemaError, SynthError
 from synth.generators import GENERATORS
 from synth.reading.process import check_names, is_plain
 from synth.reading.request import ReaderLimits
-from synth.rehearsal.simulation_file import load_simulation
+from synth.rehearsal.simulation import load_simulation
 from synth.reports.forecast import forecast
 from synth.schema import (
     CategoryColumn,

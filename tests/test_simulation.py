@@ -20,9 +20,10 @@ from synth.rehearsal.simulation import (
     SPECIAL_SHARE,
     SimulatedColumn,
     Simulation,
+    load_simulation,
+    parse_simulation,
     simulated_table,
 )
-from synth.rehearsal.simulation_file import load_simulation, parse_simulation
 from synth.schema import Schema, parse_config
 from synth.schema.documents import read_mapping
 

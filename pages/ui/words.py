@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from synth.names import visible_lines
 from synth.reports.drawing import number_text, rounded_up
-from synth.services.cell_worth import RowWorth
+from synth.services.views import RowWorth
 
 __all__ = [
     "DELTA_MEANS",

@@ -167,8 +167,7 @@ def config_of(parsed: argparse.Namespace) -> RunConfig:
 def _rehearse(parsed: argparse.Namespace) -> int:
     from synth.cli.local import rehearse_locally
     from synth.rehearsal.grid import Grid
-    from synth.rehearsal.simulation import Simulation
-    from synth.rehearsal.simulation_file import load_simulation
+    from synth.rehearsal.simulation import Simulation, load_simulation
 
     config = config_of(parsed)
     stand_in: str | Simulation = parsed.stand_in
@@ -306,7 +305,7 @@ def _account(parsed: argparse.Namespace) -> int:
 
 def _one_account(parsed: argparse.Namespace) -> int:
     from synth.application import Application
-    from synth.services.cell_worth import row_worth_words
+    from synth.services.views import row_worth_words
 
     with Application.from_environment() as application:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
@@ -368,7 +367,7 @@ def _enter(paths: list[str]) -> int:
 def _ledger(_: argparse.Namespace) -> int:
     from synth.application import Application
     from synth.ledger.ledger import SPENT_OR_FREED
-    from synth.services.cell_worth import row_worth_words
+    from synth.services.views import row_worth_words
 
     with Application.from_environment() as application:
         rows = application.ledger_rows()

@@ -24,12 +24,12 @@ from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.shadow_models import FEWEST_RUNS
 from synth.schema import RunConfig
 from synth.services import run_folder
-from synth.services.cell_worth import row_worth_words
 from synth.services.incidents import own_error, record_incident
 from synth.services.planning import check_config
 from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
+from synth.services.views import row_worth_words
 from synth.store import ChargeState, RunState, TableState
 from synth.system.devices import is_lack_of_means, require_device
 from synth.system.disks import naming_full_disk

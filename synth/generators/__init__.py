@@ -11,6 +11,7 @@ from synth.generators.options import OptionField, build_options, option_fields
 from synth.generators.protocol import Card, Generator, GeneratorTask, Needs, State
 
 __all__ = [
+    "CONTROL",
     "GENERATORS",
     "Card",
     "Generator",
@@ -67,6 +68,9 @@ GENERATORS: MutableMapping[str, type[Generator]] = _Registry(
     }
 )
 """Every generator by name, in the order the app shows them: the default, the controls, the published methods."""
+
+CONTROL = "independent"
+"""The one that the others are held against."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Generator:

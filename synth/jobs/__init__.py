@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from synth.jobs.engine import Capacity, JobEngine
-from synth.jobs.local import LocalEngine
+from synth.jobs.local import Capacity, LocalEngine
 
-__all__ = ["Capacity", "JobEngine", "LocalEngine"]
+__all__ = ["Capacity", "LocalEngine"]

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from synth.jobs import processes
-from synth.jobs.engine import Capacity
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.privacy.kept_answers import answers_path, forget_answers, sweep_answers
 from synth.store import ChargeState, Run, RunState, Store
 from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
 
-__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
+__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "Capacity", "LocalEngine", "put_back"]
 
 WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 
@@ -33,6 +32,17 @@ MOST_ATTEMPTS = 3
 """Workers that one run is given, one after the other."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What an engine can do at once, and what it does now. ``threads`` is CPU threads per job."""
+
+    slots: int
+    busy: int
+    waiting: int
+    gpus: int
+    threads: int
 
 
 class LocalEngine:
@@ -74,7 +84,17 @@ class LocalEngine:
         self._host = this_host()
 
     def submit(self, job_id: str, *, gpus: int = 0, cpus: int = 0) -> str:
-        """Put a planned run into the queue, and start it if there is room."""
+        """Put a planned run into the queue, start it if there is room, and return its handle.
+
+        Parameters
+        ----------
+        job_id : str
+            The run's id.
+        gpus : int
+            1 to compute on a GPU where this machine has one; 0 to stay on the CPU.
+        cpus : int
+            Threads; 0 for an equal part of the machine.
+        """
         self._store.queue.put(job_id, gpus=gpus, cpus=cpus)
         self.tend()
         return job_id

@@ -7,15 +7,18 @@ which one does better than the proof allows stops its own configuration.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, Self
 
 from synth.errors import AttackError, InputError, RunCancelledError, SynthError
+from synth.generators import CONTROL
 from synth.progress import NullProgress, Progress
+from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.anchors import anchored
 from synth.reports.attack_evidence import PublicAttacks
+from synth.reports.charts import Bars, Cell, Series, Table
 from synth.reports.counting import CodeTable
 from synth.reports.downstream import compare_predictions
 from synth.reports.evidence import SafeEvidence
@@ -24,21 +27,29 @@ from synth.reports.marginals import compare_marginals
 from synth.reports.membership import UnitRows
 from synth.reports.prediction_problem import DownstreamOptions, Problem, TrainedOn, Untestable
 from synth.reports.proven_ceiling import ProvenCeiling
-from synth.reports.rehearsal_grid import GridCell, grid_cell_to_dict, grid_evidence
-from synth.reports.stand_in import REHEARSAL_SENTENCE
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
 from synth.services.reports import free_threads
 
-__all__ = ["USUAL_EPSILONS", "Grid", "GridRehearsal", "GridStop", "OpenedStandIn", "check_grid", "rehearse_grid"]
+__all__ = [
+    "USUAL_EPSILONS",
+    "Grid",
+    "GridCell",
+    "GridRehearsal",
+    "GridStop",
+    "OpenedStandIn",
+    "check_grid",
+    "grid_evidence",
+    "rehearse_grid",
+]
 
 USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 USUAL_SEEDS = 3
-_CONTROL = "independent"
 _MOST_CELLS = 120
 _MEASURES = ("roc_auc", "r2")
 _SPOKEN = {"roc_auc": "ROC AUC", "r2": "R2"}
+_GUESSING = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +92,7 @@ class Grid:
     ) -> Self:
         """Return the grid of a configuration: its own generator beside the control, where nothing else is said."""
         # Where one cell is protected no generator but its own can ask.
-        control = (_CONTROL,) if config.schema.protection == "record" else ()
+        control = (CONTROL,) if config.schema.protection == "record" else ()
         own = tuple(dict.fromkeys((config.generator, *control)))
         return cls(epsilons or USUAL_EPSILONS, generators or own, USUAL_SEEDS if seeds is None else seeds)
 
@@ -169,7 +180,7 @@ class GridRehearsal:
     def document(self) -> dict[str, Any]:
         """What is kept beside the evidence."""
         return {
-            "cells": [grid_cell_to_dict(cell) for cell in self.cells],
+            "cells": [asdict(cell) for cell in self.cells],
             "done": len(self.cells) + len(self.failures),
             "of": self.of,
             "failures": list(self.failures),
@@ -327,3 +338,206 @@ def _minutes(minutes: float) -> str:
 
 def _text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+# The cells of a grid side by side, as evidence -----------------------------------------------------------------------
+
+
+Measure = Callable[["GridCell"], float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridCell:
+    """One generator at one epsilon with one seed.
+
+    Attributes
+    ----------
+    generator : str
+    epsilon : float
+    seed : int
+    pairs : float
+        Mean total variation of synthetic against stand-in rows over sets of two columns (of one, where there is but
+        one), numbers and dates in at most 32 public bins.
+    floor : float
+        The same for another draw of the stand-in rows.
+    measure : str
+        How predictions are scored; empty where nothing could be predicted.
+    predicted, real : float, optional
+        Mean score after training on synthetic rows, and on stand-in rows.
+    attack : str
+        The attack that told most; empty where there were too few people for a verdict.
+    area, ceiling : float, optional
+        Its ROC AUC, and the largest that the receipts allow any attack.
+    seconds : float
+        Measuring, fitting and drawing; without any report.
+    """
+
+    generator: str
+    epsilon: float
+    seed: int
+    pairs: float
+    floor: float
+    measure: str = ""
+    predicted: float | None = None
+    real: float | None = None
+    attack: str = ""
+    area: float | None = None
+    ceiling: float | None = None
+    seconds: float = 0.0
+
+
+def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) -> tuple[SafeEvidence, ...]:
+    """Put the cells of a grid side by side.
+
+    Parameters
+    ----------
+    cells : sequence of GridCell
+        At least one.
+    label : str, optional
+        What is predicted.
+    said : str
+        What has to be said of the rows under every picture.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``grid.table``, ``grid.pairs``, ``grid.prediction`` and ``grid.attacks``, the last two where there is something
+        to show.
+    """
+    seeds = len({cell.seed for cell in cells})
+    bands = f"Bands reach over {seeds} seeds. " if seeds > 1 else "One seed: what another would change is not shown. "
+    found = [
+        SafeEvidence(
+            id="grid.table",
+            title="Every generator at every epsilon",
+            value=None,
+            sentence=f"Means over {seeds} seed{'s' * (seeds > 1)}; small distances and large scores are good. {said}",
+            figures=(_table(cells),),
+        ),
+        SafeEvidence(
+            id="grid.pairs",
+            title="Error of pairs of columns",
+            value=None,
+            unit="total variation",
+            sentence="Synthetic against stand-in rows, numbers and dates in at most 32 public bins; 0 is equal. "
+            f"{bands}{said}",
+            figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, _floor),
+        ),
+    ]
+    measure = next((cell.measure for cell in cells if cell.measure), "")
+    if measure:
+        found.append(
+            SafeEvidence(
+                id="grid.prediction",
+                title=f"Prediction of '{label}'",
+                value=None,
+                unit=measure,
+                sentence=f"Trained on synthetic rows, tested on stand-in rows that were held out. {bands}{said}",
+                figures=_figures(cells, "Prediction", measure, lambda cell: cell.predicted, _real),
+            )
+        )
+    if any(cell.area is not None for cell in cells):
+        found.append(
+            SafeEvidence(
+                id="grid.attacks",
+                title="The attack that told most",
+                value=None,
+                unit="ROC AUC",
+                sentence="Of all attacks the one with the largest area; 0.5 is guessing, and the largest of several "
+                f"lies a little above it by chance. The ceiling is proven for any attack; a point above it is "
+                f"chance, unless an incident is named. {bands}{said}",
+                figures=_figures(cells, "Worst attack", "ROC AUC", lambda cell: cell.area, _ceiling),
+            )
+        )
+    return tuple(found)
+
+
+def _floor(cells: Sequence[GridCell]) -> list[Series]:
+    return _line("another draw of the stand-in", "floor", cells, lambda cell: cell.floor)
+
+
+def _real(cells: Sequence[GridCell]) -> list[Series]:
+    return _line("trained on stand-in rows", "ceiling", cells, lambda cell: cell.real)
+
+
+def _ceiling(cells: Sequence[GridCell]) -> list[Series]:
+    epsilons = _epsilons(cells)
+    guessing = Series("guessing", "floor", (_GUESSING,) * len(epsilons))
+    return [guessing, *_line("proven ceiling", "ceiling", cells, lambda cell: cell.ceiling)]
+
+
+def _line(name: str, meaning: Any, cells: Sequence[GridCell], measure: Measure) -> list[Series]:
+    means = [_mean(_values(cells, epsilon, measure)) for epsilon in _epsilons(cells)]
+    known = [mean for mean in means if mean is not None]
+    return [Series(name, meaning, tuple(known))] if len(known) == len(means) else []
+
+
+def _figures(
+    cells: Sequence[GridCell],
+    title: str,
+    unit: str,
+    measure: Measure,
+    anchors: Callable[[Sequence[GridCell]], list[Series]],
+) -> tuple[Bars, ...]:
+    """Return a picture for each generator beside the control; of the control alone where there is no other."""
+    generators = _in_order(cell.generator for cell in cells)
+    control = [cell for cell in cells if cell.generator == CONTROL]
+    figures = []
+    for name in [name for name in generators if name != CONTROL] or generators:
+        own = [cell for cell in cells if cell.generator == name]
+        epsilons = _epsilons(own)
+        series = _bands(name, "stand_in", own, measure)
+        if name != CONTROL and _epsilons(control) == epsilons:
+            series += _bands(CONTROL, "control", control, measure)
+        if series:
+            categories = tuple(f"ε = {epsilon:g}" for epsilon in epsilons)
+            figures.append(Bars(f"{title}: {name}", unit, categories, (*series, *anchors(own)), joined=True))
+    return tuple(figures)
+
+
+def _bands(name: str, meaning: Any, cells: Sequence[GridCell], measure: Measure) -> list[Series]:
+    found = [_values(cells, epsilon, measure) for epsilon in _epsilons(cells)]
+    if not all(found):
+        return []
+    means = [sum(values) / len(values) for values in found]
+    above = tuple(max(values) - mean for values, mean in zip(found, means, strict=True))
+    below = tuple(mean - min(values) for values, mean in zip(found, means, strict=True))
+    return [Series(name, meaning, tuple(means), errors=above, below=below)]
+
+
+def _table(cells: Sequence[GridCell]) -> Table:
+    measure = next((cell.measure for cell in cells if cell.measure), "")
+    header = ["generator", "epsilon", "distance of pairs"]
+    measures: list[Measure] = [lambda cell: cell.pairs]
+    if measure:
+        header.append(f"prediction, {measure}")
+        measures.append(lambda cell: cell.predicted)
+    if any(cell.area is not None for cell in cells):
+        header += ["worst attack, ROC AUC", "its proven ceiling"]
+        measures += [lambda cell: cell.area, lambda cell: cell.ceiling]
+    header.append("seconds of a run")
+    measures.append(lambda cell: cell.seconds)
+    rows: list[tuple[Cell, ...]] = []
+    for name in _in_order(cell.generator for cell in cells):
+        own = [cell for cell in cells if cell.generator == name]
+        rows += [
+            (name, epsilon, *(_mean(_values(own, epsilon, one)) for one in measures)) for epsilon in _epsilons(own)
+        ]
+    return Table("Generators and budgets side by side", tuple(header), tuple(rows))
+
+
+def _values(cells: Sequence[GridCell], epsilon: float, measure: Measure) -> list[float]:
+    found = (measure(cell) for cell in cells if cell.epsilon == epsilon)
+    return [value for value in found if value is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _epsilons(cells: Iterable[GridCell]) -> list[float]:
+    return sorted({cell.epsilon for cell in cells})
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

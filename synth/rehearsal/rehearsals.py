@@ -21,15 +21,16 @@ from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
 from synth.errors import AttackError, TableError
+from synth.generators import CONTROL
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
 from synth.rehearsal.simulation import SIMULATED_FORMAT
+from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
 from synth.reports.counting import CodeTable
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
 from synth.reports.proven_ceiling import ProvenCeiling
-from synth.reports.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.attacks import attack_stand_in, rows_of_part
@@ -335,7 +336,7 @@ def _digest(config: RunConfig, *, grid: bool) -> str:
     """Return under what a rehearsal is kept; a grid is about every epsilon and generator."""
     if not grid:
         return configuration_digest(config)
-    neutral = configuration_digest(replace(config, epsilon=1.0, generator="independent", options={}))
+    neutral = configuration_digest(replace(config, epsilon=1.0, generator=CONTROL, options={}))
     return hashlib.sha256(f"grid {neutral} {config.label}".encode()).hexdigest()
 
 

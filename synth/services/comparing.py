@@ -11,8 +11,7 @@ from synth.ledger.spending import Cost
 from synth.reports import Evidence
 from synth.reports.comparison import ComparedNumber, numbers_side_by_side
 from synth.reports.drawing import number_text
-from synth.services.cell_worth import added_worth, row_worth_words
-from synth.services.views import RunView
+from synth.services.views import RunView, added_worth, row_worth_words
 
 __all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compared_runs", "names_of"]
 

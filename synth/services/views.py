@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 
-from synth.reports.forecast import Forecast
-from synth.schema import Neighbours
-from synth.services.cell_worth import RowWorth
+from synth.errors import SynthError
+from synth.ledger.ledger import Ledger
+from synth.reports.forecast import Forecast, forecast
+from synth.schema import Neighbours, RunConfig, parse_config
+from synth.store import Account, Charge, ChargeState, Run, Store, now
+from synth.store import RunState as StoredState
 
-__all__ = ["AccountView", "BudgetPart", "DraftColumn", "LedgerRow", "Plan", "ReceivedTable", "RunState", "RunView"]
+__all__ = [
+    "AccountView",
+    "BudgetPart",
+    "DraftColumn",
+    "LedgerRow",
+    "Plan",
+    "ReceivedTable",
+    "RowWorth",
+    "RunState",
+    "RunView",
+    "account_view",
+    "added_worth",
+    "ledger_row",
+    "row_epsilon_of_config",
+    "row_worth_words",
+    "run_view",
+    "worth_of_charge",
+    "worth_of_charges",
+]
 
 RunState = Literal["queued", "running", "reported", "released", "failed", "cancelled"]
+
+RowWorth = tuple[float | None, float]
+"""Epsilon and delta for replacing a whole row by one with the same label; None where nobody can tell any more."""
+
+_SHOWN: dict[StoredState, RunState] = {
+    StoredState.PLANNED: "queued",
+    StoredState.QUEUED: "queued",
+    StoredState.RUNNING: "running",
+    StoredState.MEASURED: "running",
+    StoredState.REPORTED: "reported",
+    StoredState.RELEASED: "released",
+    StoredState.FAILED: "failed",
+    StoredState.CANCELLED: "cancelled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,45 +72,6 @@ class ReceivedTable:
     columns: tuple[DraftColumn, ...]
     n_rows: int | None
     warning: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountView:
-    """A group of people and what has been spent on them.
-
-    ``epsilon_spent`` composes every charge exactly, at the cap's delta or else the largest delta asked for;
-    ``epsilon_simple_sum`` adds the epsilons. Where single cells are protected both are for one cell, and ``row_worth``
-    is epsilon and delta of all charges, simply added, for replacing a whole row by one with the same label.
-    A ``frozen`` account takes no run until its ledger is accepted.
-    """
-
-    name: str
-    neighbours: Neighbours | None
-    unit_sentence: str | None
-    epsilon_cap: float | None
-    delta_cap: float | None
-    epsilon_spent: float
-    epsilon_simple_sum: float
-    releases: int
-    notes: tuple[str, ...] = ()
-    row_worth: RowWorth | None = None
-    frozen: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One row of the ledger as people read it; ``row_worth`` as in :class:`AccountView`, for this charge alone."""
-
-    sequence: int
-    time: datetime
-    account: str
-    run_id: str
-    purpose: str
-    epsilon: float
-    delta: float
-    state: str
-    certificate_id: str | None
-    row_worth: RowWorth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +99,79 @@ class Plan:
     epsilon_cap: float | None
     refusal: str | None
     warnings: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """A group of people and what has been spent on them.
+
+    ``epsilon_spent`` composes every charge exactly, at the cap's delta or else the largest delta asked for;
+    ``epsilon_simple_sum`` adds the epsilons. Where single cells are protected both are for one cell, and ``row_worth``
+    is epsilon and delta of all charges, simply added, for replacing a whole row by one with the same label.
+    A ``frozen`` account takes no run until its ledger is accepted.
+    """
+
+    name: str
+    neighbours: Neighbours | None
+    unit_sentence: str | None
+    epsilon_cap: float | None
+    delta_cap: float | None
+    epsilon_spent: float
+    epsilon_simple_sum: float
+    releases: int
+    notes: tuple[str, ...] = ()
+    row_worth: RowWorth | None = None
+    frozen: bool = False
+
+
+def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
+    """Return an account with what was spent on it."""
+    spent = ledger.spent(account.id)
+    return AccountView(
+        name=account.name,
+        neighbours=account.neighbours,
+        unit_sentence=account.sentence,
+        epsilon_cap=account.epsilon_cap,
+        delta_cap=account.delta_cap,
+        epsilon_spent=spent.epsilon,
+        epsilon_simple_sum=spent.simple_epsilon,
+        releases=spent.releases,
+        notes=ledger.notes(account.id),
+        row_worth=worth_of_charges(ledger.current(account.id), store),
+        frozen=account.frozen,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One row of the ledger as people read it; ``row_worth`` as in :class:`AccountView`, for this charge alone."""
+
+    sequence: int
+    time: datetime
+    account: str
+    run_id: str
+    purpose: str
+    epsilon: float
+    delta: float
+    state: str
+    certificate_id: str | None
+    row_worth: RowWorth | None = None
+
+
+def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
+    """Return a row of the ledger under its account's name."""
+    return LedgerRow(
+        sequence=charge.position,
+        time=charge.time,
+        account=account,
+        run_id=charge.run_id,
+        purpose=charge.purpose,
+        epsilon=charge.epsilon,
+        delta=charge.delta,
+        state=charge.state.value,
+        certificate_id=charge.certificate_id,
+        row_worth=worth_of_charge(charge, store),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +204,103 @@ class RunView:
     spent: bool = False
     went_on: bool = False
     full_disk: str | None = None
+
+
+def run_view(
+    run: Run,
+    *,
+    config: RunConfig,
+    account: str,
+    table_name: str,
+    charges: tuple[Charge, ...] = (),
+    full_disk: str | None = None,
+) -> RunView:
+    """Return where a run stands, given the latest row of each of its charges; its seconds are whole ones."""
+    begun, ended = run.started, run.finished or now()
+    return RunView(
+        run_id=run.id,
+        account=account,
+        table_name=table_name,
+        generator=config.generator,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        rows=config.rows,
+        state=_SHOWN[run.state],
+        phase=run.phase,
+        step=run.step,
+        of=run.steps,
+        message=run.message or None,
+        incident=run.incident_id,
+        device=run.device,
+        losses=run.losses,
+        created=run.created,
+        elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
+        row_worth=(row_epsilon_of_config(run.config), config.delta) if config.schema.protection == "cell" else None,
+        spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
+        # One that was put back and still waits has not gone on yet, but will.
+        went_on=run.went_on or (run.attempts == 1 and run.state is StoredState.QUEUED),
+        full_disk=full_disk,
+    )
+
+
+# What an epsilon of one cell is worth for a whole row: said wherever such an epsilon is shown ------------------------
+
+
+@lru_cache(maxsize=1024)
+def row_epsilon_of_config(config: str) -> float | None:
+    """Return what the noise on cells of one run is worth for a whole row, at the run's delta.
+
+    Parameters
+    ----------
+    config : str
+        The run's configuration as JSON, as the store keeps it.
+
+    Returns
+    -------
+    float, for replacing a row by one with the same label; None where no single cell is protected, or where this
+    version cannot plan the run any more
+    """
+    try:
+        parsed = parse_config(json.loads(config))
+        return forecast(parsed).row_epsilon if parsed.schema.protection == "cell" else None
+    except SynthError:
+        return None
+
+
+def row_worth_words(worth: RowWorth | None) -> str:
+    """Return what follows an epsilon of one cell in a line of text; nothing for any other epsilon."""
+    if worth is None:
+        return ""
+    for_a_row = "unknown" if worth[0] is None else f"{worth[0]:.6g}"
+    return f" for one cell, {for_a_row} for a row with the same label"
+
+
+def worth_of_charge(charge: Charge, store: Store) -> RowWorth | None:
+    """Return what a charge is worth for a whole row; None where it is not about single cells."""
+    if charge.neighbours is not Neighbours.CELL:
+        return None
+    # A charge that was entered from a certificate belongs to no run of this installation.
+    run = store.runs.find(charge.run_id)
+    return (None if run is None else row_epsilon_of_config(run.config)), charge.delta
+
+
+def worth_of_charges(charges: Iterable[Charge], store: Store) -> RowWorth | None:
+    """Return what all charges that count are worth for a whole row, simply added; None where none is about cells.
+
+    Parameters
+    ----------
+    charges : iterable of Charge
+        The latest row of each.
+    store : Store
+    """
+    return added_worth(worth_of_charge(charge, store) for charge in charges if charge.state is not ChargeState.FREED)
+
+
+def added_worth(worths: Iterable[RowWorth | None]) -> RowWorth | None:
+    """Return what several runs are worth for a whole row together; None where none is about single cells."""
+    found = [worth for worth in worths if worth is not None]
+    if not found:
+        return None
+    # Basic composition: epsilons and deltas add.
+    epsilons = [epsilon for epsilon, _ in found if epsilon is not None]
+    return (sum(epsilons) if len(epsilons) == len(found) else None), sum(delta for _, delta in found)

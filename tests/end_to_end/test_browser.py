@@ -14,7 +14,7 @@ from serving import ROOT, Server
 from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
 
 from synth.application import Application
-from synth.reports.stand_in import REHEARSAL_SENTENCE
+from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 from synth.system.settings import Settings

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from synth.errors import InputError
+from synth.rehearsal.grid import GridCell, grid_evidence
 from synth.reports.charts import Bars, Table
 from synth.reports.evidence import SafeEvidence
-from synth.reports.rehearsal_grid import GridCell, grid_cell_from_dict, grid_cell_to_dict, grid_evidence
 
 SAID = "Rows of nobody."
 
@@ -79,9 +78,3 @@ def test_a_cell_that_is_still_missing_leaves_its_line_shorter() -> None:
     assert figures["Distance of pairs: dp-hp"].categories == ("ε = 1",)
     # The control has two epsilons, this generator one so far: they are not drawn over each other.
     assert [one.name for one in figures["Distance of pairs: dp-hp"].series] == ["dp-hp", "another draw of the stand-in"]
-
-
-def test_a_cell_is_read_as_it_was_written() -> None:
-    assert grid_cell_from_dict(grid_cell_to_dict(CELLS[0])) == CELLS[0]
-    with pytest.raises(InputError, match="Rehearse again"):
-        grid_cell_from_dict({"generator": "dp-hp"})
