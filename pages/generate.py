@@ -8,9 +8,8 @@ import streamlit as st
 
 from pages.ui.charts import show_plot, show_table
 from pages.ui.draft import config_of
-from pages.ui.generators import generator_cards, options_form, output_form
+from pages.ui.generators import generator_cards, modes_panel, options_form, output_form
 from pages.ui.guards import guard, guarded, require, through_the_application
-from pages.ui.kahm import kahm_panel
 from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.reports.charts import MAXIMUM_POINTS
@@ -53,7 +52,7 @@ def screen() -> None:
         require("table")
         require("description")
         generator_cards()
-        releases = held["generator"] != "kahm" or kahm_panel()
+        releases = modes_panel()
         options_form()
         output_form()
         if releases:

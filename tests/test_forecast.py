@@ -172,14 +172,14 @@ def test_the_control_noise_is_that_of_equal_one_way_tables() -> None:
 
 
 def test_a_plan_ends_where_the_rows_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Chooser(GENERATORS["independent"]):  # type: ignore[misc, valid-type]
+    class Chooser(GENERATORS["independent"].generator):  # type: ignore[misc, valid-type]
         def fit(self, session: AnswerSource, progress: Progress) -> Chooser:
             question = OneHot(("class",), (None,), (3,))
             session.noisy_sum(question, share=0.25, query="first", source="test")
             session.noisy_max([Candidate(("class",), np.zeros(3))], share=0.25, query="choice", source="test")
             raise AssertionError("a planned session makes no private choice")
 
-    monkeypatch.setitem(GENERATORS, "independent", Chooser)
+    monkeypatch.setitem(GENERATORS, "independent", replace(GENERATORS["independent"], made_by=Chooser))
     found = forecast(config_of())
     assert [cell.columns for cell in found.columns] == [("class",)]
     assert found.columns[0].noise_std > forecast(config_of(epsilon=2.0)).columns[0].noise_std

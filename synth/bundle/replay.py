@@ -18,8 +18,7 @@ from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
-from synth.generators import Generator, GeneratorTask, make, restore
-from synth.generators.protocol import Fact, TellsFacts
+from synth.generators import Fact, Generator, GeneratorTask, make, restore
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress, Progress
@@ -142,7 +141,7 @@ def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], tu
     card, state = model_from_bytes(archive.read("model.safetensors"))
     fitted = restore(card.generator, replace(_task(config), device="cpu"), card.options, state)
     codes = _drawn(fitted, config)
-    return codes, fitted.facts() if isinstance(fitted, TellsFacts) else ()
+    return codes, fitted.facts()
 
 
 def _same_report(

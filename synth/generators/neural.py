@@ -18,7 +18,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
-from synth.generators.protocol import GeneratorTask, State
+from synth.generators.protocol import Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import FeatureMap
@@ -333,13 +333,11 @@ def sample_rows(
     return classes, np.concatenate(parts)
 
 
-class NeuralGenerator:
+class NeuralGenerator(Generator):
     """Base of the generators that train a row network on released mean embeddings.
 
     A subclass asks its questions in ``fit`` and calls ``_train`` with a loss made of the answers.
     """
-
-    name: ClassVar[str]
 
     def __init__(self, task: GeneratorTask, options: Any) -> None:
         self._task = task
@@ -351,15 +349,15 @@ class NeuralGenerator:
             self._label_places = coarse_grid(label, grid=LABEL_BINS, atoms=label.size)
         if self.classes > _MOST_CLASSES:
             raise ConfigError(
-                f"The label '{task.label}' has {self.classes:,} classes; {self.name} learns at most {_MOST_CLASSES:,}. "
-                "Group them, or run without a label."
+                f"The label '{task.label}' has {self.classes:,} classes; {self.card.name} learns at most "
+                f"{_MOST_CLASSES:,}. Group them, or run without a label."
             )
         self._probabilities: NDArray[np.float64] | None = None
         self._network: RowNetwork | None = None
 
     @property
     def _source(self) -> str:
-        return f"generator {self.name}"
+        return f"generator {self.card.name}"
 
     @property
     def classes(self) -> int:

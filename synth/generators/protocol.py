@@ -1,10 +1,12 @@
-"""What a generator is: it asks a private session, trains on the answers, and samples codes."""
+"""What a generator is: a card, which says what it is for, and a class that asks, learns and draws rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 
-__all__ = ["Card", "Fact", "Generator", "GeneratorTask", "Needs", "State", "TellsFacts"]
+__all__ = ["Card", "Fact", "Generator", "GeneratorTask", "Mode", "Needs", "State"]
 
 State = Mapping[str, NDArray[Any]]
 """Everything that drawing rows needs, as named arrays."""
@@ -75,9 +77,64 @@ class Needs:
         return len(schema.modelled) >= self.columns
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """One of several promises that a generator can be run with: a value of its option ``mode``.
+
+    Attributes
+    ----------
+    name : str
+        The value.
+    title : str
+        A few words.
+    promise, beware : str
+        What is hidden; and what is not, or what it costs.
+    hides : {"record", "cell"}
+        What has to be declared as protected.
+    perturbs_rows : bool
+        Whether it lets out one noisy row for every private one.
+    refusal : str
+        Why it makes no release; empty where it makes one.
+    """
+
+    name: str
+    title: str
+    promise: str
+    beware: str
+    hides: Literal["record", "cell"] = "record"
+    perturbs_rows: bool = False
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """What the app says about a generator before it is chosen; all of it public."""
+    """Everything that is known of a generator before it is built: what its folder brings; all of it public.
+
+    Attributes
+    ----------
+    name : str
+        In configurations and receipts.
+    title, summary, best_for, loses_where, reference : str
+        What the app shows.
+    made_by : str or type
+        The class, as ``module:Class``; it is read when it is first built, as some start torch, which takes longer than
+        many runs and which not every installation has.
+    options : type
+        A frozen dataclass of plain values; it draws the form and reads the configuration.
+    needs : Needs
+        What has to be declared: a run without it starts nowhere.
+    measures_one_ways : bool
+        Whether the answers hold a noisy one-way marginal of every column, which a report can then publish with error
+        bars.
+    modes : tuple of Mode
+        Values of its option ``mode``, where it has one, and what each promises; the first is the default.
+    questions : mapping of str to str
+        What its questions ask, in words, by the name of the query; for those whose name does not say it.
+    short_training : mapping of str to int
+        Options that cost time and change no question, with values that are enough to try a configuration out.
+    advice : callable
+        Told a schema, says where another generator is likely to be better; empty where nothing speaks for one.
+    """
 
     name: str
     title: str
@@ -85,80 +142,27 @@ class Card:
     best_for: str
     loses_where: str
     reference: str
-    needs: Needs
+    made_by: str | type[Generator]
+    options: type[Any]
+    needs: Needs = Needs()
+    measures_one_ways: bool = False
+    modes: tuple[Mode, ...] = ()
+    questions: Mapping[str, str] = field(default_factory=dict)
+    short_training: Mapping[str, int] = field(default_factory=dict)
+    advice: Callable[[Schema], str] = lambda schema: ""
 
-
-@runtime_checkable
-class Generator(Protocol):
-    """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
-
-    ``measures_one_ways`` says that the answers hold a noisy one-way table of every column, which a report can then
-    publish with error bars. ``needs`` is what has to be declared: a run without it starts nowhere. ``fit`` may be
-    called once; the fitted object keeps neither the session nor a table.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    summary: ClassVar[str]
-    best_for: ClassVar[str]
-    loses_where: ClassVar[str]
-    reference: ClassVar[str]
-    Options: ClassVar[type[Any]]
-    measures_one_ways: ClassVar[bool]
-    needs: ClassVar[Needs]
-
-    def __init__(self, task: GeneratorTask, options: Any) -> None: ...
-
-    def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask the session, spend its whole budget, and train on the answers.
-
-        Parameters
-        ----------
-        session : AnswerSource
-            Answers questions about the rows with noise and a receipt; the only way to them.
-        progress : Progress
-            Told about phases, steps and losses (all post-processing of answers); may cancel the run.
-
-        Returns
-        -------
-        Self
-        """
-        ...
-
-    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
-        """Draw rows of codes; post-processing of the answers, so it costs nothing.
-
-        Parameters
-        ----------
-        n_rows : int
-            Public number of rows to make, at least 1.
-        seed : int
-            Public; the same seed gives the same bytes on one machine with the versions in the certificate.
-
-        Returns
-        -------
-        array of shape (n_rows, n_modelled), int64
-            Codes, columns in ``schema.names`` order, each below its column's size.
-        """
-        ...
-
-    def state(self) -> State:
-        """Return everything ``sample`` needs."""
-        ...
-
-    @classmethod
-    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild a fitted generator from what ``state`` returned."""
-        ...
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# What a fitted generator can say of itself: numbers that follow from noisy answers alone, so anybody may see them
+    @property
+    def generator(self) -> type[Generator]:
+        """The class behind the card."""
+        if not isinstance(self.made_by, str):
+            return self.made_by
+        module, name = self.made_by.split(":")
+        return cast(type[Generator], getattr(importlib.import_module(module), name))
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One number about a fit, and the table that it sums up.
+    """One number about a fit, and the table that it sums up; it follows from noisy answers alone, so it is public.
 
     Attributes
     ----------
@@ -183,10 +187,70 @@ class Fact:
     rows: tuple[tuple[float | int | str, ...], ...] = ()
 
 
-@runtime_checkable
-class TellsFacts(Protocol):
-    """A generator that has something to say of its fit."""
+class Generator(ABC):
+    """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
+
+    ``fit`` may be called once; the fitted object keeps neither the session nor a table.
+
+    Attributes
+    ----------
+    card : Card
+        What is known of it before it is built.
+    """
+
+    card: ClassVar[Card]
+
+    @abstractmethod
+    def __init__(self, task: GeneratorTask, options: Any) -> None:
+        """Take what is public; refuse what cannot be learned before anything is asked."""
+
+    @abstractmethod
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask the session, spend its whole budget, and train on the answers.
+
+        Parameters
+        ----------
+        session : AnswerSource
+            Answers questions about the rows with noise and a receipt; the only way to them.
+        progress : Progress
+            Told about phases, steps and losses (all post-processing of answers); may cancel the run.
+
+        Returns
+        -------
+        Self
+        """
+
+    @abstractmethod
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
+        """Draw rows of codes; post-processing of the answers, so it costs nothing.
+
+        Parameters
+        ----------
+        n_rows : int
+            Public number of rows to make, at least 1.
+        seed : int
+            Public; the same seed gives the same bytes on one machine with the versions in the certificate.
+
+        Returns
+        -------
+        array of shape (n_rows, n_modelled), int64
+            Codes, columns in ``schema.names`` order, each below its column's size.
+        """
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return everything ``sample`` needs."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
+        """Rebuild a fitted generator from what ``state`` returned; sampling from it gives the same bytes as before."""
+
+    @property
+    def perturbs_rows(self) -> bool:
+        """Whether it asks for noisy rows, one for every private one: the one question where one cell is hidden."""
+        return False
 
     def facts(self) -> tuple[Fact, ...]:
         """Return facts of the fit and of the rows that were last drawn; post-processing of noisy answers."""
-        ...
+        return ()

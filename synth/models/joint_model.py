@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError
 from synth.models.junction_tree import JunctionTree, Subset, triangulated_cliques
 from synth.models.marginals import JointModel, NoisyMarginal
+from synth.models.markov_random_field import MarkovRandomField
 from synth.models.mixture import Mixture
-from synth.models.mrf_estimation import MarkovRandomField, fit_markov_random_field
+from synth.models.mrf_estimation import fit_markov_random_field
 
 __all__ = ["Fitter", "MarkovRandomFieldFitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from synth.errors import ConfigError
-from synth.generators import GeneratorTask, make, perturbs_rows
+from synth.generators import GeneratorTask, describe, make
 from synth.privacy.accounting import PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.more.cell_conversion import row_epsilon_of_cells
@@ -59,12 +59,6 @@ PREDICTIONS = "predictions"
 ROW_COUNT_SHARE = 0.02
 """Part of mu^2 that measures the number of rows where it is private."""
 
-_QUESTIONS = {
-    "one-way tables": "How often is each value of each column?",
-    "tables by label": "How does each column go with the label?",
-}
-"""Questions that generators ask before their first private choice, in words."""
-
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
 
 
@@ -93,7 +87,7 @@ def _measures_one_ways(config: RunConfig) -> bool:
     """Whether the generator's answers will hold a one-way table of every column; noisy rows hold none."""
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
-    return generator.measures_one_ways and not perturbs_rows(generator)
+    return generator.card.measures_one_ways and not generator.perturbs_rows
 
 
 def forecast(config: RunConfig) -> Forecast:
@@ -119,7 +113,7 @@ def forecast(config: RunConfig) -> Forecast:
     prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
-    if generator.measures_one_ways or perturbs_rows(generator):
+    if generator.card.measures_one_ways or generator.perturbs_rows:
         before = len(session.sums)
         try:
             with suppress(AllPlannedError):
@@ -127,7 +121,7 @@ def forecast(config: RunConfig) -> Forecast:
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
             if not _planned_rows(session):
-                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.sums[before:], budget))
+                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.sums[before:], budget, config))
         else:
             parts = (*parts[:-1], *_question_by_question(parts[-1], session.sums[before:], budget))
     row_noise, row_epsilon = _row_noise(session, config)
@@ -221,13 +215,14 @@ def _question_by_question(
 
 
 def _around_the_choices(
-    generator: BudgetShare, first: Sequence[NoisyAnswer], budget: PrivacyBudget
+    generator: BudgetShare, first: Sequence[NoisyAnswer], budget: PrivacyBudget, config: RunConfig
 ) -> tuple[BudgetShare, ...]:
     """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
+    words = describe(config.generator).questions
     known = [
         BudgetShare(
             release.receipt.query,
-            _QUESTIONS.get(release.receipt.query, "What is known before anything is chosen"),
+            words.get(release.receipt.query, "What is known before anything is chosen"),
             release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
         )
         for release in first

@@ -17,8 +17,7 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
-from synth.generators import GeneratorTask, State, make
-from synth.generators.protocol import Fact, TellsFacts
+from synth.generators import Fact, GeneratorTask, State, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount, of_kind
 from synth.privacy.kept_answers import KeptAnswers
@@ -177,7 +176,7 @@ def fit_and_sample(
         session.answers,
         session.receipts,
         session.rows,
-        generator.facts() if isinstance(generator, TellsFacts) else (),
+        generator.facts(),
     )
 
 

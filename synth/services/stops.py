@@ -51,14 +51,14 @@ def configuration_digest(config: RunConfig) -> str:
     What changes nothing in the promise is left out: rows to make, seed, label, account, files; and how many units the
     table has, because a stand-in has a number of its own.
     """
-    kind = GENERATORS.get(config.generator)
-    if kind is None:
+    if config.generator not in GENERATORS:
         raise InputError(f"There is no generator called '{config.generator}'. Choose one of: {', '.join(GENERATORS)}.")
+    options = GENERATORS[config.generator].options
     schema = replace(config.schema, number_of_units=None)
     body = {
         "generator": config.generator,
         # With every default written out: an option typed at its default is the same configuration.
-        "options": asdict(build_options(kind.Options, config.options, generator=config.generator)),
+        "options": asdict(build_options(options, config.options, generator=config.generator)),
         "epsilon": float(config.epsilon),
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.

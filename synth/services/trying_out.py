@@ -29,7 +29,7 @@ import pyarrow.parquet
 from synth.bundle.certificate import signature_problem
 from synth.bundle.checks import check
 from synth.errors import JobError, RunCancelledError, SynthError, VerificationError
-from synth.generators import GENERATORS
+from synth.generators import describe
 from synth.generators.options import option_fields
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
@@ -53,9 +53,6 @@ NOT_PRIVATE = "NOT PRIVATE: made of rows that are about nobody, to try a descrip
 
 _ROWS = 20
 """Rows made at most."""
-
-_TRAINING = {"steps": 2, "steps_per_epoch": 2}
-"""Options that say how long a generator works on its answers, which asks and costs nothing; enough to try it out."""
 
 _SKIPPED = 100
 """Lines that are skipped at the top at most."""
@@ -128,9 +125,9 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
 
 def _short(config: RunConfig) -> RunConfig:
     """Return the configuration with less training: its length changes no question."""
-    known = {field.name: field.default for field in option_fields(GENERATORS[config.generator].Options)}
-    given = {**known, **config.options}
-    short = {name: min(most, int(str(given[name]))) for name, most in _TRAINING.items() if name in known}
+    card = describe(config.generator)
+    given = {field.name: field.default for field in option_fields(card.options)} | dict(config.options)
+    short = {name: min(most, int(str(given[name]))) for name, most in card.short_training.items()}
     return replace(config, options={**config.options, **short})
 
 

@@ -44,7 +44,7 @@ QUICK: dict[str, Any] = {
 
 
 def generator(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
-    known = {field.name for field in dataclasses.fields(GENERATORS[name].Options)}
+    known = {field.name for field in dataclasses.fields(GENERATORS[name].options)}
     options = {option: value for option, value in QUICK.items() if option in known}
 
     def ask(session: AnswerSource) -> Any:

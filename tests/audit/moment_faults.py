@@ -12,7 +12,7 @@ import pytest
 import torch
 from faults import fault, tables_opened
 
-from synth.generators.kahm.moments import RecordQuestions
+from synth.generators.kahm.record import RecordQuestions
 from synth.privacy.more import row_moments
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.sensitivity import Bound

@@ -10,7 +10,8 @@ import numpy as np
 from worlds import LABEL, World
 
 from synth.generators import GeneratorTask
-from synth.generators.kahm.rows import RowsMode, RowsSettings
+from synth.generators.kahm import KahmOptions
+from synth.generators.kahm.rows import RowsMode
 from synth.privacy.column_maps import Lookup
 from synth.privacy.session import AnswerSource
 from synth.progress import NullProgress
@@ -38,7 +39,7 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     mode = "cell" if name.startswith("cell") else "rows"
     noise = "laplace" if "Laplace" in name else "gaussian"
     label = None if "without" in name else LABEL
-    settings = RowsSettings(mode, n=3, block=15, noise=noise, label_share=0.3)
+    settings = KahmOptions(mode, n=3, block=15, noise=noise, label_share=0.3)
     task = GeneratorTask(schema, label, seed=0, device="cpu")
     return lambda session: RowsMode(task, settings).fit(session, NullProgress())
 

@@ -39,7 +39,7 @@ FEW = {
 def changes_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return a generator and what its configuration says beside the usual."""
     generator = name.partition(",")[0]
-    known = {field.name for field in dataclasses.fields(GENERATORS[generator].Options)}
+    known = {field.name for field in dataclasses.fields(GENERATORS[generator].options)}
     options: dict[str, Any] = {option: value for option, value in QUICK.items() if option in known}
     if name in (KAHM_ROWS, KAHM_CELL):
         return generator, {"options": options | {"mode": name.rpartition(" ")[2], "n": 3, "block": 15}, "rows": 20}

@@ -22,7 +22,6 @@ from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
 from synth.generators import GeneratorTask, make
-from synth.generators.protocol import TellsFacts
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession
@@ -128,7 +127,7 @@ def run(
         session.sub_session(session.remaining_share), NullProgress()
     )
     codes = repair(fitted.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
-    facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
+    facts = fitted.facts()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
     certificate = certify(

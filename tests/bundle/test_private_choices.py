@@ -7,20 +7,21 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 import pytest
 from bundle_making import Key, checked, config_of, members_of, simulated_codes
 
 from synth.bundle.replay import replay
-from synth.generators import GENERATORS, Generator, GeneratorTask, Needs, State
+from synth.generators import GENERATORS, Card, Generator, GeneratorTask, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.selection import Candidate, Selection
+from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.charts import Bars, HeatMap
@@ -48,18 +49,8 @@ class NoOptions:
     """It has none."""
 
 
-class Chooser:
+class Chooser(Generator):
     """One-way tables at two resolutions, then rounds of choosing a table of two or three columns and measuring it."""
-
-    name: ClassVar[str] = "chooser"
-    title: ClassVar[str] = "Chooser"
-    summary: ClassVar[str] = "For tests."
-    best_for: ClassVar[str] = "Tests."
-    loses_where: ClassVar[str] = "Everywhere else: it draws every column by itself."
-    reference: ClassVar[str] = "None."
-    Options: ClassVar[type[Any]] = NoOptions
-    measures_one_ways: ClassVar[bool] = True
-    needs: ClassVar[Needs] = Needs()
 
     def __init__(self, task: GeneratorTask, options: NoOptions) -> None:
         self._columns = task.schema.modelled
@@ -113,6 +104,19 @@ class Chooser:
         return generator
 
 
+Chooser.card = Card(
+    name="chooser",
+    title="Chooser",
+    summary="For tests.",
+    best_for="Tests.",
+    loses_where="Everywhere else: it draws every column by itself.",
+    reference="None.",
+    made_by=Chooser,
+    options=NoOptions,
+    measures_one_ways=True,
+)
+
+
 def bins_of(column: ModelledColumn) -> np.ndarray:
     """Eight parts of a number's range; what is no number, code by code."""
     grid = np.arange(column.levels) * 8 // max(column.levels, 1)
@@ -121,7 +125,7 @@ def bins_of(column: ModelledColumn) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GENERATORS, "chooser", Chooser)
+    monkeypatch.setitem(GENERATORS, "chooser", Chooser.card)
 
 
 SITUATIONS = [
@@ -192,7 +196,10 @@ def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: st
 
 
 def evidence_of(config: RunConfig, measured: Measured, codes: np.ndarray) -> dict[str, SafeEvidence]:
-    return {entry.id: entry for entry in published_evidence(codes, measured.sums, config, rows=measured.rows)}
+    return {
+        entry.id: entry
+        for entry in published_evidence(codes, of_kind(measured.answers, NoisyAnswer), config, rows=measured.rows)
+    }
 
 
 def test_the_report_shows_every_measured_table_and_no_other() -> None:
@@ -239,7 +246,7 @@ def test_bars_of_joint_counts_cover_95_percent() -> None:
     while total < 4000 or kinds != {1, 2, 3}:
         measured, codes = measured_on(config)
         synthetic = [codes[name] for name in config.schema.names]
-        for one in compare_measured(synthetic, config.schema, measured.sums, measured.rows):
+        for one in compare_measured(synthetic, config.schema, of_kind(measured.answers, NoisyAnswer), measured.rows):
             cells = tuple(bins[codes[name]] for name, bins in zip(one.columns, one.bins, strict=True))
             exact = np.zeros(one.measured.shape)
             np.add.at(exact, cells, 1)

@@ -17,10 +17,10 @@ from timing import require_within
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, RunCancelledError
-from synth.generators.adaptive import dp_hp_adaptive
+from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive
 from synth.generators.adaptive.bins import CoarseningOptions
 from synth.generators.adaptive.budget import columns_error, share_for_columns
-from synth.generators.adaptive.dp_hp_adaptive import AdaptiveOptions, DpHpAdaptive
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
@@ -33,7 +33,7 @@ from synth.reports.forecast import forecast
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, Weight, YesNoColumn
 from synth.services.planning import forecast_lines
 
-NAME = DpHpAdaptive.name
+NAME = DpHpAdaptive.card.name
 QUICK_MODELS = ("field", "mixture")
 BOTH_RELATIONS = ("public", "private")
 

@@ -8,7 +8,7 @@ from simulated import dependent_codes, fitted, schema, session, task
 
 from synth import generators
 from synth.errors import ConfigError
-from synth.generators.kahm.moments import RecordQuestions
+from synth.generators.kahm.record import RecordQuestions
 from synth.privacy.more.row_moments import RowMoments
 from synth.progress import NullProgress
 from synth.reports.planned import PlannedSession

@@ -9,8 +9,9 @@ from simulated import COLUMNS, check_domain, dependent_codes, task
 
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, InputError
-from synth.generators.kahm.modes import MOST_CLASSES
-from synth.generators.kahm.rows import RowsMode, RowsSettings
+from synth.generators.kahm import KahmOptions
+from synth.generators.kahm.blocks import MOST_CLASSES
+from synth.generators.kahm.rows import RowsMode
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
 from synth.privacy.more.perturbed_rows import PerturbedRows
@@ -31,7 +32,7 @@ def fitted(mode: str, *, label="outcome", codes=None, epsilon=5.0, key=0, **sett
     schema = schema_of(mode)
     table = PrivateTable.from_codes(schema, dependent_codes(N_ROWS) if codes is None else codes)
     opened = PrivateSession(table, PrivacyBudget(epsilon, 1e-5, schema.neighbours), noise=RecordedNoise(key))
-    made = RowsMode(task(schema, label), RowsSettings(mode, n=5, block=100, **settings))
+    made = RowsMode(task(schema, label), KahmOptions(mode, n=5, block=100, **settings))
     return made.fit(opened, NullProgress()), opened
 
 
@@ -67,7 +68,7 @@ def test_there_is_one_row_for_every_private_one_then_whole_copies(mode):
 def test_a_saved_model_hands_out_the_same_bytes_and_the_same_report(mode, label):
     made, opened = fitted(mode, label=label)
     state = {name: np.ascontiguousarray(array) for name, array in made.state().items()}
-    again = RowsMode.from_state(task(opened.schema, label), RowsSettings(mode), state)
+    again = RowsMode.from_state(task(opened.schema, label), KahmOptions(mode), state)
     assert again.sample(N_ROWS, seed=4).tobytes() == made.sample(N_ROWS, seed=4).tobytes()
     assert again.blocks == made.blocks
     assert sum(block.rows for block in made.blocks) == N_ROWS
@@ -90,14 +91,14 @@ def test_a_damaged_model_is_refused():
     made, opened = fitted("rows")
     state = {**made.state(), "codes": made.state()["codes"] + 10**6}
     with pytest.raises(InputError, match="do not fit"):
-        RowsMode.from_state(task(opened.schema), RowsSettings("rows"), state)
+        RowsMode.from_state(task(opened.schema), KahmOptions("rows"), state)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_old_answers_give_the_same_rows_again(mode):
     made, opened = fitted(mode)
     recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
-    again = RowsMode(task(opened.schema), RowsSettings(mode, n=5, block=100)).fit(recorded, NullProgress())
+    again = RowsMode(task(opened.schema), KahmOptions(mode, n=5, block=100)).fit(recorded, NullProgress())
     assert np.array_equal(again.state()["codes"], made.state()["codes"])
 
 
@@ -135,7 +136,7 @@ def test_a_label_of_many_codes_is_a_column_like_the_others():
 
 
 def test_what_a_mode_cannot_promise_is_refused_when_it_is_made():
-    settings = {mode: RowsSettings(mode) for mode in MODES}
+    settings = {mode: KahmOptions(mode) for mode in MODES}
     with pytest.raises(ConfigError, match="protection: cell"):
         RowsMode(task(schema_of("rows")), settings["cell"])
     with pytest.raises(ConfigError, match="protection: record"):
@@ -146,7 +147,7 @@ def test_what_a_mode_cannot_promise_is_refused_when_it_is_made():
 
 
 def test_nothing_is_handed_out_before_fitting_or_of_no_rows():
-    made = RowsMode(task(schema_of("rows")), RowsSettings("rows"))
+    made = RowsMode(task(schema_of("rows")), KahmOptions("rows"))
     with pytest.raises(InputError, match="not been fitted"):
         made.sample(3, seed=0)
     with pytest.raises(InputError, match="at least 1"):

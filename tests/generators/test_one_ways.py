@@ -12,7 +12,8 @@ import pytest
 from simulated import dependent_codes, schema, session
 
 from synth.errors import ConfigError
-from synth.generators.independent.independent import Independent, IndependentOptions
+from synth.generators.independent import IndependentOptions
+from synth.generators.independent.independent import Independent
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import GeneratorTask
 from synth.privacy.feature_maps import Stack

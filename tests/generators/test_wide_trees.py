@@ -18,7 +18,7 @@ from synth.privacy.session import PrivateSession
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn
 
-NAME = DpHpAdaptive.name
+NAME = DpHpAdaptive.card.name
 LABEL = "kind"
 
 

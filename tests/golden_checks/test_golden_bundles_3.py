@@ -19,7 +19,6 @@ from synth.bundle.table_files import read_table
 from synth.bundle.verify import verify
 from synth.bundle.writer import Contents, write_bundle
 from synth.generators import GENERATORS, GeneratorTask, restore
-from synth.generators.protocol import TellsFacts
 from synth.reports.published import published_evidence
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
@@ -81,7 +80,7 @@ def test_the_writer_writes_every_file_of_it_again(path: Path, tmp_path: Path) ->
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     fitted = restore(card.generator, task, card.options, state)
     fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
-    facts = fitted.facts() if isinstance(fitted, TellsFacts) else ()
+    facts = fitted.facts()
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     contents = Contents(
         config=config,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 from driving import CODEBOOK, described, errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
+from toy_family import CARDS
 
 from pages.ui.session import application
-from synth.generators.kahm.modes import MODES, PAPER_REFUSAL
+from synth.generators import GENERATORS
+from synth.generators.kahm import MODES, PAPER_REFUSAL
 
-CHOICE = "field:kahm-mode"
+CHOICE = "field:mode"
 
 
 @pytest.fixture
@@ -132,3 +134,15 @@ def test_many_categories_lead_to_another_generator() -> None:
     go(app, "generate")
     app.button(key="choose-kahm").click().run()
     assert "This table has 3 category columns." in texts(app)
+
+
+def test_the_modes_of_any_generator_are_offered_by_what_they_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(GENERATORS, "toy", CARDS[0])
+    app = go(described(), "generate")
+    app.button(key="choose-toy").click().run()
+    assert not app.exception
+    assert list(app.radio(key=CHOICE).options) == ["Plain", "Shy"]
+    assert "Any other generator is better." in texts(app)
+    assert app.number_input(key="field:option:toy:flatness").value == 0.5
+    app.radio(key=CHOICE).set_value("shy").run()
+    assert app.session_state["draft"]["options"] == {"mode": "shy"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +33,7 @@ SCHEMA = Schema(
 class Copying(Independent):
     """What a rehearsal has to notice."""
 
-    name = "copying"
+    card = replace(Independent.card, name="copying")
 
     def fit(self, session: PrivateSession, progress: Progress) -> Self:
         super().fit(session, progress)
@@ -50,7 +51,7 @@ class Copying(Independent):
 
 def plant(patch: pytest.MonkeyPatch) -> None:
     """Put the cheat into the registry."""
-    patch.setitem(GENERATORS, Copying.name, Copying)
+    patch.setitem(GENERATORS, Copying.card.name, replace(Copying.card, made_by=Copying))
 
 
 def config(generator: str, **rest: Any) -> RunConfig:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
+from synth.generators.adaptive import CARD, AdaptiveOptions
 from synth.generators.adaptive.bins import CoarseningOptions, ColumnBins, bins_that_fit, coarsen, declared_bins
 from synth.generators.adaptive.budget import WIDE, AdaptiveBudget, allocate_budget, columns_error, share_for_columns
 from synth.generators.adaptive.tables import (
@@ -23,8 +23,7 @@ from synth.generators.adaptive.tables import (
     rounds_of_tree,
 )
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
-from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, Needs, State
+from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
@@ -32,10 +31,11 @@ from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 
-__all__ = ["AdaptiveOptions", "DpHpAdaptive"]
+__all__ = ["DpHpAdaptive"]
 
 _BINS = 1.2
-"""A cell of an even table of two columns holds about this part, to the power of -2, of the noise of a count."""
+"""Bins of a column, divided by the root of the rows in units of their noise; at 1.2 a cell of a table of two columns of
+even bins holds about 0.7 times the noise of a count."""
 
 _MOST_CANDIDATES = 10_000
 
@@ -46,37 +46,7 @@ _DUST = 1e-3
 """Part of the budget that rounding may leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveOptions:
-    """Options of the adaptive generator."""
-
-    bins: int = 32
-    """Most bins of a number or date where it is counted together with other columns."""
-
-    columns_share: float = 0.2
-    """Least part of the budget for the columns by themselves; small tables get more."""
-
-    label_share: float = 0.2
-    """Part of the budget for counting every column by class of the label, if there is one; small tables give more."""
-
-    choosing_share: float = 0.15
-    """Part of every round that goes into choosing which columns to count together."""
-
-    cells: int = 200_000
-    """Most cells of the joint model: more follow more relations between columns and take longer to fit."""
-
-    model: Literal["auto", "field", "mixture"] = "auto"
-    """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
-
-    def __post_init__(self) -> None:
-        check_between("bins", self.bins, 2, 256)
-        check_between("columns_share", self.columns_share, 0.01, 1.0)
-        check_between("label_share", self.label_share, 0.0, 0.5)
-        check_between("choosing_share", self.choosing_share, 0.01, 0.9)
-        check_between("cells", self.cells, 1000, 10**8)
-
-
-class DpHpAdaptive:
+class DpHpAdaptive(Generator):
     """A sum kernel on all columns once, product kernels on subsets chosen privately, one model of all answers.
 
     Columns are counted by themselves at several resolutions and put into bins of about equal noisy mass. Then, round by
@@ -90,19 +60,7 @@ class DpHpAdaptive:
     as in ``synth.models.mrf_estimation``.
     """
 
-    name: ClassVar[str] = "dp-hp-adaptive"
-    title: ClassVar[str] = "DP-HP adaptive"
-    summary: ClassVar[str] = (
-        "Counts every column, then privately finds the groups of columns that matter and counts those together."
-    )
-    best_for: ClassVar[str] = "Nearly every table: it adapts to the budget, and falls back to single columns in need."
-    loses_where: ClassVar[str] = (
-        "Relations among four and more columns, and fine detail inside the bins of two numbers at once."
-    )
-    reference: ClassVar[str] = "Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019."
-    Options: ClassVar[type[AdaptiveOptions]] = AdaptiveOptions
-    measures_one_ways: ClassVar[bool] = True
-    needs: ClassVar[Needs] = Needs()
+    card: ClassVar[Card] = CARD
 
     def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
         self._task, self._options = task, options
@@ -256,7 +214,7 @@ class DpHpAdaptive:
 
     @property
     def _source(self) -> str:
-        return f"generator {self.name}"
+        return f"generator {self.card.name}"
 
     def _kind(self) -> str:
         if self._options.model != "auto":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -14,9 +13,9 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.generators.coarse_grid import column_weights
+from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
-from synth.generators.options import check_between
-from synth.generators.protocol import Needs
+from synth.generators.protocol import Card
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
@@ -25,7 +24,7 @@ from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 
-__all__ = ["DpMerf", "DpMerfOptions", "ExpectedFourier", "gaussian_frequencies"]
+__all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
 
 _POSITIONS = 255
 """A declared range is read as the whole numbers 0 ... 255, so that the private pass computes angles exactly."""
@@ -35,33 +34,6 @@ _LEAST_ALONE = 16
 
 _COUNT_SHARE = 0.1
 """Part of the squared norm that counts the classes where no category does."""
-
-
-@dataclass(frozen=True, slots=True)
-class DpMerfOptions:
-    """Options of dp-merf."""
-
-    features: int = 1000
-    """Random Fourier features of the numbers, cosines and sines together; half see one number, half all of them."""
-
-    length_scale: float = 0.1
-    """Width of the kernel as a part of each number's declared range; n numbers together take sqrt(n) times it."""
-
-    steps: int = 1500
-    """Training steps; they use the released answer only, so more cost time and no privacy."""
-
-    batch_size: int = 512
-    """Synthetic rows drawn in each training step."""
-
-    learning_rate: float = 0.005
-    """Step size of the optimiser at the start; it falls to zero."""
-
-    def __post_init__(self) -> None:
-        check_between("features", self.features, 2, 100_000)
-        check_between("length_scale", self.length_scale, 0.02, 10.0)
-        check_between("steps", self.steps, 1, 1_000_000)
-        check_between("batch_size", self.batch_size, 16, 100_000)
-        check_between("learning_rate", self.learning_rate, 1e-6, 1.0)
 
 
 class DpMerf(NeuralGenerator):
@@ -90,21 +62,7 @@ class DpMerf(NeuralGenerator):
       bias.
     """
 
-    name: ClassVar[str] = "dp-merf"
-    title: ClassVar[str] = "DP-MERF (random Fourier features)"
-    summary: ClassVar[str] = (
-        "One noisy average of random Fourier features and category counts, by class of the label if there "
-        "is one, trains a neural network."
-    )
-    best_for: ClassVar[str] = "Numbers and categories with a label to predict."
-    loses_where: ClassVar[str] = (
-        "Tables of counts: it measures no pairs of categories and blurs spikes, and on Adult both controls are closer "
-        "on marginals of one to four columns; classifiers did no better there than with independent-by-class."
-    )
-    reference: ClassVar[str] = "Harder, Adamczewski and Park 2021, AISTATS."
-    Options: ClassVar[type[DpMerfOptions]] = DpMerfOptions
-    measures_one_ways: ClassVar[bool] = False
-    needs: ClassVar[Needs] = Needs()
+    card: ClassVar[Card] = CARD
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Release one mean embedding and train the network on it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from synth.errors import ConfigError
 from synth.generators.coarse_grid import column_weights
+from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.hermite.features import (
     ProductEmbeddings,
     SumEmbedding,
@@ -20,8 +20,7 @@ from synth.generators.hermite.features import (
     rho_of_length_scale,
 )
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead
-from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, Needs
+from synth.generators.protocol import Card, GeneratorTask
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.column_maps import Constant, Lookup
 from synth.privacy.feature_maps import FeatureMap, Stack
@@ -30,61 +29,12 @@ from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 
-__all__ = ["DpHp", "DpHpOptions"]
+__all__ = [
+    "DpHp",
+]
 
 _MOST_PRODUCT_FEATURES = 2**20
 """Largest number of product features times classes in one question."""
-
-
-@dataclass(frozen=True, slots=True)
-class DpHpOptions:
-    """Options of dp-hp, named as in the paper where it has them."""
-
-    order: int = 200
-    """Highest Hermite order of the sum kernel, which sees each column by itself."""
-
-    order_product: int = 5
-    """Highest Hermite order of the product kernel, which sees a few columns together."""
-
-    prod_dimension: int = 2
-    """Columns that the product kernel takes together; its features grow as (order_product + 1) to this power."""
-
-    gamma: float = 1.0
-    """Weight of the product kernel's distance beside the sum kernel's."""
-
-    epochs: int = 30
-    """How often the columns of the product kernel are redrawn; each time is paid for."""
-
-    split: float = 0.5
-    """Part of the privacy budget (of mu squared) for the sum kernel; the epochs share the rest evenly."""
-
-    length_scale: float = 0.07
-    """Width of the sum kernel on a column's declared range, which is scaled to run from -1 to 1."""
-
-    length_scale_product: float = 0.5
-    """Width of the product kernel on the same range; its few orders see numbers within a few widths of the middle."""
-
-    batch_size: int = 512
-    """Synthetic rows drawn in each training step."""
-
-    learning_rate: float = 0.01
-    """Step size of the optimiser at the start; it falls to zero."""
-
-    steps_per_epoch: int = 50
-    """Training steps for each epoch; they use released answers only, so more cost time and no privacy."""
-
-    def __post_init__(self) -> None:
-        check_between("order", self.order, 0, 500)
-        check_between("order_product", self.order_product, 0, 100)
-        check_between("prod_dimension", self.prod_dimension, 1, 10)
-        check_between("gamma", self.gamma, 0.0, 1e9)
-        check_between("epochs", self.epochs, 1, 10_000)
-        check_between("split", self.split, 0.01, 0.99)
-        check_between("length_scale", self.length_scale, 0.01, 100.0)
-        check_between("length_scale_product", self.length_scale_product, 0.01, 100.0)
-        check_between("batch_size", self.batch_size, 16, 100_000)
-        check_between("learning_rate", self.learning_rate, 1e-6, 1.0)
-        check_between("steps_per_epoch", self.steps_per_epoch, 1, 100_000)
 
 
 class DpHp(NeuralGenerator):
@@ -120,20 +70,7 @@ class DpHp(NeuralGenerator):
       bias.
     """
 
-    name: ClassVar[str] = "dp-hp"
-    title: ClassVar[str] = "DP-HP (Hermite features)"
-    summary: ClassVar[str] = (
-        "Noisy averages of Hermite features, of each column and of small groups of columns, train a neural network."
-    )
-    best_for: ClassVar[str] = "Tables of numbers and short category lists, where pairs of columns matter."
-    loses_where: ClassVar[str] = (
-        "Long category lists, whose order it treats as a scale, and spikes in numbers; on Adult both controls are "
-        "closer on marginals of one to four columns, and classifiers did slightly worse than with independent-by-class."
-    )
-    reference: ClassVar[str] = "Vinaroz, Charusaie, Harder, Adamczewski and Park 2022, ICML."
-    Options: ClassVar[type[DpHpOptions]] = DpHpOptions
-    measures_one_ways: ClassVar[bool] = False
-    needs: ClassVar[Needs] = Needs()
+    card: ClassVar[Card] = CARD
 
     def __init__(self, task: GeneratorTask, options: DpHpOptions) -> None:
         super().__init__(task, options)

@@ -1,1 +1,49 @@
 """The two controls: every column by itself, alone or by class of the label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synth.generators.options import check_between
+from synth.generators.protocol import Card, Needs
+
+__all__ = ["BY_CLASS", "CARDS", "INDEPENDENT", "IndependentOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentOptions:
+    """Options of both controls."""
+
+    bins: int = 32
+    """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
+
+    def __post_init__(self) -> None:
+        check_between("bins", self.bins, 1, 4096)
+
+
+INDEPENDENT = Card(
+    name="independent",
+    title="Independent columns",
+    summary="Counts every column by itself, with noise, and forgets how columns go together.",
+    best_for="Very small budgets or tables, and as the control every other generator has to beat.",
+    loses_where="Anything that needs two columns at once: pairs, groups, and every classifier.",
+    reference="Noised contingency tables (Dwork 2006).",
+    made_by="synth.generators.independent.independent:Independent",
+    options=IndependentOptions,
+    measures_one_ways=True,
+)
+
+BY_CLASS = Card(
+    name="independent-by-class",
+    title="Independent columns, by class",
+    summary=("Counts every column within each class of the label, with noise; columns are unrelated within a class."),
+    best_for=("Training a classifier at a small budget, and as the control every other generator has to beat."),
+    loses_where="Columns that depend on each other within a class: pairs come out as if they did not.",
+    reference="Noised contingency tables (Dwork 2006); the naive Bayes assumption.",
+    made_by="synth.generators.independent.independent:IndependentByClass",
+    options=IndependentOptions,
+    needs=Needs(label=True, columns=2),
+    measures_one_ways=True,
+)
+
+CARDS = (INDEPENDENT, BY_CLASS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid, column_weights
-from synth.generators.options import check_between
-from synth.generators.protocol import GeneratorTask, Needs, State
+from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptions
+from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import OneHot
@@ -20,21 +19,10 @@ from synth.privacy.feature_maps import Stack
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 
-__all__ = ["Independent", "IndependentByClass", "IndependentOptions"]
+__all__ = ["Independent", "IndependentByClass"]
 
 
-@dataclass(frozen=True, slots=True)
-class IndependentOptions:
-    """Options of both controls."""
-
-    bins: int = 32
-    """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
-
-    def __post_init__(self) -> None:
-        check_between("bins", self.bins, 1, 4096)
-
-
-class IndependentByClass:
+class IndependentByClass(Generator):
     """Noised one-way tables of every column within every class of the label, in one release.
 
     The answer is the label's table and one table (column by label) for every other column, stacked; the columns share
@@ -42,19 +30,7 @@ class IndependentByClass:
     possible (not negative, right total), and rows are drawn so that counts follow the fitted tables to within one row.
     """
 
-    name: ClassVar[str] = "independent-by-class"
-    title: ClassVar[str] = "Independent columns, by class"
-    summary: ClassVar[str] = (
-        "Counts every column within each class of the label, with noise; columns are unrelated within a class."
-    )
-    best_for: ClassVar[str] = (
-        "Training a classifier at a small budget, and as the control every other generator has to beat."
-    )
-    loses_where: ClassVar[str] = "Columns that depend on each other within a class: pairs come out as if they did not."
-    reference: ClassVar[str] = "Noised contingency tables (Dwork 2006); the naive Bayes assumption."
-    Options: ClassVar[type[IndependentOptions]] = IndependentOptions
-    measures_one_ways: ClassVar[bool] = True
-    needs: ClassVar[Needs] = Needs(label=True, columns=2)
+    card: ClassVar[Card] = BY_CLASS
     _conditional: ClassVar[bool] = True
 
     def __init__(self, task: GeneratorTask, options: IndependentOptions) -> None:
@@ -74,7 +50,7 @@ class IndependentByClass:
             question,
             share=session.remaining_share,
             query="one-way tables" if self._label is None else "one-way tables by class",
-            source=f"generator {self.name}",
+            source=f"generator {self.card.name}",
         )
         progress.phase("Fitting")
         counts = self._split(np.asarray(release.value, dtype=np.float64).reshape(-1), question)
@@ -164,13 +140,7 @@ class IndependentByClass:
 class Independent(IndependentByClass):
     """Noised one-way tables of all columns in one release; columns are drawn independently of each other."""
 
-    name: ClassVar[str] = "independent"
-    title: ClassVar[str] = "Independent columns"
-    summary: ClassVar[str] = "Counts every column by itself, with noise, and forgets how columns go together."
-    best_for: ClassVar[str] = "Very small budgets or tables, and as the control every other generator has to beat."
-    loses_where: ClassVar[str] = "Anything that needs two columns at once: pairs, groups, and every classifier."
-    reference: ClassVar[str] = "Noised contingency tables (Dwork 2006)."
-    needs: ClassVar[Needs] = Needs()
+    card: ClassVar[Card] = INDEPENDENT
     _conditional: ClassVar[bool] = False
 
 

@@ -1,1 +1,127 @@
 """kahm: rows from kernel affine hull machines, in four modes that promise different things."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from synth.errors import ConfigError
+from synth.generators.options import check_between
+from synth.generators.protocol import Card, Mode
+from synth.schema import Schema
+
+__all__ = ["CARD", "CARDS", "MODES", "PAPER_REFUSAL", "KahmOptions"]
+
+PAPER_REFUSAL = (
+    "KAHM exactly as published is not differentially private: its stopping rule and its clusters read the private "
+    "rows, and an attack on the stopping rule succeeds (docs/kahm.md). It makes no release. Choose mode 'record'."
+)
+
+MODES = (
+    Mode(
+        name="record",
+        title="Record level (central)",
+        promise="Hides one person's whole row, label included, with (epsilon, delta) differential privacy.",
+        beware="Our adaptation; not the paper's algorithm.",
+    ),
+    Mode(
+        name="rows",
+        title="Record level, row noise (for experts)",
+        promise="Hides one person's whole row, label included, with (epsilon, delta) differential privacy.",
+        beware="Every row gets noise of its own, far more than the other modes need: wider than the range of a column "
+        "at every epsilon up to 8 as soon as there are three columns. Makes one row for every private one.",
+        perturbs_rows=True,
+    ),
+    Mode(
+        name="cell",
+        title="Cell level (as in the paper, repaired)",
+        promise="Protects ONE CELL of the table.",
+        beware="Class labels, class sizes and the number of rows are not protected, and a whole row only by the much "
+        "larger epsilon that is printed beside. Needs an account of its own.",
+        hides="cell",
+        perturbs_rows=True,
+    ),
+    Mode(
+        name="paper",
+        title="Paper exact (research)",
+        promise="Not differentially private: stopping rule and clusters read the raw data; we have a working attack.",
+        beware="Makes no bundle. On data that are not private, from the source: benchmarks/published_fabrication.py.",
+        refusal=PAPER_REFUSAL,
+    ),
+)
+"""In the order the app shows them; the first is the default."""
+
+_MANY_CATEGORIES = 3
+"""From so many category columns on, a generator that counts them is the better choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class KahmOptions:
+    """Options of the KAHM generator."""
+
+    mode: Literal["record", "rows", "cell", "paper"] = "record"
+    """What is hidden: record or rows (one person's whole row), cell (one cell), paper (nothing: refused)."""
+
+    n: int = 20
+    """Dimension of the subspace in which kernel affine hull machines compare rows."""
+
+    steps: int = 2
+    """Machines built one after another to smooth rows; a public number. 0 (record only) leaves rows as they are."""
+
+    block: int = 1000
+    """Most rows that one machine is built from; blocks are random."""
+
+    noise: Literal["gaussian", "laplace"] = "gaussian"
+    """Noise of mode rows; one cell is always hidden by Laplace noise, and mode record adds none to rows."""
+
+    label_share: float = 0.25
+    """Part of the budget that protects the label in mode rows."""
+
+    def __post_init__(self) -> None:
+        check_between("n", self.n, 1, 1000)
+        check_between("steps", self.steps, 0, 50)
+        check_between("block", self.block, 10, 5000)
+        check_between("label_share", self.label_share, 0.01, 0.99)
+        if self.mode == "paper":
+            raise ConfigError(PAPER_REFUSAL)
+        if self.mode != "record" and self.steps < 1:
+            raise ConfigError("option 'steps' must be at least 1 where noisy rows are fabricated, got 0.")
+
+
+def _advice(schema: Schema) -> str:
+    """Say that rare categories are lost, where there are several columns of categories."""
+    categories = sum(column.kind == "category" for column in schema.modelled)
+    if categories < _MANY_CATEGORIES:
+        return ""
+    return (
+        f"This table has {categories} category columns. KAHM averages rows and loses rare categories; "
+        "`dp-hp-adaptive` counts them."
+    )
+
+
+CARD = Card(
+    name="kahm",
+    title="KAHM (kernel affine hull machines)",
+    summary=(
+        "Noisy means and directions of whole rows, by class of the label if there is one; rows drawn from them, "
+        "smoothed by kernel affine hulls."
+    ),
+    best_for=(
+        "Many numbers that belong together (pixels, spectra, embeddings) with a class to predict; 500 rows and more a "
+        "class. (epsilon, delta) differential privacy for one person's whole row, labels included. Our adaptation; "
+        "not the paper's algorithm."
+    ),
+    loses_where=(
+        "Tables of categories and counts: every class is one cloud, so which values go together within a class is told "
+        "by correlations alone; choose dp-hp-adaptive from three categorical columns on. Small classes; many classes."
+    ),
+    reference="Kumar 2024 (machines and smoothing); the private moments are ours.",
+    made_by="synth.generators.kahm.kahm:Kahm",
+    options=KahmOptions,
+    measures_one_ways=True,
+    modes=MODES,
+    short_training={"steps": 2},
+    advice=_advice,
+)
+
+CARDS = (CARD,)

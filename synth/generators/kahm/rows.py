@@ -8,8 +8,7 @@ sampled from a model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,48 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.errors import ConfigError, InputError
-from synth.generators.kahm.modes import MOST_CLASSES, FabricatedBlock, facts_of_blocks
+from synth.generators.kahm import KahmOptions
+from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
 from synth.generators.protocol import Fact, GeneratorTask, State
 from synth.generators.row_encoding import RowEncoding
 from synth.generators.sampling import check_rows, random_source
 from synth.models.fabrication import fabrication, in_blocks
-from synth.privacy.more.perturbed_rows import PerturbedRows, RowNoise
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
-__all__ = ["RowsKind", "RowsMode", "RowsSettings"]
-
-RowsKind = Literal["rows", "cell"]
+__all__ = ["RowsMode"]
 
 ROWS_QUERY = "noisy rows"
-
-
-@dataclass(frozen=True, slots=True)
-class RowsSettings:
-    """What the modes with noisy rows are told.
-
-    Attributes
-    ----------
-    mode : {"rows", "cell"}
-        Whether a whole row, label included, or one cell is hidden.
-    n : int
-        Subspace dimension of a machine.
-    steps : int
-        Public number of machines that are built one after another.
-    block : int
-        Most rows that a machine is built from.
-    noise : {"gaussian", "laplace"}
-        Noise of mode "rows"; one cell is always hidden by Laplace noise.
-    label_share : float
-        Part of the budget, in mu squared, that protects the label in mode "rows".
-    """
-
-    mode: RowsKind
-    n: int = 20
-    steps: int = 2
-    block: int = 1000
-    noise: RowNoise = "gaussian"
-    label_share: float = 0.25
 
 
 class RowsMode:
@@ -67,7 +37,8 @@ class RowsMode:
     Parameters
     ----------
     task : GeneratorTask
-    settings : RowsSettings
+    options : KahmOptions
+        Of mode rows or cell.
 
     Raises
     ------
@@ -75,9 +46,9 @@ class RowsMode:
         If the schema protects something else than the mode hides, or lets nobody know how many rows there are.
     """
 
-    def __init__(self, task: GeneratorTask, settings: RowsSettings) -> None:
-        _check_protection(task, settings.mode)
-        self._task, self._settings = task, settings
+    def __init__(self, task: GeneratorTask, options: KahmOptions) -> None:
+        _check_protection(task, options.mode)
+        self._task, self._options = task, options
         self._label = _label_of(task)
         self._vectors = RowEncoding.of(task.schema, [name for name in task.schema.names if name != self._label])
         self._codes: NDArray[np.int32] | None = None
@@ -94,8 +65,8 @@ class RowsMode:
         release = session.perturb_rows(
             self._vectors.tables,
             label=self._label,
-            label_share=self._settings.label_share,
-            noise="laplace" if self._settings.mode == "cell" else self._settings.noise,
+            label_share=self._options.label_share,
+            noise="laplace" if self._options.mode == "cell" else self._options.noise,
             share=session.remaining_share,
             query=ROWS_QUERY,
             source="generator kahm",
@@ -121,8 +92,7 @@ class RowsMode:
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what the mode promises and what its machines did, block by block."""
-        chosen = self._settings
-        return facts_of_blocks(chosen.mode, self.blocks, n=chosen.n, steps=chosen.steps, block=chosen.block)
+        return facts_of_blocks(self._options, self.blocks)
 
     def state(self) -> State:
         """Return the fabricated codes, shape (rows, columns), and the report of every block."""
@@ -137,9 +107,9 @@ class RowsMode:
         }
 
     @classmethod
-    def from_state(cls, task: GeneratorTask, settings: RowsSettings, state: State) -> Self:
+    def from_state(cls, task: GeneratorTask, options: KahmOptions, state: State) -> Self:
         """Rebuild what was fitted."""
-        made = cls(task, settings)
+        made = cls(task, options)
         codes = state["codes"].astype(np.int32)
         sizes = np.array(task.schema.sizes)
         if codes.ndim != 2 or codes.shape[1] != len(sizes) or (codes < 0).any() or (codes >= sizes).any():
@@ -164,21 +134,21 @@ class RowsMode:
     def _fabricated(
         self, release: PerturbedRows, progress: Progress
     ) -> tuple[NDArray[np.int32], tuple[FabricatedBlock, ...]]:
-        names, settings = self._task.schema.names, self._settings
+        names, options = self._task.schema.names, self._options
         n_rows = len(release.numbers)
         codes = np.zeros((n_rows, len(names)), dtype=np.int32)
         order = torch.Generator().manual_seed(self._task.seed)
         parts = [
             (label, rows[part])
             for label, rows in _classes(release.labels, n_rows)
-            for part in in_blocks(len(rows), block=settings.block, generator=order)
+            for part in in_blocks(len(rows), block=options.block, generator=order)
         ]
         columns = [place for place, name in enumerate(names) if name != self._label]
         blocks = []
         for place, (label, rows) in enumerate(parts):
             progress.check_cancelled()
             noisy = torch.from_numpy(release.vectors_of(rows.numpy()))
-            made = fabrication(noisy, n=settings.n, steps=settings.steps)
+            made = fabrication(noisy, n=options.n, steps=options.steps)
             codes[rows.numpy()[:, None], columns] = self._vectors.decode(made.rows.numpy())
             if label is not None:
                 codes[rows.numpy(), names.index(str(self._label))] = label
@@ -187,7 +157,7 @@ class RowsMode:
         return codes, tuple(blocks)
 
 
-def _check_protection(task: GeneratorTask, mode: RowsKind) -> None:
+def _check_protection(task: GeneratorTask, mode: str) -> None:
     """Refuse a schema whose promise is not the mode's, before anything is charged.
 
     Raises

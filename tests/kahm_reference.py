@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-VECTORS = Path(__file__).parent.parent / "references" / "kahm.json"
+VECTORS = Path(__file__).parent / "references" / "kahm.json"
 
 TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4}
 """Largest absolute difference from a reference value."""
