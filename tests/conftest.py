@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +22,17 @@ from synth.vault.keys import Keys, load_keys
 # A busy machine is no reason for a test to fail.
 hypothesis.settings.register_profile("steady", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("steady")
+
+
+_ABOUT_RANDOMNESS = {"audit", "bytes", "end_to_end", "jobs", "ledger", "privacy", "vault"}
+"""Folders whose tests are about noise, keys and processes, and draw from the operating system as a release does."""
+
+
+@pytest.fixture(autouse=True)
+def known_randomness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw noise, keys and ids of this process the same whenever this test is run: no assertion meets a new draw."""
+    if request.path.relative_to(Path(__file__).parent).parts[0] not in _ABOUT_RANDOMNESS:
+        monkeypatch.setattr(os, "urandom", random.Random(request.node.nodeid).randbytes)
 
 
 def _postgres_programs() -> Path | None:

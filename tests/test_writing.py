@@ -17,6 +17,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from timing import require_within
 
 from synth.bundle.table_files import IDENTIFIER_PATTERN, fresh_ids, read_table, write_csv, write_parquet, write_table
 from synth.errors import SchemaError, TableError
@@ -231,11 +232,9 @@ def test_files_that_are_no_synthetic_table_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_million_cells_a_second(tmp_path: Path) -> None:
-    import time
-
     columns: list[Column] = [NumberColumn(f"n{place}", 0, 100, 1) for place in range(10)]
     schema = Schema((*columns, *(CategoryColumn(f"c{place}", ("a", "b")) for place in range(5))))
     rows = some_rows(200_000, schema)
-    start = time.process_time()
-    write_table(rows, schema, tmp_path / "t.csv", tmp_path / "t.parquet", 0)
-    assert 2 * rows.size / (time.process_time() - start) > 1e6
+    require_within(
+        2 * rows.size / 1e6, lambda: write_table(rows, schema, tmp_path / "t.csv", tmp_path / "t.parquet", 0)
+    )

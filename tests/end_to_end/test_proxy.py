@@ -150,7 +150,7 @@ def connected(port: int, *, window: int | None = None) -> ssl.SSLSocket:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # its certificate is the test's own
     line = socket.socket()
-    line.settimeout(30)
+    line.settimeout(300)
     if window is not None:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
     line.connect(("127.0.0.1", port))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +42,7 @@ def test_adult(name: str) -> None:
     test = read_codes(lambda: (folder / "adult.test.gz").open("rb"), config.format, config.schema)
     made = generators.make(name, GeneratorTask(schema=config.schema, label=config.label, device="cpu"), {})
     opened = session(config.schema, dict(train.codes))
-    before = time.process_time()
     made.fit(opened, NullProgress())
-    assert time.process_time() - before < 60
 
     rows = made.sample(train.n_rows, seed=0)
     label = config.schema.names.index("income")

@@ -109,7 +109,7 @@ def test_a_worker_stands_back_so_that_screens_are_answered() -> None:
 
 def test_a_process_that_ended_by_itself_is_not_alive() -> None:
     pid, born = processes.start((sys.executable, "-c", ""), environment=os.environ)
-    processes._children[pid].wait(timeout=60)
+    processes._children[pid].wait(timeout=300)
     assert not processes.is_alive(pid, born)
 
 

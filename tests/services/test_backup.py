@@ -328,7 +328,7 @@ def test_a_log_that_a_killed_program_left_behind_is_not_read_into_a_restored_dat
         "application = Application(Settings(home=Path(sys.argv[1]), database_url=sys.argv[2]));"
         "application.account('village'); os._exit(0)"
     )
-    subprocess.run([sys.executable, "-c", killed, str(home), settings.database_url], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", killed, str(home), settings.database_url], check=True, timeout=300)
     for part in ("keys", "vault"):
         shutil.rmtree(home / part)
     (home / "hermitage.sqlite").unlink()
