@@ -21,9 +21,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from synth.errors import LedgerError
-from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, now
+from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, LedgerHead, now
 
-__all__ = ["SUCCESSORS", "Chain", "LedgerHead", "altered", "plain_chain", "unit_facts", "verify"]
+__all__ = ["SUCCESSORS", "Chain", "altered", "plain_chain", "unit_facts", "verify"]
 
 SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
     None: (ChargeState.RESERVED,),
@@ -36,19 +36,6 @@ SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
 """Which state may follow which: only a reservation is ever freed."""
 
 _CHANGING = ("position", "state", "who", "certificate_id", "time", "previous", "digest")
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerHead:
-    """How far a chain has come: its rows of charges, its decisions, and the digest of its last entry.
-
-    ``decisions`` is None in a head that a version without decisions kept.
-    """
-
-    account_id: str
-    count: int
-    digest: str
-    decisions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

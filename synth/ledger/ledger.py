@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from synth.errors import AlreadyEnteredError, InputError, LedgerError
 from synth.ledger import chain
-from synth.ledger.chain import Chain, LedgerHead
+from synth.ledger.chain import Chain
 from synth.ledger.charging import (
     charge_in,
     latest_rows,
@@ -41,6 +41,7 @@ from synth.store import (
     ChargeState,
     DecisionKind,
     EventKind,
+    LedgerHead,
     RunState,
     Store,
     check_same_promise,
@@ -50,7 +51,7 @@ from synth.store import (
 )
 from synth.vault.keys import Keys, load_keys
 
-__all__ = ["SPENT_OR_FREED", "STAYED_SPENT", "WAS_FREED", "Ledger", "LedgerHead", "Spent"]
+__all__ = ["SPENT_OR_FREED", "STAYED_SPENT", "WAS_FREED", "Ledger", "Spent"]
 
 SPENT_OR_FREED = "Only a reservation that never became spent is freed; what was spent stays spent."
 """What happens to a budget, in the words of every screen and command."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 from synth.errors import LedgerError, TableError
-from synth.ledger.chain import LedgerHead
-from synth.store import Account
+from synth.store import Account, LedgerHead
 from synth.system.private_files import replace_durably
 from synth.vault.sealing import seal, unseal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from synth.errors import InputError, LedgerError
-from synth.ledger.ledger import Ledger, LedgerHead
-from synth.store import Store
+from synth.ledger.ledger import Ledger
+from synth.store import LedgerHead, Store
 
 __all__ = ["HeadsChecked", "check_heads", "heads_text"]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from synth.store.accounts import Account, check_same_promise, promise_of_config
-from synth.store.charges import Charge, ChargeState
-from synth.store.decisions import Decision, DecisionKind
+from synth.store.accounts import Account, check_same_promise, display_name, promise_of_config
 from synth.store.engine import PATIENCE_SECONDS, patient
-from synth.store.events import Event, EventKind
-from synth.store.moments import now
-from synth.store.names import display_name
-from synth.store.releases import SealedRelease
+from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Event, EventKind, LedgerHead, SealedRelease
+from synth.store.layout import now
 from synth.store.runs import ACTIVE_STATES, FINISHED_STATES, Run, RunState
 from synth.store.store import Store
 from synth.store.tables import StoredTable, TableKind, TableState
@@ -25,6 +21,7 @@ __all__ = [
     "DecisionKind",
     "Event",
     "EventKind",
+    "LedgerHead",
     "Run",
     "RunState",
     "SealedRelease",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,16 +16,18 @@ from sqlalchemy.exc import IntegrityError
 
 from synth.errors import InputError, PrivacyError
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store.definitions import ACCOUNTS
 from synth.store.engine import Transactions, patient
-from synth.store.moments import now
-from synth.store.names import display_name
+from synth.store.layout import ACCOUNTS, now
 
-__all__ = ["Account", "Accounts", "check_same_promise", "promise_of_config", "unit_values"]
+__all__ = ["Account", "Accounts", "check_same_promise", "display_name", "promise_of_config", "unit_values"]
 
 ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows are not protected"
 
 DISAGREEING = "Its runs protect different units, so the total holds for none of them; it takes no further run"
+
+
+MAXIMUM_NAME_LENGTH = 120
+"""Characters of a name that somebody types for an account, a table or a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,33 @@ class Accounts:
     def set_sealed_split_key(self, connection: Connection, account_id: str, sealed: bytes) -> None:
         """Keep the account's encrypted split key; the caller has locked the account and seen that there is none."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(split_key=sealed))
+
+
+def display_name(text: str, *, what: str) -> str:
+    """Return a typed name in one normal form: NFKC, no control characters, single spaces, at most 120 characters.
+
+    It is for display alone, and never used as a path.
+
+    Parameters
+    ----------
+    text : str
+        What was typed, or the name of an uploaded file.
+    what : str
+        What the name is for, used in the error: ``"The account"``.
+
+    Raises
+    ------
+    InputError
+        If nothing printable is left.
+    """
+    printable = "".join(
+        " " if unicodedata.category(character)[0] in "CZ" else character
+        for character in unicodedata.normalize("NFKC", text)
+    )
+    name = " ".join(printable.split())[:MAXIMUM_NAME_LENGTH].rstrip()
+    if not name:
+        raise InputError(f"{what} has no name. Give it a name with at least one letter or digit.")
+    return name
 
 
 def check_same_promise(account: Account, neighbours: Neighbours, unit: PrivacyUnit) -> None:

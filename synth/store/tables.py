@@ -9,10 +9,8 @@ from enum import StrEnum
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from synth.errors import TableError
-from synth.store.definitions import TABLES
 from synth.store.engine import Transactions, patient
-from synth.store.moments import now
-from synth.store.rows import row_values
+from synth.store.layout import TABLES, now, row_values
 
 __all__ = ["StoredTable", "TableKind", "TableState", "Tables"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import UUID
 
 from synth.errors import TableError
-from synth.ledger.chain import LedgerHead
+from synth.store import LedgerHead
 from synth.system.private_files import replace_durably
 from synth.vault.sealing import seal, unseal
 

@@ -31,7 +31,7 @@ import pytest
 from recorded_noise import RecordedNoise
 from sqlalchemy import inspect, text
 
-import synth.store.moments
+import synth.store.layout
 from synth import worker
 from synth.application import Application
 from synth.errors import SynthError
@@ -338,7 +338,7 @@ def stillness(seed: str) -> Iterator[pytest.MonkeyPatch]:
     """Fix keys, ids and the clock."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "urandom", Entropy(seed))
-        patch.setattr(synth.store.moments, "datetime", StoppedClock)
+        patch.setattr(synth.store.layout, "datetime", StoppedClock)
         yield patch
 
 

@@ -215,7 +215,7 @@ def stepped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         real_boot = psutil.boot_time()
         monkeypatch.setattr(psutil, "boot_time", lambda: real_boot + request.param)
         monkeypatch.setattr("psutil._pslinux.boot_time", lambda: real_boot + request.param, raising=False)
-        for module in ("synth.store.moments", "synth.store.queue", "synth.store.runs", "synth.ledger.ledger"):
+        for module in ("synth.store.layout", "synth.store.runs", "synth.ledger.ledger"):
             monkeypatch.setattr(f"{module}.now", lambda: now() + step)
 
     return set_clock

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
 from synth.store import EventKind
-from synth.store.events import Event
+from synth.store.entries import Event
 
 LOOK = EventKind.OWNER_VIEW
 

@@ -509,7 +509,7 @@ def planned(
 
 
 def look(ledger: Ledger, account: Account, run_id: str | None, monkeypatch: pytest.MonkeyPatch, *, at: int) -> None:
-    monkeypatch.setattr("synth.store.events.now", lambda: datetime.fromtimestamp(1_000_000_000 + at, UTC))
+    monkeypatch.setattr("synth.store.entries.now", lambda: datetime.fromtimestamp(1_000_000_000 + at, UTC))
     ledger.note_owner_view(account.id, run_id=run_id, who="owner", what="report")
 
 

@@ -54,7 +54,7 @@ def test_a_release_of_this_version_is_not_named(application: Application) -> Non
     run = application.store.runs.of_account(account.id)[0]
     later = since.replace(year=since.year + 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("synth.store.releases.now", lambda: later)
+        patch.setattr("synth.store.entries.now", lambda: later)
         application.store.releases.add(
             run_id=run.id,
             account_id=account.id,

@@ -24,9 +24,10 @@ from synth.errors import ConfigError
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
-from synth.store import Account, EventKind, Store, migrations
-from synth.store.definitions import METADATA
+from synth.store import Account, EventKind, Store
+from synth.store import store as migrations
 from synth.store.engine import Transactions
+from synth.store.layout import METADATA
 from synth.system.settings import Settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "home-2"
