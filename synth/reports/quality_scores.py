@@ -132,6 +132,4 @@ def _cells(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[Any]:
 
 def _kind(column: ModelledColumn) -> str:
     """Return what sdmetrics calls a column like this."""
-    if not column.is_ordered:
-        return "categorical"
-    return "datetime" if column.cell_type == "date32" else "numerical"
+    return {"int64": "numerical", "double": "numerical", "date32": "datetime"}.get(column.cell_type, "categorical")
