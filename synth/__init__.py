@@ -27,7 +27,7 @@ __all__ = ["__version__", "load_config", "run", "verify"]
 
 
 def load_config(path: str | Path) -> RunConfig:
-    """Read a configuration file; see :func:`synth.schema.config_file.load_config`."""
+    """Read a configuration file; see :func:`synth.schema.load_config`."""
     from synth.schema import load_config as load
     from synth.services.incidents import in_own_words
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import ConfigError, InputError
 from synth.schema import (
     CategoryColumn,
@@ -20,6 +19,8 @@ from synth.schema import (
     default_delta,
     load_config,
     parse_config,
+    schema_from_document,
+    schema_to_document,
 )
 from synth.schema.documents import read_mapping
 from synth.services.planning import check_config

@@ -233,7 +233,7 @@ def test_a_costly_document_is_refused_before_memory_is_used(name: str, tmp_path:
     path.write_text(COSTLY[name]())
     program = (
         "import resource, sys, time\n"
-        "from synth.schema.config_file import load_config\n"
+        "from synth.schema import load_config\n"
         "from synth.errors import ConfigError\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "start = time.process_time()\n"

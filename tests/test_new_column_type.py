@@ -17,9 +17,8 @@ from synth.bundle.checks import check
 from synth.bundle.table_files import read_table
 from synth.errors import SchemaError
 from synth.schema import COLUMN_TYPES, ModelledColumn, config_of_text, config_to_yaml, parse_column
-from synth.schema.columns.base import Cells, Coded, Fate, parse_weight
+from synth.schema.columns.base import Cells, Coded, Fate, Fields
 from synth.schema.constraints import parse_constraints, repair
-from synth.schema.documents import Fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class StarsColumn(ModelledColumn):
         return cls(
             fields.name,
             most=int(fields.number("most", 5)),
-            fallback=fields.fallback_label(),
+            fallback=fields.fallback(fields.label),
             missing=fields.flag("missing"),
-            weight=parse_weight(fields),
+            weight=fields.weight(),
         )
 
     def to_mapping(self) -> dict[str, object]:

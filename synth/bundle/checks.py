@@ -30,7 +30,6 @@ from synth.bundle.certificate import (
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
 from synth.bundle.model_file import model_from_bytes
-from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
@@ -50,7 +49,7 @@ from synth.reports.evidence import (
 )
 from synth.reports.measured import EVALUATION_QUERY
 from synth.reports.prediction_question import PREDICTION_QUERY
-from synth.schema import Neighbours, RunConfig, Schema, parse_config
+from synth.schema import Neighbours, RunConfig, Schema, parse_config, schema_from_document, schema_to_document
 from synth.schema.documents import read_mapping
 from synth.system.confined import answers_alone, confine
 from synth.system.packages import missing_package

@@ -15,9 +15,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import VerificationError
-from synth.schema import OptionValue, RunConfig, Schema
+from synth.schema import OptionValue, RunConfig, Schema, schema_from_document, schema_to_document
 
 __all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
 

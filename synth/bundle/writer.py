@@ -13,7 +13,6 @@ from synth.bundle.certificate import Certificate, certificate_to_bytes
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_to_bytes
-from synth.bundle.schema_json import schema_to_document
 from synth.bundle.texts import written_texts
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
@@ -21,7 +20,7 @@ from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.reports.document import report_document
 from synth.reports.evidence import Publishable, publishable
-from synth.schema import RunConfig, config_to_yaml
+from synth.schema import RunConfig, config_to_yaml, schema_to_document
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle"]
 

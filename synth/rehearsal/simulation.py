@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from synth.errors import ConfigError, SchemaError
 from synth.names import shown
 from synth.schema import ModelledColumn, Schema, TableFormat
-from synth.schema.documents import parse_number, parse_text, read_mapping, read_text
+from synth.schema.documents import parse_number, parse_text, parse_whole, read_mapping, read_text
 from synth.system.paths import path_of
 
 __all__ = [
@@ -273,8 +273,8 @@ def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
     if not isinstance(columns, Mapping):
         raise ConfigError("columns must be a mapping of column names, such as 'age: {shape: bell}'.")
     return Simulation(
-        rows=_whole("rows", document.get("rows", rows)),
-        seed=_whole("seed", document.get("seed", 0)),
+        rows=parse_whole("rows", document.get("rows", rows)),
+        seed=parse_whole("seed", document.get("seed", 0)),
         columns={str(name): _column(str(name), body) for name, body in columns.items()},
     )
 
@@ -301,10 +301,3 @@ def _column(name: str, body: object) -> SimulatedColumn:
     except (ConfigError, SchemaError) as error:
         said = str(error)
         raise ConfigError(said if said.startswith(f"'{name}'") else f"'{name}': {said}") from None
-
-
-def _whole(where: str, value: object) -> int:
-    number = parse_number(where, value)
-    if not number.is_integer():
-        raise ConfigError(f"{where} must be a whole number, got {number:g}.")
-    return int(number)

@@ -28,17 +28,15 @@ from synth.schema.config import (
     OptionValue,
     RunConfig,
     TableFormat,
-    default_delta,
-    prediction_refusal,
-)
-from synth.schema.config_file import (
     config_of_text,
     config_to_mapping,
     config_to_yaml,
+    default_delta,
     format_to_mapping,
     load_config,
     parse_config,
     parse_format,
+    prediction_refusal,
 )
 from synth.schema.schema import (
     Neighbours,
@@ -47,6 +45,8 @@ from synth.schema.schema import (
     RowCountRule,
     Schema,
     domain_problem,
+    schema_from_document,
+    schema_to_document,
     size_problem,
     undeclared_facts,
 )
@@ -88,6 +88,8 @@ __all__ = [
     "parse_config",
     "parse_format",
     "prediction_refusal",
+    "schema_from_document",
+    "schema_to_document",
     "size_problem",
     "undeclared_facts",
 ]

@@ -9,9 +9,9 @@ a category nobody declared.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -19,9 +19,16 @@ from synth.errors import ConfigError, SchemaError
 from synth.limits import DOCUMENT_BYTES, DOCUMENT_DEPTH, DOCUMENT_NODES, NUMBER_CHARACTERS, TEXT_CHARACTERS
 from synth.names import shown
 
-__all__ = ["Fields", "parse_date", "parse_number", "parse_text", "read_mapping", "read_text"]
-
-_Value = TypeVar("_Value")
+__all__ = [
+    "Section",
+    "parse_date",
+    "parse_number",
+    "parse_text",
+    "parse_whole",
+    "read_mapping",
+    "read_text",
+    "refuse_unknown",
+]
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its events are used; the one in C is ten times faster
 _WORDS: dict[str, bool | None] = {
@@ -186,21 +193,36 @@ def parse_date(where: str, value: object) -> datetime.date:
         raise SchemaError(f"{where} must be a date such as 2020-01-31.") from None
 
 
-class Fields:
-    """What stands under the name of one declared column: keys are taken out by the type that knows them.
+def parse_whole(where: str, value: object) -> int:
+    """Read a whole number; ``where`` names it in the message."""
+    number = parse_number(where, value)
+    if not number.is_integer():
+        raise ConfigError(f"{where} must be a whole number, got {number:g}.")
+    # A float holds whole numbers exactly only up to 2^53; seeds may be larger.
+    text = str(value).strip()
+    return int(text) if text.lstrip("+-").isdigit() else int(number)
 
-    Attributes
+
+def refuse_unknown(content: Mapping[str, object], known: Iterable[str], *, within: str = "") -> None:
+    """Refuse a mapping that has a key beside the known ones."""
+    unknown = next((key for key in content if key not in known), None)
+    if unknown is not None:
+        raise ConfigError(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
+
+
+class Section:
+    """A mapping of a document, whose keys are taken out one by one by who knows them.
+
+    Parameters
     ----------
-    name : str
-        Name of the column.
-    shown : str
-        The name as it may stand in a message.
+    content : mapping
+    within : str
+        Where it stands, which begins every refusal: ``"budget: "``, or nothing for a whole document.
     """
 
-    def __init__(self, name: str, declared: Mapping[str, object]) -> None:
-        self.name = name
-        self.shown = shown(name)
-        self._left = dict(declared)
+    def __init__(self, content: Mapping[str, object], *, within: str = "") -> None:
+        self.within = within
+        self._left = dict(content)
 
     @property
     def unknown(self) -> str | None:
@@ -211,78 +233,69 @@ class Fields:
         """Whether every one of these keys has a value."""
         return all(self._left.get(key) is not None for key in keys)
 
-    def take(self, key: str, default: object = None) -> object:
+    def need(self, key: str, what: str) -> None:
+        """Refuse a key that is absent or left blank, saying what belongs there."""
+        if not self.has(key):
+            raise ConfigError(f"{self.within}{key} is missing. {what}")
+
+    def take(self, key: str, default: object = None) -> Any:
         """Take out a value as it is."""
         return self._left.pop(key, default)
 
     def number(self, key: str, default: float | None = None) -> float:
         """Take out a number."""
-        return self._number(key, self.take(key, default))
+        return parse_number(f"{self.within}{key}", self.take(key, default))
 
-    def numbers(self, key: str) -> tuple[float, ...]:
-        """Take out a list of numbers, empty where it is not given."""
+    def whole(self, key: str, default: int = 0) -> int:
+        """Take out a whole number; one that is left blank is the default."""
+        value = self.take(key)
+        return default if value is None else parse_whole(f"{self.within}{key}", value)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Take out a text."""
+        return parse_text(f"{self.within}{key}", self.take(key, default))
+
+    def text_or_none(self, key: str) -> str | None:
+        """Take out a text, None where it is absent or left blank."""
+        return self.text(key) if self.has(key) else self.take(key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Take out a list of texts, empty where it is not given."""
         values = self.take(key) or ()
         if isinstance(values, str) or not isinstance(values, Sequence):
-            raise SchemaError(f"'{self.shown}': {key} must be a list of numbers, for example [0].")
-        return tuple(self._number(key, value) for value in values)
+            raise ConfigError(f"{self.within}{key} must be a list.")
+        return tuple(parse_text(f"{self.within}{key}", value) for value in values)
 
     def date(self, key: str) -> datetime.date:
         """Take out an ISO date."""
-        return self._date(key, self.take(key))
+        return parse_date(f"{self.within}{key}", self.take(key))
 
-    def choice(self, key: str, default: str, allowed: Iterable[str]) -> str:
+    def choice(self, key: str, default: str, allowed: Sequence[str]) -> Any:
         """Take out one of some words."""
-        value = parse_text(f"'{self.shown}': {key}", self.take(key, default))
-        known = list(allowed)
-        if value not in known:
-            words = f"{', '.join(known[:-1])} or {known[-1]}"
-            raise SchemaError(f"'{self.shown}': {key} must be {words}, got {shown(value)}.")
+        value = self.text(key, default)
+        if value not in allowed:
+            words = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            raise SchemaError(f"{self.within}{key} must be {words}, got {shown(value)}.")
         return value
 
-    def flag(self, key: str) -> bool:
-        """Take out a truth value, False where it is not given."""
-        value = self.take(key, False)
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Take out a truth value."""
+        value = self.take(key, default)
         if not isinstance(value, bool):
-            raise SchemaError(f"'{self.shown}': {key} must be true or false.")
+            raise SchemaError(f"{self.within}{key} must be true or false.")
         return value
 
-    def label(self, key: str, default: str) -> str:
-        """Take out a text as it stands in cells; see :meth:`as_label`."""
-        return self.as_label(self.take(key, default))
+    def mapping(self, key: str) -> Mapping[str, object]:
+        """Take out a mapping, empty where it is not given."""
+        value = self.take(key) or {}
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{self.within}{key} must be a mapping, with a colon after each key.")
+        return value
 
-    def as_label(self, value: object) -> str:
-        """Read a text as it stands in cells: a whole number may be written as one."""
-        if isinstance(value, bool):
-            raise SchemaError(
-                f'\'{self.shown}\': yes, no, true and false must be in quotes, for example values: ["yes", "no"], '
-                "because YAML reads the bare words as truth values."
-            )
-        if isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        if value is None or isinstance(value, Mapping | list | tuple):
-            raise SchemaError(
-                f"'{self.shown}': every category must be a text or a number; put null in quotes if you mean it."
-            )
-        return str(value)
-
-    def fallback_number(self) -> float | None:
-        """Take out a number as the fallback, if there is one."""
-        return self._optional("fallback", lambda value: self._number("fallback", value))
-
-    def fallback_date(self) -> datetime.date | None:
-        """Take out a date as the fallback, if there is one."""
-        return self._optional("fallback", lambda value: self._date("fallback", value))
-
-    def fallback_label(self) -> str | None:
-        """Take out a text of cells as the fallback, if there is one."""
-        return self._optional("fallback", self.as_label)
-
-    def _number(self, key: str, value: object) -> float:
-        return parse_number(f"'{self.shown}': {key}", value)
-
-    def _date(self, key: str, value: object) -> datetime.date:
-        return parse_date(f"'{self.shown}': {key}", value)
-
-    def _optional(self, key: str, read: Callable[[object], _Value]) -> _Value | None:
-        value = self.take(key)
-        return None if value is None else read(value)
+    def section(self, key: str, known: Iterable[str]) -> Section:
+        """Take out a section that may have the ``known`` keys, empty where it is not given."""
+        content = self.take(key)
+        if content is not None and not isinstance(content, Mapping):
+            raise ConfigError(f"{key} must be a mapping with the keys {', '.join(sorted(known))}.")
+        refuse_unknown(content or {}, known, within=f"{key}: ")
+        return Section(content or {}, within=f"{key}: ")

@@ -12,11 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 from synth.bundle.certificate import current_versions
-from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import AttackError, InputError
 from synth.generators import GENERATORS
 from synth.generators.options import build_options
-from synth.schema import RunConfig
+from synth.schema import RunConfig, schema_from_document, schema_to_document
 from synth.store import EventKind, Store
 from synth.version import __version__
 

@@ -13,7 +13,6 @@ from bundle_making import Key, altered, checked, members_of
 from synth.bundle.archive import MEMBERS, canonical_json, write_zip
 from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
-from synth.bundle.schema_json import schema_from_document
 from synth.bundle.texts import written_texts
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
@@ -22,6 +21,7 @@ from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict
+from synth.schema import schema_from_document
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
 SUMS = ["independent", "independent-by-class", "dp-hp", "dp-merf", "kahm", "dp-hp-adaptive-several-rows"]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from synth.bundle.archive import canonical_json
-from synth.bundle.schema_json import schema_from_document, schema_to_document
 from synth.errors import InputError, SynthError, VerificationError
 from synth.generators import make
 from synth.generators.protocol import GeneratorTask
 from synth.rehearsal.simulation import parse_simulation
-from synth.schema import config_of_text, config_to_yaml
+from synth.schema import config_of_text, config_to_yaml, schema_from_document, schema_to_document
 from synth.schema.documents import read_mapping
 from synth.services.planning import check_config
 

@@ -6,12 +6,21 @@ from collections.abc import Iterable, Mapping
 
 from synth.errors import SchemaError
 from synth.names import name_problem, shown
-from synth.schema.columns.base import Codes, Column, FormField, ModelledColumn, Scale, Weight, code_dtype, guarded
+from synth.schema.columns.base import (
+    Codes,
+    Column,
+    Fields,
+    FormField,
+    ModelledColumn,
+    Scale,
+    Weight,
+    code_dtype,
+    guarded,
+)
 from synth.schema.columns.date import DateColumn, DateStep
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
 from synth.schema.columns.number import NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
-from synth.schema.documents import Fields, parse_text
 
 __all__ = [
     "COLUMN_TYPES",
@@ -69,7 +78,7 @@ def parse_column(name: str, declared: object) -> Column:
     if not isinstance(declared, Mapping):
         raise SchemaError(f"'{shown(name)}' needs a mapping with its type, for example {{type: drop}}.")
     fields = Fields(name, declared)
-    kind = parse_text(f"'{fields.shown}': type", fields.take("type", "missing"))
+    kind = fields.text("type", "missing")
     if kind not in COLUMN_TYPES:
         raise SchemaError(f"'{fields.shown}': type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
     column = COLUMN_TYPES[kind].parse(fields)

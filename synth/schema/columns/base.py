@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.names import name_problem
-from synth.schema.documents import Fields
+from synth.names import name_problem, shown
+from synth.schema.documents import Section, parse_date, parse_number
 
 __all__ = [
     "OUTSIDE_DOMAIN",
@@ -29,14 +29,16 @@ __all__ = [
     "Codes",
     "Column",
     "Fate",
+    "Fields",
     "FormField",
     "ModelledColumn",
     "Scale",
     "Weight",
     "code_dtype",
     "guarded",
-    "parse_weight",
 ]
+
+_Value = TypeVar("_Value")
 
 Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
 """A table in memory: one 1-D array of codes per modelled column, in the smallest unsigned type that fits."""
@@ -124,6 +126,61 @@ class FormField:
     shape: Literal["text", "number", "numbers", "texts", "flag"] = "text"
     default: str = ""
     needed: str = ""
+
+
+class Fields(Section):
+    """What stands under the name of one declared column: keys are taken out by the type that knows them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    shown : str
+        The name as it may stand in a message.
+    """
+
+    def __init__(self, name: str, declared: Mapping[str, object]) -> None:
+        self.name, self.shown = name, shown(name)
+        super().__init__(declared, within=f"'{self.shown}': ")
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """Take out a list of numbers, empty where it is not given."""
+        values = self.take(key) or ()
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise SchemaError(f"{self.within}{key} must be a list of numbers, for example [0].")
+        return tuple(parse_number(f"{self.within}{key}", value) for value in values)
+
+    def weight(self) -> Weight:
+        """Take out how much the column's accuracy matters."""
+        return Weight(self.choice("weight", Weight.NORMAL, list(Weight)))
+
+    def label(self, value: object) -> str:
+        """Read a text as it stands in cells: a whole number may be written as one."""
+        if isinstance(value, bool):
+            raise SchemaError(
+                f'{self.within}yes, no, true and false must be in quotes, for example values: ["yes", "no"], '
+                "because YAML reads the bare words as truth values."
+            )
+        if isinstance(value, float) and value.is_integer():
+            return str(int(value))
+        if value is None or isinstance(value, Mapping | list | tuple):
+            raise SchemaError(
+                f"{self.within}every category must be a text or a number; put null in quotes if you mean it."
+            )
+        return str(value)
+
+    def fallback(self, read: Callable[[object], _Value]) -> _Value | None:
+        """Take out what a cell becomes that cannot be read, if it is declared."""
+        value = self.take("fallback")
+        return None if value is None else read(value)
+
+    def as_number(self, value: object) -> float:
+        """Read a number as the fallback."""
+        return parse_number(f"{self.within}fallback", value)
+
+    def as_date(self, value: object) -> datetime.date:
+        """Read a date as the fallback."""
+        return parse_date(f"{self.within}fallback", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,8 +478,3 @@ class ModelledColumn(Column):
         if self.weight is not Weight.NORMAL:
             body["weight"] = str(self.weight)
         return {"type": self.kind, **body}
-
-
-def parse_weight(fields: Fields) -> Weight:
-    """Take out how much a column's accuracy matters."""
-    return Weight(fields.choice("weight", Weight.NORMAL, list(Weight)))

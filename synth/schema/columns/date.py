@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from synth.errors import SchemaError
 from synth.names import shown
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, parse_weight
-from synth.schema.documents import Fields, parse_date, parse_text
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, Scale
+from synth.schema.documents import parse_date
 
 __all__ = ["DateColumn", "DateStep"]
 
@@ -71,20 +71,15 @@ class DateColumn(ModelledColumn):
         if not fields.has("low", "high"):
             raise SchemaError(f"'{fields.shown}' needs an earliest and a latest date, for example low: 2020-01-01.")
         step = DateStep(fields.choice("step", DateStep.DAY, list(DateStep)))
-        pattern = fields.take("pattern")
-        if pattern is not None:
-            pattern = _usable(fields.name, parse_text(f"'{fields.shown}': pattern", pattern))
         return cls(
             fields.name,
             low=fields.date("low"),
             high=fields.date("high"),
             step=step,
-            fallback=fields.fallback_date(),
+            fallback=fields.fallback(fields.as_date),
             missing=fields.flag("missing"),
-            weight=parse_weight(fields),
-            pattern=None
-            if pattern is None
-            else _usable(fields.name, parse_text(f"'{fields.shown}': pattern", pattern)),
+            weight=fields.weight(),
+            pattern=_pattern(fields),
         )
 
     def to_mapping(self) -> dict[str, object]:
@@ -131,7 +126,7 @@ class DateColumn(ModelledColumn):
     def encode(self, cells: Cells) -> Coded:
         """Move dates to the nearest place."""
         if self.pattern is not None:
-            _usable(self.name, self.pattern)
+            _check_pattern(self.name, self.pattern)
         days, unreadable, absent = cells.days(pattern=self.pattern, shortest=_SHORTEST_ISO[self.step])
         first, last = (day.toordinal() - _EPOCH for day in (self.low, self.high))
         inside = np.clip(days, first, last)
@@ -189,8 +184,15 @@ class DateColumn(ModelledColumn):
         return float(parse_date("a constant", text).toordinal())
 
 
-def _usable(name: str, pattern: str) -> str:
-    """Return how the dates of a column are written, or refuse what could read no cell.
+def _pattern(fields: Fields) -> str | None:
+    pattern = fields.text_or_none("pattern")
+    if pattern is not None:
+        _check_pattern(fields.name, pattern)
+    return pattern
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    """Refuse a way of writing dates that could read no cell.
 
     Raises
     ------
@@ -203,7 +205,6 @@ def _usable(name: str, pattern: str) -> str:
         raise SchemaError(
             f"'{shown(name)}': the pattern '{shown(pattern)}' cannot be used; write it like %d/%m/%Y."
         ) from None
-    return pattern
 
 
 def _in_units(days: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, guarded, parse_weight
-from synth.schema.documents import Fields
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, guarded
 
 __all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
 
@@ -167,12 +166,12 @@ class CategoryColumn(LabelColumn):
             raise SchemaError(f"'{fields.shown}': aliases must be a mapping from a spelling to a declared value.")
         return cls(
             fields.name,
-            values=tuple(map(fields.as_label, values)),
+            values=tuple(map(fields.label, values)),
             other=fields.flag("other"),
             missing=fields.flag("missing"),
-            weight=parse_weight(fields),
-            fallback=fields.fallback_label(),
-            aliases=tuple((fields.as_label(spelling), fields.as_label(value)) for spelling, value in aliases.items()),
+            weight=fields.weight(),
+            fallback=fields.fallback(fields.label),
+            aliases=tuple((fields.label(spelling), fields.label(value)) for spelling, value in aliases.items()),
         )
 
     def to_mapping(self) -> dict[str, object]:
@@ -253,11 +252,11 @@ class YesNoColumn(LabelColumn):
         """Read ``yes``, ``no``, ``fallback``, ``missing`` and ``weight``."""
         return cls(
             fields.name,
-            yes=fields.label("yes", "yes"),
-            no=fields.label("no", "no"),
-            fallback=fields.fallback_label(),
+            yes=fields.label(fields.take("yes", "yes")),
+            no=fields.label(fields.take("no", "no")),
+            fallback=fields.fallback(fields.label),
             missing=fields.flag("missing"),
-            weight=parse_weight(fields),
+            weight=fields.weight(),
         )
 
     def to_mapping(self) -> dict[str, object]:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, parse_weight
-from synth.schema.documents import Fields, parse_number
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, Scale
+from synth.schema.documents import parse_number
 
 __all__ = ["NumberColumn"]
 
@@ -105,9 +105,9 @@ class NumberColumn(ModelledColumn):
             high=fields.number("high"),
             step=fields.number("step", 1),
             special=special,
-            fallback=fields.fallback_number(),
+            fallback=fields.fallback(fields.as_number),
             missing=fields.flag("missing"),
-            weight=parse_weight(fields),
+            weight=fields.weight(),
         )
 
     def to_mapping(self) -> dict[str, object]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from synth.schema.columns.base import Column
-from synth.schema.documents import Fields
+from synth.schema.columns.base import Column, Fields
 
 __all__ = ["DropColumn", "IdentifierColumn"]
 
