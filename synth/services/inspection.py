@@ -26,7 +26,7 @@ from synth.reading.files import Batches
 from synth.reading.process import check_names, main
 from synth.reading.reader import ask
 from synth.reading.request import ReaderLimits, Request, write_frame
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
 
 __all__ = ["NO_HEADER", "ColumnKind", "Header", "describe", "inspect_header", "kind_by_name"]

@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from synth.ledger.ledger import Ledger
-from synth.schema.config import RunConfig
-from synth.schema.config_file import parse_config
+from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.store import Store
 from synth.system.settings import Settings

@@ -78,7 +78,7 @@ import io, os, sys
 from pathlib import Path
 from synth.application import Application
 from synth.system.settings import Settings
-from synth.schema.config import Settings
+from synth.system.settings import Settings
 from synth.application import Application
 
 home = Path(sys.argv[1])
