@@ -31,7 +31,7 @@ from pages.ui.draft import (
 )
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, bind, draft, editor_key, go, renew_editor
-from pages.ui.words import note, plain
+from pages.ui.words import name_or, note, plain
 from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import ModelledColumn, PrivacyUnit, config_to_yaml, domain_problem, modelled_columns, parse_column
@@ -337,7 +337,7 @@ def task_questions() -> None:
             "Column to predict (optional)",
             [None, *classes],
             placeholder="none",
-            format_func=_label_text,
+            format_func=partial(name_or, none="none"),
             help="Some generators keep what predicts this column better. A category or yes/no column.",
             **bind("label"),
         )
@@ -400,7 +400,7 @@ def _whose_row(unit: str) -> None:
         "Which column says whose row it is?",
         [None, *names],
         placeholder="there is no such column",
-        format_func=_id_text,
+        format_func=partial(name_or, none="there is no such column"),
         **bind("id_column"),
     )
     if held["id_column"] is None:
@@ -411,14 +411,6 @@ def _whose_row(unit: str) -> None:
             row["role"] = "identifier (replaced)"
             renew_editor()
     note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
-
-
-def _label_text(name: str | None) -> str:
-    return "none" if name is None else visible(name)
-
-
-def _id_text(name: str | None) -> str:
-    return "there is no such column" if name is None else visible(name)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from synth.names import visible_lines
+from synth.names import visible, visible_lines
 from synth.reports.drawing import number_text, rounded_up
 from synth.services.views import RowWorth
 
@@ -18,6 +18,7 @@ __all__ = [
     "add_row_worth",
     "amount",
     "count",
+    "name_or",
     "note",
     "plain",
     "row_note",
@@ -44,6 +45,11 @@ def plain(text: object) -> str:
 
 def _in_word(character: str) -> bool:
     return character.isalnum() or character == "_"
+
+
+def name_or(name: str | None, *, none: str) -> str:
+    """Show a column's name among choices, of which the first may be ``none`` of them."""
+    return none if name is None else visible(name)
 
 
 def note(text: str, place: DeltaGenerator | None = None) -> None:
