@@ -13,17 +13,46 @@ Whatever goes wrong raises a :class:`synth.errors.SynthError`, whose text is one
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from synth.version import __version__
 
 if TYPE_CHECKING:
+    from synth.bundle.replay import Replay
     from synth.bundle.verify import Verdict
     from synth.cli.local import RunResult
+    from synth.errors import SynthError
     from synth.schema import RunConfig
 
-__all__ = ["__version__", "load_config", "run", "verify"]
+__all__ = [
+    "Replay",
+    "RunConfig",
+    "RunResult",
+    "SynthError",
+    "Verdict",
+    "__version__",
+    "load_config",
+    "replay",
+    "run",
+    "verify",
+]
+
+_TYPES = {
+    "Replay": "synth.bundle.replay",
+    "RunConfig": "synth.schema",
+    "RunResult": "synth.cli.local",
+    "SynthError": "synth.errors",
+    "Verdict": "synth.bundle.verify",
+}
+"""Where the types of the functions below are defined; read when somebody asks for one, since some load much."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _TYPES:
+        raise AttributeError(f"module 'synth' has no attribute '{name}'")
+    return getattr(importlib.import_module(_TYPES[name]), name)
 
 
 def load_config(path: str | Path) -> RunConfig:
@@ -49,3 +78,13 @@ def verify(path: str | Path) -> Verdict:
     from synth.system.paths import path_of
 
     return in_own_words(lambda: check(path_of(path, "the bundle")))
+
+
+def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
+    """Make the table of a bundle again in the empty folder ``out``; see :func:`synth.bundle.replay.replay`."""
+    from synth.bundle.replay import replay as again
+    from synth.cli.local import empty_folder
+    from synth.services.incidents import in_own_words
+    from synth.system.paths import path_of
+
+    return in_own_words(lambda: again(path_of(path, "the bundle"), empty_folder(out, force=False), refit=refit))

@@ -139,7 +139,11 @@ def words_of(error: BaseException | None) -> str:
 
 @pytest.mark.parametrize("wrong", [*WRONG_OBJECTS, *WRONG_TEXTS])
 @pytest.mark.parametrize(
-    "entry", ["load_config", "verify", "run: table", "run: out", "run: table of the configuration", "run: test table"]
+    "entry",
+    [
+        *("load_config", "verify", "replay", "replay: out"),
+        *("run: table", "run: out", "run: table of the configuration", "run: test table"),
+    ],
 )
 def test_what_is_no_path_is_refused_by_its_type(
     entry: str,
@@ -152,6 +156,8 @@ def test_what_is_no_path_is_refused_by_its_type(
     entries: dict[str, Callable[[], object]] = {
         "load_config": lambda: synth.load_config(given),
         "verify": lambda: synth.verify(given),
+        "replay": lambda: synth.replay(given, "out"),
+        "replay: out": lambda: synth.replay("bundle.zip", given),
         "run: table": lambda: synth.run(config, "out", table=given),
         "run: out": lambda: synth.run(config, given),
         "run: table of the configuration": lambda: synth.run(replace(config, table=given), "out"),
@@ -183,6 +189,7 @@ def test_nothing_that_is_no_path_comes_back_from_any_entry_point(given_for_a_pat
     entries: list[Callable[[Any], object]] = [
         synth.load_config,
         synth.verify,
+        lambda given: synth.replay(given, "out"),
         lambda given: synth.run(config, "out", table=given),
         lambda given: synth.run(config, given),
         lambda given: synth.run(given, "out", table="people.csv"),

@@ -31,8 +31,8 @@ from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
 from synth.bundle.model_file import model_from_bytes
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
-from synth.bundle.texts import written_texts
 from synth.bundle.verify import Findings
+from synth.bundle.writer import written_texts
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts

@@ -13,11 +13,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from synth.bundle.texts import CANNOT_SHOW, LEFT_TO_REPLAY
 from synth.errors import InputError
 from synth.system.confined import CHUNK, Confined
 
-__all__ = ["MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "verdict_of", "verify"]
+__all__ = ["CANNOT_SHOW", "LEFT_TO_REPLAY", "MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "verdict_of", "verify"]
+
+CANNOT_SHOW = (
+    "that the noise was really drawn from the stated law and at the stated scale, nor that a private choice was drawn "
+    "with the stated parameter",
+    "that the receipts are complete, so that no other question was asked of the rows",
+    "which other candidates a private choice was made among: the chosen one alone is kept",
+    "that the declared unit is true, so that nobody has more rows than stated under one id or under several",
+    "that bounds and categories marked as declared were written down without looking at the rows",
+    "what else the account has released: the head of its ledger is stated, not shown",
+    "that words which the owner chose (the account, what is assumed, names of columns and questions) say nothing about "
+    "single rows",
+)
+"""What no check of a bundle can establish; it rests on the program and on the owner's word."""
+
+LEFT_TO_REPLAY = (
+    "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the rows made and "
+    "the noisy answers (synth replay makes both again)",
+    "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the "
+    "generator asks, and that each answer cost the part of the budget that it asks it with (synth replay --refit fits "
+    "it again)",
+    "that the trees which predict held-out rows, where predictions were paid for, were trained on the rows made "
+    "(replay takes them as they are)",
+)
+"""What verifying leaves to a replay, which takes longer."""
 
 MEMORY_BYTES = 2**30
 SECONDS = 60.0

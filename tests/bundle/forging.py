@@ -13,7 +13,7 @@ from bundle_making import Key, altered, checked, members_of
 from synth.bundle.archive import MEMBERS, canonical_json, write_zip
 from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
-from synth.bundle.texts import written_texts
+from synth.bundle.writer import written_texts
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.more.perturbed_rows import PerturbedRows

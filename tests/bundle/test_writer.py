@@ -28,7 +28,7 @@ from synth.bundle.certificate import (
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
 from synth.bundle.table_files import write_table
-from synth.bundle.texts import CANNOT_SHOW
+from synth.bundle.verify import CANNOT_SHOW
 from synth.bundle.writer import write_bundle
 from synth.errors import PrivacyError, VerificationError
 from synth.reports.evidence import OwnerOnlyEvidence, Publishable, SafeEvidence
