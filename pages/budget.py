@@ -43,8 +43,6 @@ def screen() -> None:
         ledger_box(plan)
         if plan.refusal is not None:
             st.error(plain(plan.refusal))
-        for warning in plan.warnings:
-            st.warning(plain(warning))
         if config.epsilon > WEAK_EPSILON:
             weak = f"At ε = {config.epsilon:g} the promise is weak: see the ceiling on the right."
             approval = application().settings.approval_epsilon

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from synth.jobs.local import Capacity, LocalEngine
+from synth.jobs.local import LocalEngine
 
-__all__ = ["Capacity", "LocalEngine"]
+__all__ = ["LocalEngine"]

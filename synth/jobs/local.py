@@ -15,7 +15,7 @@ from synth.privacy.kept_answers import answers_path, forget_answers, sweep_answe
 from synth.store import ChargeState, Run, RunState, Store
 from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
 
-__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "Capacity", "LocalEngine", "put_back"]
+__all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
 
 WORKER_COMMAND = (sys.executable, "-m", "synth.worker")
 
@@ -32,17 +32,6 @@ MOST_ATTEMPTS = 3
 """Workers that one run is given, one after the other."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What an engine can do at once, and what it does now. ``threads`` is CPU threads per job."""
-
-    slots: int
-    busy: int
-    waiting: int
-    gpus: int
-    threads: int
 
 
 class LocalEngine:
@@ -121,17 +110,6 @@ class LocalEngine:
         else:
             self._store.runs.request_cancel(handle)
         return self.state(handle)
-
-    def capacity(self) -> Capacity:
-        """Return how much of this machine is taken."""
-        busy = sum(run.host == self._host for run in self._store.queue.active())
-        return Capacity(
-            slots=self._slots,
-            busy=busy,
-            waiting=len(self._store.queue.waiting()),
-            gpus=len(self._gpus),
-            threads=self._threads(0),
-        )
 
     def tend(self) -> None:
         """Close the runs whose worker died, and start queued ones while there is room."""

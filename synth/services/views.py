@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal
@@ -98,7 +98,6 @@ class Plan:
     simple_sum_after: float
     epsilon_cap: float | None
     refusal: str | None
-    warnings: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def test_the_queue_goes_on_without_anybody_watching(engine: LocalEngine, store: 
     runs = [plan(store, account, "finish", owner=f"owner {index}") for index in range(3)]
     for run in runs:
         engine.submit(run.id)
-    assert engine.capacity().waiting >= 1
+    assert store.queue.waiting()
     wait(lambda: all(store.runs[run.id].state is RunState.REPORTED for run in runs))
     assert executed(store) == [run.id for run in runs]
 
@@ -110,18 +110,17 @@ def test_slots_gpus_and_threads_are_shared_out(store: Store, account: Account, s
         first, second = (until_working(store, run) for run in runs[:2])
         assert (first.gpu, second.gpu) == ("4", "7")
         assert engine.state(runs[2].id) is RunState.QUEUED
-        capacity = engine.capacity()
-        assert (capacity.slots, capacity.busy, capacity.waiting, capacity.gpus) == (2, 2, 1, 2)
+        assert (len(wide.queue.active()), len(wide.queue.waiting())) == (2, 1)
         seen = json.loads((settings.home / f"environment-{second.id}").read_text(encoding="utf-8"))
         assert seen["CUDA_VISIBLE_DEVICES"] == "7"
-        assert seen["OMP_NUM_THREADS"] == str(capacity.threads) == str(max(1, cores() // 2))
+        assert seen["OMP_NUM_THREADS"] == str(max(1, cores() // 2))
 
         engine.cancel(first.id)
         third = until_working(store, runs[2])  # started by the end of the first worker
         assert third.gpu == "4"
         for run in runs[1:]:
             engine.cancel(run.id)
-        wait(lambda: engine.capacity().busy == 0)
+        wait(lambda: not wide.queue.active())
 
 
 def test_two_slots_are_two_runs_of_one_owner_at_once(store: Store, account: Account, settings: Settings) -> None:
@@ -145,7 +144,7 @@ def test_two_slots_are_two_runs_of_one_owner_at_once(store: Store, account: Acco
         assert store.runs[second.id].state is RunState.RUNNING
         for run in (second, third):
             engine.cancel(run.id)
-        wait(lambda: engine.capacity().busy == 0)
+        wait(lambda: not wide.queue.active())
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------
