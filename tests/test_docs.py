@@ -24,7 +24,7 @@ def test_the_readme_names_every_command() -> None:
 
 
 def test_deploying_names_every_setting() -> None:
-    source = (ROOT / "synth" / "schema" / "config.py").read_text(encoding="utf-8")
+    source = (ROOT / "synth" / "system" / "settings.py").read_text(encoding="utf-8")
     deploying = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
     settings = set(re.findall(r'"(HERMITAGE_[A-Z_]+|DATABASE_URL)"', source))
     assert settings
