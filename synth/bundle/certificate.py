@@ -18,8 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 
 from synth.bundle.archive import canonical_json
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.drawing import rounded_up
 from synth.schema import Neighbours, OptionValue, PrivacyUnit
@@ -176,7 +175,7 @@ def certify(
         domain_source=dict(domain_source or {}),
         versions=dict(versions or {}),
         ledger=dict(ledger or {}),
-        row_epsilon=row_epsilon_of_receipts(receipts, delta) if neighbours is Neighbours.CELL else None,
+        row_epsilon=worth_for_a_row(receipts, delta),
     )
 
 

@@ -35,9 +35,8 @@ from synth.bundle.verify import Findings
 from synth.bundle.writer import written_texts
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
-from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
-from synth.privacy.receipt import GAUSSIAN, Receipt, pure_units_of_receipt, units_of_receipt
+from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
+from synth.privacy.receipt import misstated
 from synth.privacy.session import assumptions_of
 from synth.reports.document import owner_document
 from synth.reports.evidence import (
@@ -49,7 +48,7 @@ from synth.reports.evidence import (
 )
 from synth.reports.measured import EVALUATION_QUERY
 from synth.reports.prediction_question import PREDICTION_QUERY
-from synth.schema import Neighbours, RunConfig, Schema, parse_config, schema_from_document, schema_to_document
+from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
 from synth.schema.documents import read_mapping
 from synth.system.confined import answers_alone, confine
 from synth.system.packages import missing_package
@@ -258,26 +257,17 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
             yield f"{name} belongs to another neighbouring relation than the certificate."
         if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
             yield f"{name} protects another unit than the certificate."
-        if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
-            yield f"{name} states a cost that does not follow from its sensitivity and noise."
-        if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
-            yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
-        if receipt.mechanism in GAUSSIAN and receipt.slack < _slack(receipt) * (1 - _RELATIVE):
-            yield f"{name} leaves out a part of the cost of noise on a grid."
+        yield from misstated(receipt)
     recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
     if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
     if certificate.row_epsilon is not None:
-        of_row = row_epsilon_of_receipts(certificate.receipts, certificate.delta)
+        of_row = worth_for_a_row(certificate.receipts, certificate.delta)
         if of_row is None or not abs(of_row - certificate.row_epsilon) <= _ROW_RELATIVE * of_row:
             yield (
                 f"The receipts are worth epsilon = {of_row or 0.0:.6g} for a whole row; the certificate states "
                 f"{certificate.row_epsilon:.6g}."
             )
-
-
-def _slack(receipt: Receipt) -> float:
-    return 6 * receipt.dimension * (receipt.grid / receipt.noise_scale) ** 2
 
 
 def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
@@ -354,8 +344,7 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
             f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {certificate.epsilon:.9g}, which "
             "no run of it spends."
         )
-    pure = certificate.neighbours is Neighbours.CELL
-    spent = sum(receipt.pure_units if pure else receipt.mu_squared_units for receipt in certificate.receipts)
+    spent = sum(receipt.units for receipt in certificate.receipts)
     allowed = PrivacyBudget(config.epsilon, config.delta, certificate.neighbours).units
     if spent < _SPENT * allowed:
         yield (

@@ -183,7 +183,7 @@ def _row_count(body: Mapping[str, Any] | None) -> RowCount | None:
     value, noise_std, public = body["value"], body["noise_std"], body["public"]
     if not (isinstance(public, bool) and math.isfinite(value) and math.isfinite(noise_std)):
         raise ValueError
-    # A public number may be none: where one cell is hidden, and every row of a small table is held out.
+    # A public number may be none: where cells are hidden, and every row of a small table is held out.
     if value < 0 or (value == 0 and not public):
         raise ValueError
     return RowCount(float(value), float(noise_std), public)

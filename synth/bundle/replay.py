@@ -20,7 +20,6 @@ from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
 from synth.generators import Fact, Generator, GeneratorTask, make, restore
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress, Progress
 from synth.reports.document import report_document
 from synth.reports.marginals import compare_marginals
@@ -177,7 +176,7 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
     Noise cannot be seen in an answer, but a generator divides its budget by public rules: a receipt that was made
     cheaper afterwards stands out.
     """
-    spent = {answer.query: sum(map(_cost, answer.receipts)) for answer in known.answers}
+    spent = {answer.query: sum(receipt.units for receipt in answer.receipts) for answer in known.answers}
     paid, whole = sum(spent[query] for query in asked), sum(asked.values())
     for query, share in asked.items():
         if abs(spent[query] / paid - share / whole) > _SHARE:
@@ -185,10 +184,6 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
                 f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; it asks that with "
                 f"{share / whole:.3%}. Its cost was altered, or other versions divide the budget otherwise."
             )
-
-
-def _cost(receipt: Receipt) -> int:
-    return receipt.pure_units or receipt.mu_squared_units
 
 
 def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:

@@ -75,7 +75,7 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
             "choose another generator (4 Generate)."
         )
     made = card.generator(task, build_options(card.options, options, generator=name))
-    if task.schema.protection == "cell" and not made.perturbs_rows:
+    if not task.schema.allows_sums and not made.perturbs_rows:
         raise ConfigError(
             f"generator '{name}' protects whole rows and cannot promise one cell; declare 'protection: record', or "
             f"choose {_that_hide_cells()}."

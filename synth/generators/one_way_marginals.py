@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
 from synth.generators.options import check_between
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
-from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn
 
 __all__ = [

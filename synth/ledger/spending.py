@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from synth.errors import BudgetExceededError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
-from synth.privacy.receipt import mu_squared_of, pure_epsilon_of, pure_units_of, units_of
+from synth.privacy.costs import mu_squared_of, units_of
+from synth.privacy.more.cells import pure_epsilon_of, pure_units_of
 from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState
 

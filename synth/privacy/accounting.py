@@ -32,15 +32,9 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from synth.errors import PrivacyError
-from synth.privacy.receipt import (
-    GAUSSIAN,
-    MU_UNIT,
-    Receipt,
-    mu_squared_of,
-    pure_epsilon_of,
-    require_honest,
-    total_up,
-)
+from synth.privacy.costs import MU_UNIT, mu_squared_of, total_up
+from synth.privacy.more.cells import changes_of_cells, pure_epsilon_of, row_epsilon
+from synth.privacy.receipt import GAUSSIAN, Receipt, require_honest
 from synth.schema import Neighbours
 
 __all__ = [
@@ -52,6 +46,7 @@ __all__ = [
     "epsilon_of_receipts",
     "log_delta",
     "mu_of_budget",
+    "worth_for_a_row",
 ]
 
 SLACK_ALLOWANCE = 1e-5
@@ -267,6 +262,28 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float:
         additive_delta=total_up(receipt.additive_delta for receipt in paid),
     )
     return of_curve + pure_epsilon_of(sum(receipt.pure_units for receipt in paid))
+
+
+def worth_for_a_row(receipts: Iterable[Receipt], delta: float) -> float | None:
+    """Return the epsilon at ``delta`` that receipts are worth for a whole row; None where they protect rows already.
+
+    Parameters
+    ----------
+    receipts : iterable of Receipt
+        All of one run; only noise on single cells is looked at.
+    delta : float
+        Strictly between 0 and 1.
+
+    Returns
+    -------
+    float, rounded up; for a row with the same public label
+    """
+    changes: dict[float, int] = {}
+    for receipt in receipts:
+        if receipt.mechanism == "discrete_laplace" and receipt.neighbours is Neighbours.CELL:
+            for epsilon, count in changes_of_cells(receipt.cells, numbers=receipt.dimension):
+                changes[epsilon] = changes.get(epsilon, 0) + count
+    return row_epsilon(tuple(sorted(changes.items())), delta) if changes else None
 
 
 def _cuts(slack: float, coordinates: int) -> Iterator[tuple[float, float]]:

@@ -89,7 +89,7 @@ class AnswerSource(ABC):
         ----------
         question : Question
         share : float
-            Part of this session's whole budget to spend, in mu^2, or in pure epsilon where one cell is hidden; above 0,
+            Part of this session's whole budget to spend, in mu^2, or in pure epsilon where a cell is hidden; above 0,
             at most ``remaining_share``.
         query : str
             Name of the question, different from every earlier one.
@@ -147,7 +147,7 @@ class AnswerSource(ABC):
         tables : sequence of Lookup
             The columns of a row, side by side.
         label : str, optional
-            A column that is let out as a class: by randomised response, or as it is where one cell is hidden and labels
+            A column that is let out as a class: by randomised response, or as it is where a cell is hidden and labels
             are public by definition.
         label_share : float
             Part of the question's share that protects the label, where it is randomised.

@@ -8,7 +8,7 @@ it is of made rows, and how it is written down. Maps of columns are in ``column_
 What a row contributes to a sum is a vector of whole numbers that follows from that row and the map alone, to the last
 bit: other rows may be added, taken away, put in another order or cut into other blocks, on any device. Noise hides one
 row only because of that, as a last bit that its neighbours felt would be a change of theirs. Constants and one-hots add
-1 to one cell, and counts are integers; a table's entries are truncated to whole steps before a row is read, and a sum
+1 to a count, and counts are integers; a table's entries are truncated to whole steps before a row is read, and a sum
 is histogram times table in int64; maps of ``more`` say in their modules why it holds for them. A unit of several rows
 contributes the sum of its rows' vectors; nothing is clipped, scaled or rounded after rows are added. The argument is in
 ``docs/proofs/sensitivity.md``; ``tests/privacy/test_contributions.py`` looks for exceptions.

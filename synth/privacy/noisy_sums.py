@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, SynthError
+from synth.privacy.costs import discretisation_slack, mu_of_gaussian, mu_squared_of, units_of
 from synth.privacy.counting import Rows
 from synth.privacy.feature_maps import Block, FeatureMap, blocks_of, bound_of, exact_sum
 from synth.privacy.known_maps import add_map, check_fits, describe, from_description, is_known, same_map
@@ -26,7 +27,7 @@ from synth.privacy.questions import (
     sensitivity_problems,
     variance_problems,
 )
-from synth.privacy.receipt import PlannedCost, Receipt, discretisation_slack, mu_of_gaussian, mu_squared_of, units_of
+from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.schema import Schema
 

@@ -24,7 +24,7 @@ from synth.privacy.counting import Rows
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.sensitivity import Bound
-from synth.schema import Neighbours, Schema
+from synth.schema import Schema
 
 __all__ = [
     "Allowance",
@@ -204,17 +204,17 @@ class Digest:
 
 
 def require_whole_rows(schema: Schema) -> None:
-    """Refuse a sum or a choice where one cell is hidden: their noise is worked out for whole rows.
+    """Refuse a sum or a choice where single cells are hidden: their noise is worked out for whole rows.
 
     Raises
     ------
     PrivacyError
-        If the schema protects one cell.
+        If the schema protects single cells.
     """
-    if schema.neighbours is Neighbours.CELL:
+    if not schema.allows_sums:
         raise PrivacyError(
-            "Where one cell is protected only noisy rows can be asked for; declare 'protection: record' for sums, "
-            "choices and the number of rows."
+            f"Where {schema.hidden} is protected only noisy rows can be asked for; declare 'protection: record' for "
+            "sums, choices and the number of rows."
         )
 
 

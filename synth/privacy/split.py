@@ -14,7 +14,7 @@ The hash is AES of (AES of the id's hash) XOR a number: a block-cipher MAC of tw
 hashes millions of rows in a second.
 
 Without an id column a row is a unit, and a keyed hash of its codes, with a number among the rows that have the same,
-stands for its id: where a row stands in the table, and what stands before it, decides nothing. Where one cell is hidden
+stands for its id: where a row stands in the table, and what stands before it, decides nothing. Where a cell is hidden
 its place stands for it instead, because the rest of a row must stay on its side when the cell changes; the number and
 the order of the rows are public there. Where a unit may have several such rows, each has a coin of its own under either
 relation.
@@ -149,7 +149,7 @@ def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, accou
 
 
 def place_hashes(n_rows: int) -> _Hashes:
-    """Return stand-ins for unit hashes where one cell is hidden: the place of each row in the table."""
+    """Return stand-ins for unit hashes where a cell is hidden: the place of each row in the table."""
     places = np.zeros((n_rows, 2), dtype=np.uint64)
     places[:, 0] = np.arange(n_rows, dtype=np.uint64)
     return places.view(np.uint8)

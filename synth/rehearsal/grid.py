@@ -91,8 +91,8 @@ class Grid:
         seeds: int | None = None,
     ) -> Self:
         """Return the grid of a configuration: its own generator beside the control, where nothing else is said."""
-        # Where one cell is protected no generator but its own can ask.
-        control = (CONTROL,) if config.schema.protection == "record" else ()
+        # Where no sum may be asked the control cannot ask.
+        control = (CONTROL,) if config.schema.allows_sums else ()
         own = tuple(dict.fromkeys((config.generator, *control)))
         return cls(epsilons or USUAL_EPSILONS, generators or own, USUAL_SEEDS if seeds is None else seeds)
 

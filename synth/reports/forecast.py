@@ -16,10 +16,9 @@ from synth.errors import ConfigError
 from synth.generators import GeneratorTask, describe, make
 from synth.privacy.accounting import PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.column_maps import Constant, OneHot
-from synth.privacy.more.cell_conversion import row_epsilon_of_cells
+from synth.privacy.costs import MU_UNIT
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
 from synth.privacy.noisy_sums import NoisyAnswer
-from synth.privacy.receipt import MU_UNIT
 from synth.progress import NullProgress
 from synth.reports.control import coarse_bins, coarse_size
 from synth.reports.expected import (
@@ -67,8 +66,8 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     parts = []
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
-    # Where one cell is hidden no sum is asked, so nothing is evaluated.
-    sums = config.schema.protection == "record"
+    # Where no sum may be asked nothing is evaluated.
+    sums = config.schema.allows_sums
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
     if config.prediction_share > 0:
@@ -132,7 +131,7 @@ def forecast(config: RunConfig) -> Forecast:
         people=config.people_at_most,
         rows=rows,
         rows_sentence=_rows_sentence(config, rows),
-        promise=promise_of(config.epsilon, config.delta, pure=config.schema.protection == "cell"),
+        promise=promise_of(config.epsilon, config.delta, pure=not config.schema.allows_sums),
         columns=_columns(config, tables, rows),
         pairs=_pairs(config, budget, tables, rows),
         row_count_std=row_count_std,
@@ -195,8 +194,7 @@ def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[Column
     for question, plan in _planned_rows(session):
         names = [table.column for table in question.tables]
         found += [ColumnNoise(name, std) for name, std in zip(names, plan.noise_stds, strict=True)]
-        if plan.pure:
-            row_epsilon = row_epsilon_of_cells(plan.cells, config.delta, numbers=plan.width)
+        row_epsilon = plan.worth_for_a_row(config.delta)
     return tuple(found), row_epsilon
 
 
@@ -273,7 +271,7 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
 
 def one_way_noise(config: RunConfig) -> float:
     """Return the standard error, in rows, of one-way tables that share a run's whole budget: the control's noise."""
-    if config.schema.protection == "cell":
+    if not config.schema.allows_sums:
         # One cell moves two counts of one column's table by 1 each: Laplace noise of scale 2 / epsilon on every count.
         return 2 * math.sqrt(2.0) / config.epsilon
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
@@ -296,7 +294,7 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) ->
 
 def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float) -> PairForecasts:
     names = config.schema.names
-    if len(names) < 2 or config.schema.protection == "cell":
+    if len(names) < 2 or not config.schema.allows_sums:
         return PairForecasts()
     place_of = {name: place for place, name in enumerate(names)}
     measured = {

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.protocol import Fact
+from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
@@ -110,7 +110,7 @@ def _of_fact(fact: Fact) -> SafeEvidence:
 
 def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[SafeEvidence, ...]:
     """Say what an epsilon of one cell is worth for a whole row: it is never shown without that."""
-    worth = row_epsilon_of_receipts(receipts, config.delta) if config.schema.protection == "cell" else None
+    worth = worth_for_a_row(receipts, config.delta)
     if worth is None:
         return ()
     return (
@@ -126,7 +126,6 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
 
 
 def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence, ...]:
-    unit = config.schema.unit
     columns, learned = len(config.schema.printed), len(config.schema.modelled)
     made = columns - learned
     which = "All of them learned." if not made else f"{learned} of them learned; {made} filled with fresh identifiers."
@@ -146,7 +145,7 @@ def _overview(codes: NDArray[np.int64], config: RunConfig) -> tuple[SafeEvidence
         SafeEvidence(
             id="overview.unit",
             title="Protected",
-            value="one cell" if config.schema.protection == "cell" else f"one {unit.protects}",
+            value=config.schema.hidden,
             sentence=f"{config.schema.sentence}. Account {config.account}.",
         ),
     )

@@ -155,7 +155,7 @@ def _require_people(people_at_most: int) -> None:
 
 def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str | None:
     """Say in one sentence why predictions on the hold-out cannot be charged, or return None where they can."""
-    if schema.protection == "cell":
+    if not schema.allows_sums:
         return "where one cell is protected no sum may be asked. Declare 'protection: record' or leave it out."
     if label is None:
         return "no label is declared. Name the column to predict under 'label:' or leave it out."

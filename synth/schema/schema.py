@@ -192,6 +192,16 @@ class Schema:
         return Neighbours.REPLACE if self.row_count == "public" else Neighbours.ADD_REMOVE
 
     @property
+    def allows_sums(self) -> bool:
+        """Whether sums over rows, choices and the number of rows may be asked: their noise hides whole rows."""
+        return self.protection == "record"
+
+    @property
+    def hidden(self) -> str:
+        """What one change of the table is about, in words."""
+        return f"one {self.unit.protects}" if self.protection == "record" else "one cell"
+
+    @property
     def sentence(self) -> str:
         """The promise's subject in words, shown on every page."""
         if self.protection == "record":

@@ -92,7 +92,7 @@ def attack_with_shadows(
     -------
     tuple of OwnerOnlyEvidence, with ids that begin with ``attacks.shadow.``
     """
-    if config.schema.protection == "cell":
+    if not config.schema.allows_sums:
         return no_shadows("Nothing is proven about who was in the table: this run promises to hide single cells.")
     begun = time.monotonic()
     progress.phase("Attacking with shadow models")

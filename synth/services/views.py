@@ -234,7 +234,7 @@ def run_view(
         losses=run.losses,
         created=run.created,
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
-        row_worth=(row_epsilon_of_config(run.config), config.delta) if config.schema.protection == "cell" else None,
+        row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.schema.allows_sums else None,
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
         # One that was put back and still waits has not gone on yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is StoredState.QUEUED),
@@ -261,7 +261,7 @@ def row_epsilon_of_config(config: str) -> float | None:
     """
     try:
         parsed = parse_config(json.loads(config))
-        return forecast(parsed).row_epsilon if parsed.schema.protection == "cell" else None
+        return forecast(parsed).row_epsilon if not parsed.schema.allows_sums else None
     except SynthError:
         return None
 

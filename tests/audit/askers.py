@@ -19,6 +19,7 @@ from synth.generators.adaptive import dp_hp_adaptive
 from synth.generators.adaptive import tables as wide_trees
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
+from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.forests import Forest
@@ -26,7 +27,6 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.more.selection import Candidate
-from synth.privacy.session import AnswerSource, RowCount
 from synth.progress import NullProgress
 from synth.schema import Schema
 

@@ -12,8 +12,8 @@ from worlds import LABEL, World
 from synth.generators import GeneratorTask
 from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.rows import RowsMode
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Lookup
-from synth.privacy.session import AnswerSource
 from synth.progress import NullProgress
 from synth.schema import Schema
 

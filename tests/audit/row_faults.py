@@ -14,7 +14,7 @@ from recorded_noise import RecordedNoise
 from synth.generators.kahm import rows as rows_mode
 from synth.ledger import charging, ledger, spending
 from synth.privacy import accounting, receipt
-from synth.privacy.more import cell_conversion, perturbed_rows, row_sensitivity
+from synth.privacy.more import cells, perturbed_rows, row_sensitivity
 from synth.privacy.more.perturbed_rows import RowsPlan
 from synth.privacy.more.row_sensitivity import CellBound
 from synth.privacy.noise import SystemNoise
@@ -230,8 +230,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("what cells are worth for a row taken of one cell", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = cell_conversion.changes_of_cells
-    patch.setattr(cell_conversion, "changes_of_cells", lambda cells, *, numbers: right(cells[:1], numbers=numbers)[:1])
+    right = cells.changes_of_cells
+    patch.setattr(cells, "changes_of_cells", lambda cells, *, numbers: right(cells[:1], numbers=numbers)[:1])
 
 
 @fault("rows not charged", "rows")

@@ -27,9 +27,9 @@ from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, ordinary_rows
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise
+from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.answers import of_kind
 from synth.privacy.column_maps import Lookup
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
@@ -121,7 +121,7 @@ def t0_calibration(name: str) -> None:
         paid = [Receipt.from_dict({**one.to_dict(), "private": True}) for one in session.receipts]
         stated = accounting.epsilon_of_receipts(paid, DELTA)
         assert stated >= spent * (1 - 1e-9), "the receipts state less than the noise costs"
-        worth = row_epsilon_of_receipts(paid, ROW_DELTA)
+        worth = worth_for_a_row(paid, ROW_DELTA)
         assert worth is not None
         drawn = _row_delta_drawn(of_kind(session.answers, PerturbedRows), world, worth)
         assert drawn <= 1.2 * ROW_DELTA, "noise is said to be worth too little for a row"
@@ -503,7 +503,7 @@ def t4_rows_of_cells(name: str = "cell", draws: int = 20_000) -> tuple[float, fl
     _, proven = _told_apart(name, world, near, other, draws)
     table = world.table([dict(near) for _ in range(5)])
     session, _, _ = asked(name, world, table, 1)
-    stated = row_epsilon_of_receipts(session.receipts, DELTA)
+    stated = worth_for_a_row(session.receipts, DELTA)
     assert stated is not None
     assert proven <= stated, f"two rows are told apart: epsilon is at least {proven:.3g}, stated {stated:.3g}"
     return proven, stated

@@ -14,7 +14,8 @@ from worlds import WORLDS
 from synth.errors import JobError, PrivacyError
 from synth.jobs import local
 from synth.privacy import kept_answers
-from synth.privacy.kept_answers import AnswerFile, Asked, Numbers
+from synth.privacy.kept_answers import AnswerFile, Asked
+from synth.privacy.questions import Numbers
 from synth.privacy.session import PrivateSession
 
 Plant = Callable[[pytest.MonkeyPatch], None]

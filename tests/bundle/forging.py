@@ -14,8 +14,7 @@ from synth.bundle.archive import MEMBERS, canonical_json, write_zip
 from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.writer import written_texts
-from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
@@ -87,7 +86,7 @@ def forged(
         document["receipts"] = [receipt.to_dict() for receipt in changed]
         document["epsilon"] = epsilon_of_receipts(changed, document["delta"])
         if "row_epsilon" in document:
-            document["row_epsilon"] = row_epsilon_of_receipts(changed, document["delta"])
+            document["row_epsilon"] = worth_for_a_row(changed, document["delta"])
     if answers is not None:
         found = answers(found)
     document["versions"] = current_versions()

@@ -25,11 +25,12 @@ from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
 from synth.privacy.answers import of_kind
 from synth.privacy.column_maps import OneHot
+from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Answer
-from synth.privacy.receipt import CellNoise, Part, Receipt
+from synth.privacy.receipt import Part, Receipt
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)

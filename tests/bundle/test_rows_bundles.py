@@ -18,11 +18,11 @@ from synth.bundle.measurements import Measurements, measurements_from_bytes, mea
 from synth.bundle.recorded_session import RecordedSession
 from synth.bundle.replay import replay
 from synth.errors import ConfigError
-from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.accounting import PrivacyBudget, worth_for_a_row
 from synth.privacy.answers import of_kind
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
+from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.receipt import CellNoise, Receipt
+from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import budget_parts, forecast
@@ -189,7 +189,7 @@ def test_a_receipt_of_a_smaller_cell_is_found_by_the_question_itself(
     changed = smaller(of_kind(measurements_of(sealed["cell"]).answers, PerturbedRows)[0])
     stated = {
         "epsilon": changed.receipt.pure_units * 2.0**-40,
-        "row_epsilon": row_epsilon_of_receipts(changed.receipts, 1e-6),
+        "row_epsilon": worth_for_a_row(changed.receipts, 1e-6),
     }
     found = failures(_forged(sealed["cell"], tmp_path / "forged.zip", key, smaller, **stated))
     assert "farther than its receipt says" in found

@@ -20,7 +20,6 @@ from synth.errors import PrivacyError
 from synth.privacy import accounting
 from synth.privacy.accounting import (
     COORDINATE_ALLOWANCE,
-    MU_UNIT,
     SLACK_ALLOWANCE,
     _oracle_error,
     delta_of,
@@ -28,19 +27,19 @@ from synth.privacy.accounting import (
     epsilon_of_receipts,
     log_delta,
     mu_of_budget,
-    mu_squared_of,
-    total_up,
 )
-from synth.privacy.receipt import (
-    Receipt,
+from synth.privacy.costs import (
+    MU_UNIT,
     discretisation_slack,
     exponential_of_mu,
     mu_of_exponential,
     mu_of_gaussian,
     mu_of_pure,
+    mu_squared_of,
+    total_up,
     units_of,
-    units_of_receipt,
 )
+from synth.privacy.receipt import Receipt, units_of_receipt
 from synth.reports.risk_bounds import (
     advantage_ceiling,
     auc_ceiling,

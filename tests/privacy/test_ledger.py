@@ -23,7 +23,8 @@ from synth.ledger import ledger as ledger_module
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING, LOOKED_AT
 from synth.ledger.spending import FINE_UNIT, Cost, fine_units_of
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, MU_UNIT, SLACK_ALLOWANCE, PrivacyBudget, mu_of_budget
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, mu_of_budget
+from synth.privacy.costs import MU_UNIT
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config
 from synth.system.settings import Settings

@@ -13,15 +13,15 @@ from scipy import stats
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.generators.row_encoding import RowEncoding
-from synth.privacy.accounting import MU_UNIT, PrivacyBudget, epsilon_of_receipts
+from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.costs import MU_UNIT, mu_of_pure
 from synth.privacy.more import perturbed_rows
-from synth.privacy.more.cell_conversion import row_epsilon_of_receipts
 from synth.privacy.more.perturbed_rows import MAXIMUM_NUMBERS
 from synth.privacy.more.row_sensitivity import cell_bound, whole_table
 from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import CipherStream, SystemNoise, random_order, randomised_response
-from synth.privacy.receipt import Receipt, mu_of_pure, pure_units_of_receipt, units_of_receipt
+from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
@@ -148,7 +148,7 @@ def test_a_smaller_declared_change_needs_less_noise_but_categories_and_missing_c
 def test_a_row_is_worth_more_where_its_cells_are_hidden_only_in_part() -> None:
     # With its row a number may change by its whole range, ten times what is hidden of it: it tells ten times as much.
     whole, part = (schema_of("cell"), schema_of("cell", cell_change=0.1))
-    worth = [row_epsilon_of_receipts([ask(session_on(one, codes_of(one))).receipt], 1e-6) for one in (whole, part)]
+    worth = [worth_for_a_row([ask(session_on(one, codes_of(one))).receipt], 1e-6) for one in (whole, part)]
     assert worth[1] > worth[0] + 8.9
 
 

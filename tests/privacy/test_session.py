@@ -19,15 +19,16 @@ from scipy import stats
 
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError, SchemaError
-from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of_receipts, require_honest
+from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of_receipts
 from synth.privacy.answers import RowCount
 from synth.privacy.column_maps import Constant, Lookup, OneHot
+from synth.privacy.costs import mu_of_exponential, units_of
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
 from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import SystemNoise
 from synth.privacy.noisy_sums import GaussianPlan, NoisySum, _variance
-from synth.privacy.receipt import Receipt, mu_of_exponential, units_of
+from synth.privacy.receipt import Receipt, require_honest
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from synth.generators import Card, Fact, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
-from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from toy_family import CARDS, ToyOptions
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.one_way_marginals import OneWayMarginals
-from synth.privacy.sensitivity import Bound
-from synth.privacy.session import AnswerSource, between_neighbours
+from synth.privacy.answers import AnswerSource
+from synth.privacy.sensitivity import Bound, between_neighbours
 
 __all__ = ["WIDE", "AdaptiveBudget", "allocate_budget", "columns_error", "share_for_columns"]
 

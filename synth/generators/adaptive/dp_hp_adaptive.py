@@ -27,7 +27,7 @@ from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
-from synth.privacy.session import AnswerSource
+from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 

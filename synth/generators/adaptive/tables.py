@@ -26,11 +26,11 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import Subset
 from synth.models.marginals import NoisyMarginal
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.more.selection import Candidate
-from synth.privacy.session import AnswerSource
 from synth.schema import ModelledColumn, Weight
 
 __all__ = [

@@ -17,10 +17,10 @@ from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card
 from synth.generators.sampling import project_to_simplex
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
-from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 

@@ -22,10 +22,10 @@ from synth.generators.hermite.features import (
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead
 from synth.generators.protocol import Card, GeneratorTask
 from synth.generators.sampling import project_to_simplex
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Constant, Lookup
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
-from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 

@@ -11,7 +11,7 @@ from synth.generators.kahm import CARD, KahmOptions
 from synth.generators.kahm.record import RecordMode
 from synth.generators.kahm.rows import RowsMode
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, State
-from synth.privacy.session import AnswerSource
+from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 
 __all__ = ["Kahm"]

@@ -34,12 +34,12 @@ from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
 from synth.models.fabrication import fabrication, in_blocks
+from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.noisy_sums import NoisyAnswer
-from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 from synth.system.threads import single_thread

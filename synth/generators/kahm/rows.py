@@ -22,8 +22,8 @@ from synth.generators.protocol import Fact, GeneratorTask, State
 from synth.generators.row_encoding import RowEncoding
 from synth.generators.sampling import check_rows, random_source
 from synth.models.fabrication import fabrication, in_blocks
+from synth.privacy.answers import AnswerSource
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.session import AnswerSource
 from synth.progress import Progress
 
 __all__ = ["RowsMode"]

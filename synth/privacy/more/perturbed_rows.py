@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, SynthError
 from synth.privacy.column_maps import Lookup
+from synth.privacy.costs import MU_UNIT, mu_of_pure, pure_of_mu, units_of
 from synth.privacy.counting import Rows
 from synth.privacy.known_maps import add_map, check_fits, describe, from_description, same_map
+from synth.privacy.more.cells import CellNoise, pure_units_of_cells, row_epsilon_of_cells, units_of_cells
 from synth.privacy.more.row_sensitivity import CellBound, cell_bound, whole_table
 from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
 from synth.privacy.noisy_sums import GaussianPlan, gaussian_on_grid
@@ -39,17 +41,7 @@ from synth.privacy.questions import (
     sensitivity_problems,
     variance_problems,
 )
-from synth.privacy.receipt import (
-    MU_UNIT,
-    CellNoise,
-    PlannedCost,
-    Receipt,
-    mu_of_pure,
-    pure_of_mu,
-    pure_units_of_cells,
-    units_of,
-    units_of_cells,
-)
+from synth.privacy.receipt import PlannedCost, Receipt
 from synth.schema import Neighbours, Schema
 
 __all__ = [
@@ -144,6 +136,10 @@ class RowsPlan:
         else:
             stds = [math.sqrt(2.0) * cell.scale for cell in self.cells]
         return tuple(std / max(most, 1) for std, most in zip(stds, self.largest, strict=True))
+
+    def worth_for_a_row(self, delta: float) -> float | None:
+        """Return the epsilon at ``delta`` that noise on cells is worth for a whole row; None for any other noise."""
+        return row_epsilon_of_cells(self.cells, delta, numbers=self.width) if self.pure else None
 
     @property
     def coordinates(self) -> int:

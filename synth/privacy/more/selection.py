@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, SynthError
 from synth.privacy.column_maps import OneHot
+from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
 from synth.privacy.counting import Axis, Rows, tables_of_counts
 from synth.privacy.feature_maps import MAXIMUM_DIMENSION
 from synth.privacy.known_maps import check_fits
@@ -33,7 +34,7 @@ from synth.privacy.questions import (
     require_whole_rows,
     sensitivity_problems,
 )
-from synth.privacy.receipt import MU_UNIT, PlannedCost, Receipt, exponential_of_mu, mu_of_exponential, units_of
+from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.schema import Schema
 

@@ -11,8 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
 from synth.errors import PrivacyError
-from synth.privacy.more.cell_conversion import changes_of_cells, row_epsilon, row_epsilon_of_cells
-from synth.privacy.receipt import CellNoise
+from synth.privacy.more.cells import CellNoise, changes_of_cells, row_epsilon, row_epsilon_of_cells
 from synth.reports.risk_bounds import laplace_advantage, laplace_true_positive, true_positive_ceiling
 
 DELTA = 1e-5

@@ -1,4 +1,7 @@
-r"""What noise on single cells is worth for a whole row: the epsilon of k cells that may all change, at a given delta.
+r"""Accounts of single cells: what noise on them costs, and what it is worth for a whole row.
+
+Where one cell is hidden, noise is paid for in pure epsilon, which adds: a mu of pure epsilon 1 would be worth more than
+epsilon 1 at any usual delta. For a whole row k cells may all change, and epsilon is stated at a delta.
 
 Laplace noise of scale b on a number that moves by s gives the pair N, N + s with s / b = e. Its privacy loss lies in
 [-e, e], and its curve is delta(t) = 1 - exp((t - e) / 2) there. Cells have independent noise, so the losses of a row
@@ -19,16 +22,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 
 from synth.errors import PrivacyError
-from synth.privacy.receipt import CellNoise, Receipt
+from synth.privacy.costs import MU_UNIT, mu_of_pure, mu_squared_of, units_of
 
-__all__ = ["changes_of_cells", "row_epsilon", "row_epsilon_of_cells", "row_epsilon_of_receipts"]
+__all__ = [
+    "CellNoise",
+    "changes_of_cells",
+    "pure_epsilon_of",
+    "pure_units_of",
+    "pure_units_of_cells",
+    "row_epsilon",
+    "row_epsilon_of_cells",
+    "units_of_cells",
+]
 
 POINTS = 2**17
 """Points of the grid of the sum's law."""
@@ -57,6 +71,56 @@ Change = tuple[float, int]
 Reals = NDArray[np.float64]
 
 
+class CellNoise(NamedTuple):
+    """Laplace noise of one column's cells, all in grid steps.
+
+    ``l1`` is the largest L1 change of a cell's numbers that the promise for one cell covers; ``row_l1`` and
+    ``row_largest`` are the largest L1 change and the largest change of one number when the cell may change altogether,
+    as it does with its row; ``scale`` is that of the noise on each number.
+    """
+
+    l1: int
+    row_l1: int
+    row_largest: int
+    scale: int
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the four numbers can be those of noise."""
+        return self.row_l1 >= self.l1 >= 0 and self.row_l1 >= self.row_largest >= 0 and self.scale >= 1
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self | None:
+        """Return the noise that a list of four whole numbers states; None where it is none."""
+        whole = isinstance(value, list) and all(type(number) is int for number in value)
+        return cls(*value) if whole and len(value) == len(cls._fields) else None
+
+
+def pure_units_of(epsilon: float) -> int:
+    """Return a pure epsilon in whole units of 2^-40, rounded up."""
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise PrivacyError(f"A pure epsilon must be finite and at least 0, got {epsilon}.")
+    return math.ceil(Fraction(epsilon) / Fraction(MU_UNIT))
+
+
+def pure_epsilon_of(units: int) -> float:
+    """Return whole units of 2^-40 as a pure epsilon; never below the true value."""
+    return mu_squared_of(units)
+
+
+def units_of_cells(cells: Iterable[CellNoise]) -> int:
+    """Return the cost, in units of mu^2, of Laplace noise on every cell of a row that may change wholly."""
+    return sum(units_of(mu_of_pure(math.nextafter(l1 / scale, math.inf)) ** 2) for l1, _, _, scale in cells if l1)
+
+
+def pure_units_of_cells(cells: Iterable[CellNoise]) -> int:
+    """Return the pure epsilon, in units of 2^-40, of Laplace noise on cells of which one may change.
+
+    It moves the numbers of one column, so the dearest column is the cost of them all.
+    """
+    return max(math.ceil(Fraction(l1, scale) / Fraction(MU_UNIT)) for l1, _, _, scale in cells)
+
+
 @dataclass(frozen=True, slots=True)
 class _Law:
     """The tilted law of one number's loss on grid points first, first + 1, ...: weights, and the logarithm of M."""
@@ -64,28 +128,6 @@ class _Law:
     first: int
     weights: Reals
     log_moment: float
-
-
-def row_epsilon_of_receipts(receipts: Iterable[Receipt], delta: float) -> float | None:
-    """Return epsilon at ``delta`` for replacing a whole row, of receipts that hide one cell; None without such noise.
-
-    Parameters
-    ----------
-    receipts : iterable of Receipt
-        All of one run; only noise on single cells is looked at.
-    delta : float
-        Strictly between 0 and 1.
-
-    Returns
-    -------
-    float, rounded up; for a row with the same public label
-    """
-    changes: dict[float, int] = {}
-    for receipt in receipts:
-        if receipt.mechanism == "discrete_laplace":
-            for epsilon, count in changes_of_cells(receipt.cells, numbers=receipt.dimension):
-                changes[epsilon] = changes.get(epsilon, 0) + count
-    return row_epsilon(tuple(sorted(changes.items())), delta) if changes else None
 
 
 def row_epsilon_of_cells(cells: Sequence[CellNoise], delta: float, *, numbers: int) -> float:
