@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from synth.errors import SchemaError
 from synth.schema import CategoryColumn, DateColumn, DateStep, ModelledColumn, NumberColumn, YesNoColumn, code_dtype
-from synth.schema.encoding import CellCounts, arrow_type, decode_column, encode_cells, encode_column
+from synth.schema.columns.base import CellCounts
+from synth.schema.encoding import arrow_type, decode_column, encode_cells, encode_column
 
 DAY = datetime.date
 

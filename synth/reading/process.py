@@ -25,7 +25,8 @@ from synth.names import SHOWN_CHARACTERS, shown
 from synth.reading.files import Batches, open_batches
 from synth.reading.request import HASH_BYTES, Request, read_exactly, read_frame, size_text, too_large, write_frame
 from synth.schema import modelled_columns
-from synth.schema.encoding import CellCounts, encode_cells, texts_of
+from synth.schema.columns.base import CellCounts
+from synth.schema.encoding import encode_cells, texts_of
 from synth.system.confined import answers_alone, confine
 
 __all__ = ["Answer", "answer_with_codes", "check_names", "is_plain", "main", "serve"]

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from synth.errors import InputError, TableError
 from synth.reading.request import HASH_BYTES, ReaderLimits, Request, error_named, read_frame, write_all, write_frame
 from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
-from synth.schema.encoding import CellCounts
+from synth.schema.columns.base import CellCounts
 from synth.system.confined import CHUNK, Confined
 
 __all__ = ["EncodedTable", "ReadingCounts", "ask", "check_readable", "read_codes", "with_id"]

@@ -19,10 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
-from synth.schema.columns.base import Column, Fate, ModelledColumn, code_dtype
+from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
 
 __all__ = [
-    "CellCounts",
     "EncodedCells",
     "FileCells",
     "arrow_type",
@@ -46,22 +45,6 @@ NO_DAY = np.iinfo(np.int64).min
 
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DAYS_PER_UNIT = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
-
-
-@dataclass(frozen=True, slots=True)
-class CellCounts:
-    """How many cells of a column did not arrive as declared; exact, so for the owner only.
-
-    ``missing`` cells were empty; ``malformed`` ones could not be read as the declared type; ``outside`` ones were
-    beyond a bound and moved to it, or were undeclared categories.
-    """
-
-    missing: int = 0
-    malformed: int = 0
-    outside: int = 0
-
-    def __add__(self, other: CellCounts) -> CellCounts:
-        return CellCounts(self.missing + other.missing, self.malformed + other.malformed, self.outside + other.outside)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

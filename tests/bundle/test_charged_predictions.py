@@ -185,11 +185,11 @@ def test_counts_of_the_hold_out_are_never_taken_for_those_of_the_training_part()
     config = config_of()
     train, held = parts_of(config, 500)
     measured = fit_and_sample(config, train, NullProgress(), holdout=held)
-    assert PREDICTION_QUERY in {release.receipt.query for release in measured.sums}
+    assert PREDICTION_QUERY in {release.receipt.query for release in measured.answers}
     session = PrivateSession(train, PrivacyBudget(8.0, 1e-6, config.schema.neighbours))
     town = OneHot(("town",), (None,), (3,))
     of_holdout = session.held_out(held, share=0.1).noisy_sum(town, share=1.0, query="towns", source="test")
-    queries = {table.query for table in measured_tables([*measured.sums, of_holdout])}
+    queries = {table.query for table in measured_tables([*measured.answers, of_holdout])}
     assert queries
     assert not queries & {PREDICTION_QUERY, "towns"}
 

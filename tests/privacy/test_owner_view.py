@@ -15,7 +15,7 @@ from synth.errors import PrivacyError, SchemaError
 from synth.privacy.table import PrivateTable
 from synth.reports.owner_view import OWNER_ONLY_READERS, OwnerView
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
-from synth.schema.encoding import CellCounts
+from synth.schema.columns.base import CellCounts
 
 KEY = b"an account's secret, 32 bytes of"
 ROOT = Path(__file__).parents[2]

@@ -34,7 +34,7 @@ from reading import (
 from synth.errors import TableError
 from synth.reading.request import ReaderLimits
 from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
-from synth.schema.encoding import CellCounts
+from synth.schema.columns.base import CellCounts
 from synth.services.inspection import NO_HEADER as NO_HEADER_SENTENCE
 from synth.services.inspection import inspect_header, kind_by_name
 

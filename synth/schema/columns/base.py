@@ -23,6 +23,7 @@ from synth.schema.documents import Section, parse_date, parse_number
 
 __all__ = [
     "OUTSIDE_DOMAIN",
+    "CellCounts",
     "CellType",
     "Cells",
     "Coded",
@@ -84,6 +85,22 @@ class Fate(IntEnum):
     MISSING = 1
     MALFORMED = 2
     OUTSIDE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CellCounts:
+    """How many cells of a column did not arrive as declared; exact, so for the owner only.
+
+    ``missing`` cells were empty; ``malformed`` ones could not be read as the declared type; ``outside`` ones were
+    beyond a bound and moved to it, or were undeclared categories.
+    """
+
+    missing: int = 0
+    malformed: int = 0
+    outside: int = 0
+
+    def __add__(self, other: CellCounts) -> CellCounts:
+        return CellCounts(self.missing + other.missing, self.malformed + other.malformed, self.outside + other.outside)
 
 
 class Cells(Protocol):
