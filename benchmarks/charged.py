@@ -38,7 +38,7 @@ from synth.reports.prediction_problem import DownstreamOptions, Predictions, Pro
 from synth.reports.prediction_question import held_out_tables
 from synth.reports.prediction_table import MEASURES, table_measures
 from synth.schema import RunConfig
-from synth.services.release import fit_and_sample
+from synth.services.pipeline import fit_and_sample
 
 HELD_OUT = 0.2
 

@@ -39,7 +39,7 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, NumberColumn, Schema, TableFormat
-from synth.services.release import peak_memory_bytes
+from synth.services.pipeline import peak_memory_bytes
 
 COLUMNS = 15
 LEVELS = 101

@@ -38,7 +38,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, Schema
-from synth.services.release import peak_memory_bytes
+from synth.services.pipeline import peak_memory_bytes
 
 HERE = Path(__file__).resolve().parent
 SAMPLED = 1_000_000

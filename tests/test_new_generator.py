@@ -18,7 +18,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import forecast
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema
-from synth.services.release import Sealing, fit_and_sample, seal_release
+from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 from synth.vault.keys import Keys
 
 SCHEMA = Schema(

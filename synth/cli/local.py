@@ -25,8 +25,8 @@ from synth.reports.shadow_models import FEWEST_RUNS
 from synth.schema import RunConfig
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
+from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
-from synth.services.release import copy_outputs
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
 from synth.services.views import row_worth_words

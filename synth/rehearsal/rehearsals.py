@@ -36,8 +36,8 @@ from synth.services import run_folder
 from synth.services.attacks import attack_stand_in, rows_of_part
 from synth.services.background import Work, WorkView
 from synth.services.incidents import record_incident
+from synth.services.pipeline import fit_and_sample
 from synth.services.planning import check_config
-from synth.services.release import fit_and_sample
 from synth.services.reports import exact_numbers, open_stand_in
 from synth.services.stops import Stops, configuration_digest
 from synth.store import Store, now
@@ -379,5 +379,5 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
 def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
     """Run a configuration as far as its rows; return them as codes, column by column, and what its receipts prove."""
     # Exact predictions stand in the rehearsal anyway, so the noisy ones are left out; their share stays unspent.
-    measured = fit_and_sample(config, table, progress, predict=False)
-    return list(measured.codes.T), ProvenCeiling(config.epsilon, config.delta, measured.receipts)
+    fitted = fit_and_sample(config, table, progress, predict=False)
+    return list(fitted.codes.T), ProvenCeiling(config.epsilon, config.delta, fitted.receipts)

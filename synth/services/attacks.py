@@ -25,7 +25,7 @@ from synth.reports.shadow_evidence import no_shadows, shadow_evidence
 from synth.reports.shadow_models import Remade, ShadowGame
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
-from synth.services.release import fit_and_sample
+from synth.services.pipeline import fit_and_sample
 from synth.services.run_folder import read_json
 
 __all__ = ["attack_run", "attack_stand_in", "attack_with_shadows", "rows_of_part"]

@@ -18,8 +18,8 @@ from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
+from synth.services.pipeline import FittedRun, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.planning import check_config
-from synth.services.release import Measured, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.reports import build_owner_report, downstream_options
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
@@ -72,12 +72,12 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
         charge, begun_on = _spend(installation.ledger, run, answers, device)
         store.runs.note_device(run_id, device)
         train, holdout = _open(installation, run, config)
-        measured = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
+        fitted = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
         answers.require_all_repeated()
         store.runs.advance(run_id, RunState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
         sealing = _sealing(installation, run, charge, went_on)
-        _seal_and_report(installation, run, config, measured, sealing, timer, device=device, owner_report=owner_report)
+        _seal_and_report(installation, run, config, fitted, sealing, timer, device=device, owner_report=owner_report)
         store.runs.advance(run_id, RunState.REPORTED)
         answers.forget()
 
@@ -86,7 +86,7 @@ def _seal_and_report(
     installation: Installation,
     run: Run,
     config: RunConfig,
-    measured: Measured,
+    fitted: FittedRun,
     sealing: Sealing,
     timer: PhaseTimer,
     *,
@@ -94,7 +94,7 @@ def _seal_and_report(
     owner_report: bool,
 ) -> None:
     folder = run_folder.of(installation.settings, run.id)
-    seal_release(config, measured, folder, sealing=sealing, progress=timer)
+    seal_release(config, fitted, folder, sealing=sealing, progress=timer)
     if owner_report:
         timer.phase("Reporting to the owner")
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.

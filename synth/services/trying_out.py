@@ -35,7 +35,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import Column, RunConfig, Schema, TableFormat
 from synth.services.incidents import record_incident
-from synth.services.release import Sealing, fit_and_sample, seal_release
+from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 from synth.system.packages import missing_package
 from synth.system.private_files import locked
 from synth.system.settings import Settings
@@ -136,11 +136,11 @@ def _carried_through(
 ) -> None:
     """Ask, fit, sample, write, seal and check one table."""
     quiet, signer = _Quiet(progress), ThrowawayKey()
-    measured = fit_and_sample(config, train, quiet, holdout=held_out if config.prediction_share else None)
+    fitted = fit_and_sample(config, train, quiet, holdout=held_out if config.prediction_share else None)
     tried = replace(
         sealing, signer=signer, notes=(NOT_PRIVATE, *sealing.notes), ledger={"charges": 1, "head": "0" * 64}
     )
-    sealed = seal_release(config, measured, folder, sealing=tried, progress=quiet)
+    sealed = seal_release(config, fitted, folder, sealing=tried, progress=quiet)
     certificate = sealed.certificate_json
     unfit = signature_problem(certificate, signer.sign(certificate), signer.public_key_pem, None)
     problems = [failure for failure in check(sealed.path).failures if failure != unfit]

@@ -30,8 +30,8 @@ from synth.reports.document import report_document
 from synth.reports.prediction_question import PREDICTION_QUERY
 from synth.reports.published import published_evidence
 from synth.schema import RunConfig
-from synth.services import release
-from synth.services.release import Measured, fit_and_sample
+from synth.services import pipeline
+from synth.services.pipeline import FittedRun, fit_and_sample
 
 UNITS = 80
 
@@ -91,7 +91,7 @@ def parts(world: World, rows: list[Row]) -> tuple[PrivateTable, PrivateTable]:
 
 def carried_out(
     world: World, tables: tuple[PrivateTable, PrivateTable], wrap: Callable[[PrivateSession, TappedNoise], Any]
-) -> tuple[Measured, TappedNoise, PrivateSession]:
+) -> tuple[FittedRun, TappedNoise, PrivateSession]:
     """Do what a run does, with known noise and every answer written down."""
     tapped, made = TappedNoise(1), []
 
@@ -100,12 +100,12 @@ def carried_out(
         return wrap(made[-1], tapped)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "PrivateSession", session)
+        patch.setattr(pipeline, "PrivateSession", session)
         measured = fit_and_sample(config_of(world), tables[0], NullProgress(), holdout=tables[1])
     return measured, tapped, made[0]
 
 
-def recorded(world: World, rows: list[Row]) -> tuple[Transcript, Measured, TappedNoise, PrivateSession]:
+def recorded(world: World, rows: list[Row]) -> tuple[Transcript, FittedRun, TappedNoise, PrivateSession]:
     transcript = Transcript()
     measured, tapped, session = carried_out(
         world, parts(world, rows), lambda session, noise: RecordedRun(session, noise, transcript)
@@ -113,7 +113,7 @@ def recorded(world: World, rows: list[Row]) -> tuple[Transcript, Measured, Tappe
     return transcript, measured, tapped, session
 
 
-def replayed(world: World, rows: list[Row], earlier: Transcript) -> tuple[Transcript, Measured]:
+def replayed(world: World, rows: list[Row], earlier: Transcript) -> tuple[Transcript, FittedRun]:
     transcript = Transcript()
 
     def wrap(session: PrivateSession, noise: TappedNoise) -> ReplayedRun:

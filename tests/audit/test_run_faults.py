@@ -31,7 +31,7 @@ from synth.privacy.session import PrivateSession
 from synth.reading import reader
 from synth.reports.evidence import SafeEvidence
 from synth.schema import RunConfig
-from synth.services import release, run_folder, runs
+from synth.services import pipeline, run_folder, runs
 from synth.store import ChargeState
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -73,7 +73,7 @@ def a_failing_library_tells_nothing(home: Path) -> None:
     units, first, second = neighbours(world, "far beyond all bounds")
     config = world.config(units, "independent", **LEARNED)
 
-    right = release.make
+    right = pipeline.make
 
     def make(*arguments: Any) -> Any:
         made = right(*arguments)
@@ -89,7 +89,7 @@ def a_failing_library_tells_nothing(home: Path) -> None:
         return made
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "make", make)
+        patch.setattr(pipeline, "make", make)
         public, _ = t5_whole_runs(config, first, {"far": second}, home, ends="failed")
     assert public["exit code"] == worker.INTERNAL_ERROR
     assert "could not convert" not in str(public["shown"]["run"].message)
@@ -395,7 +395,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("rows are written in the order of how often their codes occur")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = release.write_table, tables_opened(patch)
+    right, opened = pipeline.write_table, tables_opened(patch)
 
     def write_table(codes: np.ndarray, schema: Any, *others: Any) -> None:
         often = np.zeros(len(codes))
@@ -403,30 +403,30 @@ def _(patch: pytest.MonkeyPatch) -> None:
             often += np.bincount(opened[-1]._column(name), minlength=size)[codes[:, place]]
         right(codes[np.argsort(often, kind="stable")], schema, *others)
 
-    patch.setattr(release, "write_table", write_table)
+    patch.setattr(pipeline, "write_table", write_table)
 
 
 @fault("how long row groups are follows the number of private rows")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = release.write_table, tables_opened(patch)
+    right, opened = pipeline.write_table, tables_opened(patch)
 
     def write_table(*arguments: Any) -> None:
         patch.setattr(writing, "PIECE", 1 + opened[-1]._rows % 32)
         right(*arguments)
 
-    patch.setattr(release, "write_table", write_table)
+    patch.setattr(pipeline, "write_table", write_table)
 
 
 @fault("an exact number is called safe")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = release.published_evidence, tables_opened(patch)
+    right, opened = pipeline.published_evidence, tables_opened(patch)
 
     def evidence(*arguments: Any, **named: Any) -> Any:
         exact = float(opened[-1]._column("age").sum())
         found = SafeEvidence(id="ages.sum", title="Sum of the codes of age", value=exact)
         return (*right(*arguments, **named), found)
 
-    patch.setattr(release, "published_evidence", evidence)
+    patch.setattr(pipeline, "published_evidence", evidence)
 
 
 @fault("the model keeps the codes that occur")
@@ -443,8 +443,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the delta on the certificate is a part of the one spent")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = release.certify
-    patch.setattr(release, "certify", lambda receipts, *, delta, **named: right(receipts, delta=delta * 0.9, **named))
+    right = pipeline.certify
+    patch.setattr(pipeline, "certify", lambda receipts, *, delta, **named: right(receipts, delta=delta * 0.9, **named))
 
 
 @pytest.fixture(autouse=True)

@@ -28,8 +28,8 @@ from synth.reports.measured import measured_tables
 from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables
 from synth.reports.prediction_table import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
-from synth.services import release
-from synth.services.release import Sealing, fit_and_sample, seal_release
+from synth.services import pipeline
+from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 
 COLUMNS = (
     IdentifierColumn("person"),
@@ -215,7 +215,7 @@ def test_a_fault_of_the_predictor_costs_no_paid_run(tmp_path: Path, key: Key, mo
     def fail(*arguments: object, **named: object) -> None:
         raise ValueError("a cell of the table")
 
-    monkeypatch.setattr(release, "synthetic_forest", fail)
+    monkeypatch.setattr(pipeline, "synthetic_forest", fail)
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     sealed, _ = made(config_of(), tmp_path / "run", key)
     found = charged(sealed.path)

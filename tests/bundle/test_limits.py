@@ -106,7 +106,7 @@ HOSTILE: list[tuple[str, Callable[[bytes], bytes], str]] = [
 PROGRAM = """
 import json, resource, sys
 from synth.bundle.verify import verify
-from synth.services.release import peak_memory_bytes
+from synth.services.pipeline import peak_memory_bytes
 verdict = verify(sys.argv[1])
 child = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 print(json.dumps({"json": verdict.json, "lines": verdict.lines, "own": peak_memory_bytes(), "child": child}))

@@ -30,8 +30,8 @@ from synth.reports.evidence import SafeEvidence
 from synth.reports.forecast import budget_parts, forecast
 from synth.reports.published import published_evidence
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, PrivacyUnit, RunConfig
+from synth.services.pipeline import FittedRun, Sealing, fit_and_sample, seal_release
 from synth.services.planning import forecast_lines
-from synth.services.release import Measured, Sealing, fit_and_sample, seal_release
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, missing=True),
@@ -141,7 +141,7 @@ def settings_of(rows_per_unit: int, row_count: str) -> RunConfig:
     return config_of(COLUMNS, number_of_units=3000 if row_count == "public" else None, holdout=0.0, **changes)
 
 
-def measured_on(config: RunConfig, n_rows: int = 3000) -> tuple[Measured, dict[str, np.ndarray]]:
+def measured_on(config: RunConfig, n_rows: int = 3000) -> tuple[FittedRun, dict[str, np.ndarray]]:
     codes = simulated_codes(config.schema, n_rows)
     return fit_and_sample(config, PrivateTable.from_codes(config.schema, codes), NullProgress()), codes
 
@@ -195,7 +195,7 @@ def test_a_run_is_sealed_verified_and_replayed(rows_per_unit: int, row_count: st
     assert report["marginals"]["2"]["evaluated"] >= 1
 
 
-def evidence_of(config: RunConfig, measured: Measured, codes: np.ndarray) -> dict[str, SafeEvidence]:
+def evidence_of(config: RunConfig, measured: FittedRun, codes: np.ndarray) -> dict[str, SafeEvidence]:
     return {
         entry.id: entry
         for entry in published_evidence(codes, of_kind(measured.answers, NoisyAnswer), config, rows=measured.rows)

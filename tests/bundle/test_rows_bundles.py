@@ -27,8 +27,8 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import budget_parts, forecast
 from synth.schema import RunConfig, Schema
+from synth.services.pipeline import Sealing, fit_and_sample, seal_release
 from synth.services.planning import check_config, forecast_lines
-from synth.services.release import Sealing, fit_and_sample, seal_release
 
 ROWS = 250
 

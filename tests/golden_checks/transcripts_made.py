@@ -26,7 +26,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import forecast
-from synth.services import release
+from synth.services import pipeline
 from synth.services.planning import forecast_lines
 
 __all__ = ["as_text", "digest", "forecast_of", "transcript_of"]
@@ -63,9 +63,9 @@ def table_of(name: str, *, part: str = "train") -> PrivateTable:
 def transcript_of(name: str) -> dict[str, Any]:
     """Fit and sample with known noise; return every question, receipt and draw, and hashes of what came of them."""
     noise, config = RecordedNoise(7), configuration(name)
-    with mock.patch.object(release, "PrivateSession", partial(PrivateSession, noise=noise)):
+    with mock.patch.object(pipeline, "PrivateSession", partial(PrivateSession, noise=noise)):
         holdout = table_of(name, part="holdout") if config.prediction_share else None
-        made = release.fit_and_sample(config, table_of(name), NullProgress(), holdout=holdout)
+        made = pipeline.fit_and_sample(config, table_of(name), NullProgress(), holdout=holdout)
     kept = Measurements(made.answers, made.rows)
     return {
         "receipts": [receipt.to_dict() for receipt in made.receipts],

@@ -18,7 +18,7 @@ import torch
 
 from synth.privacy.kept_answers import AnswerFile
 from synth.services import runs
-from synth.services.release import PhaseTimer
+from synth.services.pipeline import PhaseTimer
 from synth.store import Store
 from synth.system.settings import Settings
 from synth.worker import main

@@ -37,7 +37,7 @@ from synth.privacy.more.selection import Selection
 from synth.progress import NullProgress
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
-from synth.services import release, runs
+from synth.services import pipeline, runs
 from synth.services.backup import back_up, restore
 from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
@@ -315,7 +315,7 @@ def test_predictors_that_memory_failed_are_trained_again(
 ) -> None:
     """The plainest guess is for faults of a library; where memory ran out, the run goes on and trains the real one."""
     trained: list[bool] = []
-    right = release.synthetic_forest
+    right = pipeline.synthetic_forest
 
     def short_of_memory(columns: Any, *arguments: Any, **named: Any) -> Any:
         if len(columns[0]) == config.rows and not trained:  # and not where the run is tried out
@@ -323,8 +323,8 @@ def test_predictors_that_memory_failed_are_trained_again(
             raise MemoryError
         return right(columns, *arguments, **named)
 
-    monkeypatch.setattr(release, "synthetic_forest", short_of_memory)
-    monkeypatch.setattr(release, "constant_forest", None)
+    monkeypatch.setattr(pipeline, "synthetic_forest", short_of_memory)
+    monkeypatch.setattr(pipeline, "constant_forest", None)
     made = run_locally(replace(config, prediction_share=0.2), home / "out", table=home / "people.csv")
     assert trained
     assert WENT_ON in json.loads((made.folder / "certificate.json").read_bytes())["assumptions"]

@@ -132,7 +132,7 @@ def test_a_fault_of_the_program_is_an_incident_and_leaves_nothing(
     def broken(*arguments: Any, **how: Any) -> None:
         raise KeyError("a library's words")
 
-    monkeypatch.setattr("synth.services.release.write_table", broken)
+    monkeypatch.setattr("synth.services.pipeline.write_table", broken)
     with pytest.raises(JobError, match="stops the program") as caught:
         try_out(CONFIG, settings, NullProgress())
     assert "library" not in str(caught.value)

@@ -39,7 +39,7 @@ from synth.schema.constraints import parse_constraints, repair
 from synth.services.incidents import record_incident
 from synth.system.devices import is_lack_of_means
 
-__all__ = ["Measured", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
+__all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
 
 
 class PhaseTimer:
@@ -90,7 +90,7 @@ class PhaseTimer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class FittedRun:
     """What the private part of a run leaves behind: answers, receipts, a fitted model and rows of codes."""
 
     codes: np.ndarray
@@ -119,7 +119,7 @@ def fit_and_sample(
     holdout: PrivateTable | None = None,
     predict: bool = True,
     kept: KeptAnswers | None = None,
-) -> Measured:
+) -> FittedRun:
     """Ask every question of the plan, fit the generator to the answers, and draw the rows.
 
     Nothing after the session's answers reads the private rows again.
@@ -170,7 +170,7 @@ def fit_and_sample(
         progress.phase("Predicting from synthetic rows")
         question = prediction_question(_forest(codes, config), config)
         held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
-    return Measured(
+    return FittedRun(
         codes,
         generator.state(),
         session.answers,
@@ -197,26 +197,26 @@ def _forest(codes: np.ndarray, config: RunConfig) -> Forest:
 
 
 def seal_release(
-    config: RunConfig, measured: Measured, folder: Path, *, sealing: Sealing, progress: Progress
+    config: RunConfig, fitted: FittedRun, folder: Path, *, sealing: Sealing, progress: Progress
 ) -> SealedBundle:
     """Write the table, build the publishable report, and seal the bundle in ``folder``."""
     schema = config.schema
     csv, parquet = folder / "synthetic.csv", folder / "synthetic.parquet"
     progress.phase("Writing")
-    write_table(measured.codes, schema, csv, parquet, config.seed)
+    write_table(fitted.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
     evidence = published_evidence(
-        measured.codes,
-        of_kind(measured.answers, NoisyAnswer),
+        fitted.codes,
+        of_kind(fitted.answers, NoisyAnswer),
         config,
-        rows=measured.rows,
-        facts=measured.facts,
-        receipts=measured.receipts,
+        rows=fitted.rows,
+        facts=fitted.facts,
+        receipts=fitted.receipts,
         progress=progress,
     )
     progress.phase("Sealing")
     certificate = certify(
-        measured.receipts,
+        fitted.receipts,
         delta=config.delta,
         neighbours=schema.neighbours,
         unit=schema.unit,
@@ -234,11 +234,11 @@ def seal_release(
         config=config,
         synthetic_csv=csv,
         synthetic_parquet=parquet,
-        answers=measured.answers,
-        state=measured.state,
+        answers=fitted.answers,
+        state=fitted.state,
         evidence=evidence,
         certificate=certificate,
-        rows=measured.rows,
+        rows=fitted.rows,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names, public=(config.account,))
     sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)
