@@ -1,4 +1,4 @@
-"""What the README prints is run as it is printed, in an empty folder."""
+"""What the README and other documents print is run as it is printed, in an empty folder."""
 
 from __future__ import annotations
 
@@ -42,3 +42,12 @@ def test_the_quickstart_of_the_readme_runs(folder: Path) -> None:
     first, again, second = (table.read_bytes() for table in tables)
     assert first == again
     assert first != second
+
+
+@pytest.mark.parametrize("document", ["docs/adding-a-generator.md", "docs/kahm.md"])
+def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder: Path) -> None:
+    parts = blocks(document, "python")
+    assert parts
+    program = folder / "program.py"  # a file, as options take their help from their source
+    program.write_text("\n".join(parts), encoding="utf-8")
+    run([sys.executable, str(program)], folder)

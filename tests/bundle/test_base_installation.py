@@ -49,7 +49,9 @@ def test_the_packages_are_really_missing(base: Path) -> None:
     assert b"No module named 'torch'" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["dp-hp-adaptive", "dp-hp-adaptive-several-rows", "independent", "independent-by-class"])
+@pytest.mark.parametrize(
+    "name", ["dp-hp-adaptive", "dp-hp-adaptive-several-rows", "independent", "independent-by-class"]
+)
 def test_bundles_of_counts_are_verified(base: Path, name: str) -> None:
     key = str(BUNDLES / "public-key.pem")
     done = synth(base, "verify", str(BUNDLES / f"{name}.zip"), "--public-key", key)
@@ -74,7 +76,9 @@ def test_a_bundle_is_replayed(base: Path) -> None:
     assert "synthetic.csv is the certified one, byte for byte." in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("generators",), ("ledger",), ("account", "--heads"), ("advisory",)])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("generators",), ("ledger",), ("account", "--heads"), ("advisory",)]
+)
 def test_commands_that_make_no_rows_work(base: Path, arguments: tuple[str, ...]) -> None:
     done = synth(base, *arguments)
     assert done.returncode == 0, done.stderr
