@@ -18,6 +18,7 @@ from synth.generators.adaptive.tables import (
     ChowLiuTree,
     RoundPlan,
     SelectionRounds,
+    Survey,
     bins_of_tree,
     measure_label_marginals,
     rounds_of_tree,
@@ -25,7 +26,7 @@ from synth.generators.adaptive.tables import (
 from synth.generators.one_way_marginals import OneWayMarginals, OneWayOptions, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source
-from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
+from synth.models.joint_model import FEW_COLUMNS, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
@@ -64,118 +65,22 @@ class DpHpAdaptive(Generator):
 
     def __init__(self, task: GeneratorTask, options: AdaptiveOptions) -> None:
         self._task, self._options = task, options
-        self._columns = task.schema.modelled
-        self._label = None if task.label is None else task.schema.names.index(task.label)
-        self._classes = 1 if self._label is None else self._columns[self._label].size
-        self._many = len(self._columns) > MANY_COLUMNS
-        self._most_bins = bins_that_fit(declared_bins(self._columns, options.bins), options.bins)
-        self._most_rounds: float | None = None
-        if self._many:
-            tree = bins_of_tree(len(self._columns), self._classes, options.cells)
-            self._most_rounds = rounds_of_tree(len(self._columns)) if tree else 0.0
-            self._most_bins = min(self._most_bins, tree or self._most_bins)
         self._bins: tuple[ColumnBins, ...] = ()
         self._model: JointModel | None = None
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Count columns, choose and count tables, and fit the model to all answers."""
-        device = resolved_device(self._task.device)
+        """Measure the columns, choose and measure marginals of several, and fit the model to all answers."""
+        fit = _Fit(self._task, self._options, session, source=f"generator {self.card.name}", progress=progress)
         progress.phase("Counting columns")
-        one_ways, budget = self._measured_columns(session)
-        coarseness = self._coarsening(one_ways, budget)
-        self._bins = coarsen(one_ways, coarseness)
-        useful = [d for d, one in enumerate(self._bins) if one.size > 1]
-        by_label = self._label in useful and len(useful) > 1 and budget.by_label > 0
-        choosing = len(useful) > 1 and budget.n_rounds > 0
-        if not by_label and not choosing and session.remaining_share > _DUST:
-            # Columns that might have varied do not: nothing else is worth asking.
-            one_ways = self._counted(session, session.remaining_share, one_ways)
-            self._bins = coarsen(one_ways, CoarseningOptions(bins=self._most_bins))
-        sizes = tuple(one.size for one in self._bins)
-        kind = self._kind()
-        fitter = fitter_of(
-            kind,
-            sizes,
-            one_ways.rows,
-            device,
-            seed=self._task.seed,
-            triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
-        )
-        measured = [one.measured(d) for d, one in enumerate(self._bins)]
-        if by_label:
-            # Shares are rounded down; the last question takes what that left.
-            share = budget.by_label if choosing else session.remaining_share
-            measured += self._measured_by_label(session, share, one_ways.rows, coarseness.bins)
-        fitter.refit(measured, last=False)
-        if choosing and self._many:
-            progress.phase("Finding a tree of columns")
-            tree = ChowLiuTree(
-                session,
-                self._columns,
-                self._bins,
-                label=self._label if by_label else None,
-                fitter=fitter,
-                total=one_ways.rows,
-                source=self._source,
-            )
-            edges = tree.ask(budget.rounds if by_label else budget.rounds + budget.by_label)
-            measured += edges
-            if by_label and not edges:
-                share = session.remaining_share
-                measured += self._measured_by_label(session, share, one_ways.rows, coarseness.bins, again=True)
-        elif choosing:
-            progress.phase("Choosing tables")
-            share = budget.rounds if by_label else budget.rounds + budget.by_label
-            self._choose(session, fitter, measured, one_ways, (share, budget.n_rounds, budget.columns), progress)
-        if choosing and session.remaining_share > _DUST:
-            # Tables told less than columns still can; the model's bins stay.
-            one_ways = self._counted(session, session.remaining_share, one_ways)
-            self._bins = tuple(
-                ColumnBins.of(way, one.bin_of_place) for way, one in zip(one_ways.columns, self._bins, strict=True)
-            )
-            measured[: len(sizes)] = [one.measured(d) for d, one in enumerate(self._bins)]
+        fit.measure_columns()
+        fit.choose_bins()
+        fit.measure_by_label()
+        fit.start_model()
+        fit.choose_marginals()
+        fit.measure_columns_with_what_is_left()
         progress.phase("Fitting")
-        fitter.refit(measured, last=True, report=lambda _step, _loss: progress.check_cancelled())
-        progress.loss(misfit(fitter.model, measured, one_ways.rows))
-        self._model = fitter.model
+        self._bins, self._model = fit.bins, fit.finished_model()
         return self
-
-    def _choose(
-        self,
-        session: AnswerSource,
-        fitter: Fitter,
-        measured: list[NoisyMarginal],
-        one_ways: OneWayMarginals,
-        parts: tuple[float, float, float],
-        progress: Progress,
-    ) -> None:
-        """Choose, count and fit in rounds; ``parts``: their share, how many that lasts, and the columns' share."""
-        share, n_rounds, for_columns = parts
-        plan = RoundPlan(
-            share=share,
-            rounds=n_rounds,
-            choosing=self._options.choosing_share,
-            cells=self._options.cells,
-            most_candidates=_MOST_CANDIDATES,
-        )
-
-        def refitted(spent: float) -> None:
-            progress.loss(misfit(fitter.model, measured, one_ways.rows))
-            progress.step(round(100 * spent), 100)
-
-        SelectionRounds(
-            session,
-            self._columns,
-            self._bins,
-            label=self._label,
-            fitter=fitter,
-            plan=plan,
-            unit_noise=one_ways.unit_noise,
-            total=one_ways.rows,
-            columns_gain=self._columns_gain(for_columns),
-            source=self._source,
-            seed=self._task.seed,
-        ).run(measured, refitted)
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw bins from the model by controlled rounding, then codes inside the bins."""
@@ -203,7 +108,7 @@ class DpHpAdaptive(Generator):
         """Rebuild a fitted generator; sampling from it gives the same bytes as before."""
         generator = cls(task, options)
         bins = []
-        for d, column in enumerate(generator._columns):
+        for d, column in enumerate(task.schema.modelled):
             prefix = f"column.{d}."
             parts = {name.removeprefix(prefix): one for name, one in state.items() if name.startswith(prefix)}
             bins.append(ColumnBins.from_state(fine_grid(column, OneWayOptions()), parts))
@@ -212,9 +117,177 @@ class DpHpAdaptive(Generator):
         generator._model = restored_model(tuple(one.size for one in bins), model)
         return generator
 
-    @property
-    def _source(self) -> str:
-        return f"generator {self.card.name}"
+
+class _Fit:
+    """What one fit knows: what was declared, how the budget is divided, and the answers so far.
+
+    Attributes
+    ----------
+    bins : tuple of ColumnBins
+        How the model sees every column.
+    """
+
+    def __init__(
+        self, task: GeneratorTask, options: AdaptiveOptions, session: AnswerSource, *, source: str, progress: Progress
+    ) -> None:
+        # Refuses a missing device before anything is spent.
+        self._device = resolved_device(task.device)
+        self._task, self._options, self._session, self._progress = task, options, session, progress
+        self._columns = task.schema.modelled
+        label = None if task.label is None else task.schema.names.index(task.label)
+        self._survey = Survey(session, self._columns, label, source)
+        self._classes = 1 if label is None else self._columns[label].size
+        self._many = len(self._columns) > MANY_COLUMNS
+        self._most_bins = bins_that_fit(declared_bins(self._columns, options.bins), options.bins)
+        self._most_rounds: float | None = None
+        if self._many:
+            tree = bins_of_tree(len(self._columns), self._classes, options.cells)
+            self._most_rounds = rounds_of_tree(len(self._columns)) if tree else 0.0
+            self._most_bins = min(self._most_bins, tree or self._most_bins)
+        self.bins: tuple[ColumnBins, ...] = ()
+        self._measured: list[NoisyMarginal] = []
+
+    def measure_columns(self) -> None:
+        """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
+        whole, least = self._session.remaining_share, self._options.columns_share
+        self._budget = self._divided(whole, least)
+        self._one_ways = self._counted(self._budget.columns, None)
+        if not self._budget.n_rounds or self._many:
+            return
+        wanted = share_for_columns(self._one_ways, self._budget.columns / whole)
+        if wanted < least + _WORTH_ASKING:
+            return
+        spent, self._budget = self._budget.columns, self._divided(whole, wanted)
+        last = not self._budget.n_rounds and not self._budget.by_label
+        share = self._session.remaining_share if last else self._budget.columns - spent
+        self._one_ways = self._counted(share, self._one_ways)
+
+    def choose_bins(self) -> None:
+        """Put every column into bins that tell more than noise, and see what is worth asking then."""
+        coarseness = self._coarsening(self._one_ways, self._budget)
+        self._label_bins = coarseness.bins
+        self.bins = coarsen(self._one_ways, coarseness)
+        varied = [d for d, one in enumerate(self.bins) if one.size > 1]
+        self._by_label = self._survey.label in varied and len(varied) > 1 and self._budget.by_label > 0
+        self._choosing = len(varied) > 1 and self._budget.n_rounds > 0
+        if not self._by_label and not self._choosing and self._session.remaining_share > _DUST:
+            # Columns that might have varied do not: nothing else is worth asking.
+            self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
+            self.bins = coarsen(self._one_ways, CoarseningOptions(bins=self._most_bins))
+        self._measured = [one.measured(d) for d, one in enumerate(self.bins)]
+
+    def measure_by_label(self) -> None:
+        """Count every column by class of the label, where that is worth asking."""
+        if self._by_label:
+            # Shares are rounded down; the last question takes what that left.
+            share = self._budget.by_label if self._choosing else self._session.remaining_share
+            self._measured += self._label_marginals(share, "tables by label")
+
+    def start_model(self) -> None:
+        """Fit a first model: what the columns and the label say."""
+        sizes = tuple(one.size for one in self.bins)
+        self._fitter = fitter_of(
+            self._kind(),
+            sizes,
+            self._one_ways.rows,
+            self._device,
+            seed=self._task.seed,
+            triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
+        )
+        self._fitter.refit(self._measured, last=False)
+
+    def choose_marginals(self) -> None:
+        """Choose marginals of several columns, one after another or as a tree, and measure them."""
+        if not self._choosing:
+            return
+        share = self._budget.rounds if self._by_label else self._budget.rounds + self._budget.by_label
+        if self._many:
+            self._progress.phase("Finding a tree of columns")
+            self._measure_tree(share)
+        else:
+            self._progress.phase("Choosing tables")
+            self._measure_in_rounds(share)
+
+    def measure_columns_with_what_is_left(self) -> None:
+        """Count the columns once more where tables told less than columns still can; the model's bins stay."""
+        if not self._choosing or self._session.remaining_share <= _DUST:
+            return
+        self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
+        self.bins = tuple(
+            ColumnBins.of(way, one.bin_of_place) for way, one in zip(self._one_ways.columns, self.bins, strict=True)
+        )
+        self._measured[: len(self.bins)] = [one.measured(d) for d, one in enumerate(self.bins)]
+
+    def finished_model(self) -> JointModel:
+        """Fit the model to all answers."""
+        self._fitter.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
+        self._tell_misfit()
+        return self._fitter.model
+
+    def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
+        return allocate_budget(
+            self._session,
+            whole,
+            declared_bins(self._columns, self._most_bins),
+            for_columns=for_columns,
+            label_share=self._options.label_share,
+            label_size=self._classes,
+            most_rounds=self._most_rounds,
+        )
+
+    def _counted(self, share: float, earlier: OneWayMarginals | None) -> OneWayMarginals:
+        return measure_one_way_marginals(
+            self._session,
+            self._columns,
+            label=self._task.label,
+            share=share,
+            source=self._survey.source,
+            options=OneWayOptions(),
+            earlier=earlier,
+        )
+
+    def _label_marginals(self, share: float, query: str) -> list[NoisyMarginal]:
+        lengths = declared_bins(self._columns, self._label_bins)
+        total = self._one_ways.rows
+        return measure_label_marginals(self._survey, self.bins, lengths=lengths, share=share, total=total, query=query)
+
+    def _measure_tree(self, share: float) -> None:
+        """Find a tree of columns and count its edges; where there is none, count by label once more."""
+        tree = ChowLiuTree(
+            self._survey, self.bins, by_class=self._by_label, fitter=self._fitter, total=self._one_ways.rows
+        )
+        edges = tree.ask(share)
+        self._measured += edges
+        if self._by_label and not edges:
+            self._measured += self._label_marginals(self._session.remaining_share, "tables by label again")
+
+    def _measure_in_rounds(self, share: float) -> None:
+        """Choose, count and fit in rounds."""
+        plan = RoundPlan(
+            share=share,
+            rounds=self._budget.n_rounds,
+            choosing=self._options.choosing_share,
+            cells=self._options.cells,
+            most_candidates=_MOST_CANDIDATES,
+        )
+        rounds = SelectionRounds(
+            self._survey,
+            self.bins,
+            fitter=self._fitter,
+            plan=plan,
+            unit_noise=self._one_ways.unit_noise,
+            total=self._one_ways.rows,
+            columns_gain=self._columns_gain(self._budget.columns),
+            seed=self._task.seed,
+        )
+        rounds.run(self._measured, self._tell_round)
+
+    def _tell_round(self, spent: float) -> None:
+        self._tell_misfit()
+        self._progress.step(round(100 * spent), 100)
+
+    def _tell_misfit(self) -> None:
+        self._progress.loss(misfit(self._fitter.model, self._measured, self._one_ways.rows))
 
     def _kind(self) -> str:
         if self._options.model != "auto":
@@ -239,59 +312,5 @@ class DpHpAdaptive(Generator):
 
     def _columns_gain(self, spent: float) -> Callable[[float], float]:
         """Return what more of the budget for columns would gain in all pairs, where this was spent on them."""
-        error = (len(self._bins) - 1) * columns_error(self._bins)
+        error = (len(self.bins) - 1) * columns_error(self.bins)
         return lambda more: error * (1.0 - math.sqrt(spent / (spent + more)))
-
-    def _measured_by_label(
-        self, session: AnswerSource, share: float, rows: float, bins: int, *, again: bool = False
-    ) -> list[NoisyMarginal]:
-        return measure_label_marginals(
-            session,
-            self._columns,
-            self._bins,
-            label=self._label or 0,
-            lengths=declared_bins(self._columns, bins),
-            share=share,
-            total=rows,
-            source=self._source,
-            query="tables by label" + (" again" if again else ""),
-        )
-
-    def _measured_columns(self, session: AnswerSource) -> tuple[OneWayMarginals, AdaptiveBudget]:
-        """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
-        whole = session.remaining_share
-        options = self._options
-
-        def division(for_columns: float) -> AdaptiveBudget:
-            return allocate_budget(
-                session,
-                whole,
-                declared_bins(self._columns, self._most_bins),
-                for_columns=for_columns,
-                label_share=options.label_share,
-                label_size=self._classes,
-                most_rounds=self._most_rounds,
-            )
-
-        budget = division(options.columns_share)
-        one_ways = self._counted(session, budget.columns, None)
-        if not budget.n_rounds or self._many:
-            return one_ways, budget
-        wanted = share_for_columns(one_ways, budget.columns / whole)
-        if wanted < options.columns_share + _WORTH_ASKING:
-            return one_ways, budget
-        spent = budget.columns
-        budget = division(wanted)
-        last = not budget.n_rounds and not budget.by_label
-        return self._counted(session, session.remaining_share if last else budget.columns - spent, one_ways), budget
-
-    def _counted(self, session: AnswerSource, share: float, earlier: OneWayMarginals | None) -> OneWayMarginals:
-        return measure_one_way_marginals(
-            session,
-            self._columns,
-            label=self._task.label,
-            share=share,
-            source=self._source,
-            options=OneWayOptions(),
-            earlier=earlier,
-        )

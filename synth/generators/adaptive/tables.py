@@ -38,6 +38,7 @@ __all__ = [
     "ChowLiuTree",
     "RoundPlan",
     "SelectionRounds",
+    "Survey",
     "bins_of_tree",
     "maximum_spanning_forest",
     "measure_label_marginals",
@@ -71,27 +72,59 @@ _MOST_PAIRED = 2048
 """Columns whose products are asked for; of more, those that vary most."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """Who asks whom about which columns: what every question of one fit has in common.
+
+    Attributes
+    ----------
+    session : AnswerSource
+    columns : tuple of ModelledColumn
+    label : int, optional
+        Position of the column to predict.
+    source : str
+        Who asks.
+    """
+
+    session: AnswerSource
+    columns: tuple[ModelledColumn, ...]
+    label: int | None
+    source: str
+
+    def one_hot(self, positions: Subset, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
+        """Return the question for a table of counts of some columns, given the bin of every code by column."""
+        return OneHot(
+            columns=tuple(self.columns[d].name for d in positions),
+            bins=tuple(bin_of_code[d] for d in positions),
+            sizes=tuple(self.columns[d].size for d in positions),
+        )
+
+    def counted_once(
+        self, parts: Sequence[OneHot], weights: tuple[float, ...], *, share: float, query: str
+    ) -> list[tuple[Vector, float]]:
+        """Ask for several tables in one question; returns the counts of each and the noise of one of them."""
+        question = Stack(parts=tuple(parts), weights=weights)
+        answer = self.session.noisy_sum(question, share=share, query=query, source=self.source)
+        pieces = np.split(
+            np.asarray(answer.value, dtype=np.float64).reshape(-1),
+            np.cumsum([part.dimension for part in question.parts])[:-1],
+        )
+        return [
+            ((piece / weight).reshape(part.shape), answer.noise_std / weight)
+            for piece, weight, part in zip(pieces, question.weights, question.parts, strict=True)
+        ]
+
+
 def measure_label_marginals(
-    session: AnswerSource,
-    columns: tuple[ModelledColumn, ...],
-    bins: Sequence[ColumnBins],
-    *,
-    label: int,
-    lengths: Sequence[int],
-    share: float,
-    total: float,
-    source: str,
-    query: str = "tables by label",
+    survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
 ) -> list[NoisyMarginal]:
     """Count every column together with the label.
 
     Parameters
     ----------
-    session : AnswerSource
-    columns : tuple of ModelledColumn
+    survey : Survey
+        Of a table with a label.
     bins : sequence of ColumnBins
-    label : int
-        Position of the label.
     lengths : sequence of int
         Most bins that every column can have: longer tables have more to be off by and get more of the norm, and the
         noise is known before the question is asked.
@@ -99,8 +132,6 @@ def measure_label_marginals(
         Part of the session's budget to spend, in mu^2.
     total : float
         Number of rows, as far as it is known.
-    source : str
-        Who asks.
     query : str
         Name of the question.
 
@@ -109,36 +140,22 @@ def measure_label_marginals(
     list of NoisyMarginal
         One table for each other column that has more than one bin; none, and nothing spent, where the label has one.
     """
+    label = survey.label
+    if label is None or bins[label].size < 2:
+        return []
     others = [d for d, one in enumerate(bins) if d != label and one.size > 1]
-    if not others or bins[label].size < 2:
+    if not others:
         return []
     pairs = [(min(d, label), max(d, label)) for d in others]
-    codes = [one.bins for one in bins]
-    parts = tuple(
-        OneHot(
-            columns=tuple(columns[d].name for d in pair),
-            bins=tuple(codes[d] for d in pair),
-            sizes=tuple(columns[d].size for d in pair),
-        )
-        for pair in pairs
-    )
     parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
     whole = sum(parts_of_norm.values())
     weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
-    question = Stack(parts=parts, weights=weights)
-    release = session.noisy_sum(question, share=share, query=query, source=source)
-    pieces = np.split(
-        np.asarray(release.value, dtype=np.float64).reshape(-1),
-        np.cumsum([part.dimension for part in question.parts])[:-1],
-    )
+    bin_of_code = [one.bins for one in bins]
+    parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
+    counted = survey.counted_once(parts, weights, share=share, query=query)
     return [
-        NoisyMarginal(
-            pair,
-            (piece / weight).reshape(part.shape),
-            release.noise_std / weight,
-            total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected),
-        )
-        for pair, piece, weight, part in zip(pairs, pieces, question.weights, question.parts, strict=True)
+        NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
+        for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
     ]
 
 
@@ -172,11 +189,9 @@ class SelectionRounds:
 
     Parameters
     ----------
-    session : AnswerSource
-    columns : tuple of ModelledColumn
+    survey : Survey
+        Pairs with its label are always candidates, as far as the model can ever hold them.
     bins : tuple of ColumnBins
-    label : int, optional
-        Position of the column whose pairs are always candidates, as far as the model can ever hold them.
     fitter : Fitter
     plan : RoundPlan
     unit_noise : float
@@ -186,27 +201,24 @@ class SelectionRounds:
     columns_gain : callable
         Told a part of the session's budget, returns by how much less all pairs together would be off if columns by
         themselves were counted again with it, as a part of the rows.
-    source : str
     seed : int
     """
 
     def __init__(
         self,
-        session: AnswerSource,
-        columns: tuple[ModelledColumn, ...],
+        survey: Survey,
         bins: tuple[ColumnBins, ...],
         *,
-        label: int | None,
         fitter: Fitter,
         plan: RoundPlan,
         unit_noise: float,
         total: float,
         columns_gain: Callable[[float], float],
-        source: str,
         seed: int,
     ) -> None:
-        self._session, self._columns, self._fitter, self._plan = session, columns, fitter, plan
-        self._label, self._unit_noise, self._total, self._source = label, unit_noise, total, source
+        self._survey, self._session, self._columns = survey, survey.session, survey.columns
+        self._label, self._source = survey.label, survey.source
+        self._fitter, self._plan, self._unit_noise, self._total = fitter, plan, unit_noise, total
         self._columns_gain = columns_gain
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
@@ -367,33 +379,23 @@ class ChowLiuTree:
 
     Parameters
     ----------
-    session : AnswerSource
-    columns : tuple of ModelledColumn
+    survey : Survey
     bins : tuple of ColumnBins
-    label : int, optional
-        Position of the column by whose classes edges are counted; it has more than one bin.
+    by_class : bool
+        Whether edges are counted by class of the label, which then has more than one bin.
     fitter : Fitter
         Fitted to the columns by themselves and by class.
     total : float
         Number of rows, as far as it is known.
-    source : str
-        Who asks.
     """
 
     def __init__(
-        self,
-        session: AnswerSource,
-        columns: tuple[ModelledColumn, ...],
-        bins: tuple[ColumnBins, ...],
-        *,
-        label: int | None,
-        fitter: Fitter,
-        total: float,
-        source: str,
+        self, survey: Survey, bins: tuple[ColumnBins, ...], *, by_class: bool, fitter: Fitter, total: float
     ) -> None:
-        self._session, self._columns, self._bins = session, columns, bins
-        self._label, self._fitter, self._total, self._source = label, fitter, total, source
-        self._halves = {d: _halves(one) for d, one in enumerate(bins) if one.size > 1 and d != label}
+        self._survey, self._fitter, self._total = survey, fitter, total
+        self._label = survey.label if by_class else None
+        self._bin_of_code = [one.bins for one in bins]
+        self._halves = {d: _halves(one) for d, one in enumerate(bins) if one.size > 1 and d != self._label}
 
     def ask(self, share: float) -> list[NoisyMarginal]:
         """Return the tables of the edges, having spent all that is left; none where noise hides them all.
@@ -407,7 +409,7 @@ class ChowLiuTree:
         if len(self._halves) < 2:
             return []
         edges = self._edges(_STRUCTURE * share)
-        return self._counted(edges, self._session.remaining_share) if edges else []
+        return self._counted(edges, self._survey.session.remaining_share) if edges else []
 
     def _edges(self, share: float) -> list[Subset]:
         """Ask for the products of columns in pairs, and return the tree that holds most of them."""
@@ -422,9 +424,10 @@ class ChowLiuTree:
             clip,
             (0.0, 0.0, 1.0),
             np.clip(means[:, places], -1.0, 1.0),
-            None if label is None else self._one_hot((label,)),
+            None if label is None else self._survey.one_hot((label,), self._bin_of_code),
         )
-        release = self._session.noisy_sum(question, share=share, query="pairs of columns", source=self._source)
+        survey = self._survey
+        release = survey.session.noisy_sum(question, share=share, query="pairs of columns", source=survey.source)
         products = np.asarray(release.value, dtype=np.float64) / question.factors * clip**2
         noise = release.noise_std / question.factors[1] * clip**2
         n = len(asked)
@@ -439,21 +442,12 @@ class ChowLiuTree:
         """Count the edges in one question, by class where there is a label."""
         label = self._label
         tables = [tuple(sorted(edge if label is None else (label, *edge))) for edge in edges]
-        parts = tuple(self._one_hot(table) for table in tables)
-        weight = math.sqrt(1.0 / len(parts))
-        question = Stack(parts=parts, weights=(weight,) * len(parts))
-        release = self._session.noisy_sum(question, share=share, query="tables of a tree", source=self._source)
-        pieces = np.split(
-            np.asarray(release.value, dtype=np.float64).reshape(-1),
-            np.cumsum([part.dimension for part in question.parts])[:-1],
-        )
+        parts = [self._survey.one_hot(table, self._bin_of_code) for table in tables]
+        weights = (math.sqrt(1.0 / len(parts)),) * len(parts)
+        counted = self._survey.counted_once(parts, weights, share=share, query="tables of a tree")
         return [
-            NoisyMarginal(
-                table, (piece / own).reshape(part.shape), release.noise_std / own, self._believed(table, edge)
-            )
-            for table, edge, piece, own, part in zip(
-                tables, edges, pieces, question.weights, question.parts, strict=True
-            )
+            NoisyMarginal(table, counts, noise_std, self._believed(table, edge))
+            for table, edge, (counts, noise_std) in zip(tables, edges, counted, strict=True)
         ]
 
     def _believed(self, table: Subset, edge: Subset) -> Vector:
@@ -484,15 +478,7 @@ class ChowLiuTree:
 
     def _vector(self, column: int) -> Lookup:
         """Return a column as minus or plus one."""
-        bins = self._bins[column].bins
-        return Lookup(self._columns[column].name, self._halves[column][:, None], bins)
-
-    def _one_hot(self, positions: Subset) -> OneHot:
-        return OneHot(
-            columns=tuple(self._columns[d].name for d in positions),
-            bins=tuple(self._bins[d].bins for d in positions),
-            sizes=tuple(self._columns[d].size for d in positions),
-        )
+        return Lookup(self._survey.columns[column].name, self._halves[column][:, None], self._bin_of_code[column])
 
 
 def _halves(bins: ColumnBins) -> Vector:
