@@ -7,10 +7,8 @@ without inventing spikes.
 
 Where counts are clear, each division of a node can be settled by itself (``split_evenly``). Where they are hardly
 clearer than their noise, it matters that no cell is below zero and that most cells of most columns are nearly empty: a
-peak in one cell says how little is left for all others. There the mass is cut into units and the posterior of a binary
-tree is summed exactly (``sparse_histogram``).
-
-Apart from ``one_way_marginals``, which alone imports it, because it knows counts and noise and nothing of columns.
+single peak says how little is left for all others. There the mass is cut into units and the posterior of a binary tree
+is summed exactly (``sparse_histogram``).
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ class Fabrication:
     guarded: int
 
 
-def fabricate(noisy_rows: Tensor, *, n: int, steps: int = 2) -> Tensor:
+def fabricate(noisy: Tensor, *, n: int, steps: int = 2) -> Tensor:
     """Return fabricated rows, shape (N, p), from noisy rows of the same shape (Definition 14, repaired).
 
     Parameters
     ----------
-    noisy_rows : Tensor of shape (N, p)
+    noisy : Tensor of shape (N, p)
         At most 20,000; cut more into blocks first (:func:`in_blocks`).
     n : int
         Subspace dimension, at least 1; reduced to what the rows allow.
@@ -69,12 +69,12 @@ def fabricate(noisy_rows: Tensor, *, n: int, steps: int = 2) -> Tensor:
     from the *original* rows. That makes M a function of private rows, visible in the output, and an attack on it works
     (``benchmarks/published_fabrication.py``). Here M is public; 2 is what the paper's rule chose in most blocks.
     """
-    return fabrication(noisy_rows, n=n, steps=steps).rows
+    return fabrication(noisy, n=n, steps=steps).rows
 
 
-def fabrication(noisy_rows: Tensor, *, n: int, steps: int = 2) -> Fabrication:
+def fabrication(noisy: Tensor, *, n: int, steps: int = 2) -> Fabrication:
     """Return what :func:`fabricate` returns, with the machines' report."""
-    smoothed, regularisers, excess = _smoothed(noisy_rows, n=n, times=steps)
+    smoothed, regularisers, excess = _smoothed(noisy, n=n, times=steps)
     hull = AffineHull.fit(smoothed, n, start=excess)
     found = hull.row_images()
     return Fabrication(
@@ -85,7 +85,7 @@ def fabrication(noisy_rows: Tensor, *, n: int, steps: int = 2) -> Fabrication:
     )
 
 
-def smooth(noisy_rows: Tensor, *, n: int, steps: int) -> Tensor:
+def smooth(noisy: Tensor, *, n: int, steps: int) -> Tensor:
     """Return the smoother's output, shape (N, p) (Definition 13): ``steps`` - 1 smoothing steps, so 1 changes nothing.
 
     Raises
@@ -93,7 +93,7 @@ def smooth(noisy_rows: Tensor, *, n: int, steps: int) -> Tensor:
     InputError
         If a number is out of range or rows are not finite.
     """
-    return _smoothed(noisy_rows, n=n, times=steps)[0]
+    return _smoothed(noisy, n=n, times=steps)[0]
 
 
 def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> list[Tensor]:
@@ -126,10 +126,10 @@ def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> 
     return [part.sort().values for part in torch.tensor_split(order, -(-n_rows // block))]
 
 
-def _smoothed(noisy_rows: Tensor, *, n: int, times: int) -> tuple[Tensor, list[float], float | None]:
+def _smoothed(noisy: Tensor, *, n: int, times: int) -> tuple[Tensor, list[float], float | None]:
     if times < 1:
         raise InputError(f"The number of steps must be at least 1, got {times}.")
-    rows = checked_rows(noisy_rows)
+    rows = checked_rows(noisy)
     regularisers: list[float] = []
     excess: float | None = None
     for _ in range(times - 1):

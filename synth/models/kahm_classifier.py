@@ -124,7 +124,7 @@ class KahmModel:
 
 
 def fit_party(
-    noisy_rows: Tensor,
+    noisy: Tensor,
     labels: ArrayLike,
     *,
     n: int = 20,
@@ -140,18 +140,18 @@ def fit_party(
     All of it is post-processing of the noisy rows and labels. Arguments as :meth:`KahmModel.fit` and
     :func:`fabricate_by_class`.
     """
-    made = fabricate_by_class(noisy_rows, labels, n=n, steps=steps, block=block, seed=seed)
+    made = fabricate_by_class(noisy, labels, n=n, steps=steps, block=block, seed=seed)
     return KahmModel.fit(made, labels, n=n, depth=depth, block=block, partition=partition, seed=seed, device=device)
 
 
 def fabricate_by_class(
-    noisy_rows: Tensor, labels: ArrayLike, *, n: int = 20, steps: int = 2, block: int = 1000, seed: int = 0
+    noisy: Tensor, labels: ArrayLike, *, n: int = 20, steps: int = 2, block: int = 1000, seed: int = 0
 ) -> Tensor:
     """Return fabricated rows, shape (N, p), from noisy rows: every class in random blocks, in public steps.
 
     Parameters
     ----------
-    noisy_rows : Tensor of shape (N, p)
+    noisy : Tensor of shape (N, p)
     labels : array-like of shape (N,), whole numbers or text
     n, steps
         See :func:`synth.models.fabrication.fabricate`.
@@ -160,12 +160,12 @@ def fabricate_by_class(
     seed : int
         Of the blocks; public.
     """
-    _, members = _members(noisy_rows, labels)
-    made = torch.empty_like(noisy_rows if noisy_rows.is_floating_point() else noisy_rows.double())
+    _, members = _members(noisy, labels)
+    made = torch.empty_like(noisy if noisy.is_floating_point() else noisy.double())
     generator = torch.Generator().manual_seed(seed)
     for numbers in members:
         for part in in_blocks(len(numbers), block=block, generator=generator):
-            made[numbers[part]] = fabricate(noisy_rows[numbers[part]], n=n, steps=steps).to(made)
+            made[numbers[part]] = fabricate(noisy[numbers[part]], n=n, steps=steps).to(made)
     return made
 
 

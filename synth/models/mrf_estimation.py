@@ -3,8 +3,6 @@
 The objective is minimised over logarithmic factors (``fit_markov_random_field``). How far a count is trusted is learned
 from its table as a whole (``shrinkage_factors``); how steep the objective is, and so how long a step, is known roughly
 beforehand (``Curvature``); the rest is L-BFGS (``minimise``).
-
-Apart from ``joint_model``, which alone imports it, because a fitted field that was saved is drawn from without it.
 """
 
 from __future__ import annotations

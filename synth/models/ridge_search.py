@@ -10,8 +10,6 @@ and :math:`\lambda^* = \hat e + \tau` where :math:`\hat e = R(\hat e)`. The fixe
 .. math:: R'(e) = 2R/\lambda - \tfrac{2\lambda^2}{pN}\,\mathrm{tr}(Y^\top B^3 Y) \in (0, 1).
 
 Each step costs one Cholesky factor and triangular solves. The eigenvalues of K are never computed.
-
-Apart from ``affine_hull``, which alone imports it, because it is a search for a number, checked by itself.
 """
 
 from __future__ import annotations

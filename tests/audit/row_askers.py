@@ -11,7 +11,7 @@ from worlds import LABEL, World
 
 from synth.generators import GeneratorTask
 from synth.generators.kahm import KahmOptions
-from synth.generators.kahm.rows import RowsMode
+from synth.generators.kahm.kahm import RowsMode
 from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Lookup
 from synth.progress import NullProgress

@@ -11,7 +11,7 @@ import pytest
 from faults import tables_opened
 from recorded_noise import RecordedNoise
 
-from synth.generators.kahm import rows as rows_mode
+from synth.generators.kahm import kahm
 from synth.ledger import charging, ledger, spending
 from synth.privacy import accounting, receipt
 from synth.privacy.more import cells, perturbed_rows, row_sensitivity
@@ -215,7 +215,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     import torch
 
-    right, opened = rows_mode.in_blocks, tables_opened(patch)
+    right, opened = kahm.in_blocks, tables_opened(patch)
 
     def blocks(n_rows: int, **named: Any) -> list[torch.Tensor]:
         if n_rows < 2:
@@ -225,7 +225,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         halves[0], halves[-1] = False, True
         return [torch.from_numpy(np.flatnonzero(side)) for side in (~halves, halves)]
 
-    patch.setattr(rows_mode, "in_blocks", blocks)
+    patch.setattr(kahm, "in_blocks", blocks)
 
 
 @fault("what cells are worth for a row taken of one cell", "cell")

@@ -11,7 +11,7 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, InputError
 from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.blocks import MOST_CLASSES
-from synth.generators.kahm.rows import RowsMode
+from synth.generators.kahm.kahm import RowsMode
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
 from synth.privacy.more.perturbed_rows import PerturbedRows

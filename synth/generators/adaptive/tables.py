@@ -8,8 +8,6 @@
   columns go together. The tree that holds most of that (Chow 1968) is post-processing of the answer. The second counts
   its edges, all in one stack, by class of the label where one is declared. So the number of questions does not grow
   with the number of columns, and a table of a thousand columns takes minutes.
-
-Apart from the generator, which alone imports it, because choosing is where noise decides what is asked next.
 """
 
 from __future__ import annotations

@@ -1,20 +1,35 @@
-"""KAHM as a generator: one name, four modes that promise different things (``kahm.MODES``)."""
+"""KAHM as a generator: four modes that promise different things, and what the two do that let every row out by itself.
+
+In these a row becomes a vector, its numbers get noise of their own, and kernel affine hull machines smooth the noisy
+rows, class by class and block by block, in a public number of steps (Kumar 2024, Definition 14, repaired). Only the
+first of these sees rows. What is made is one fabricated row for every private one, in an order drawn by the privacy
+noise: nothing is sampled from a model.
+"""
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from synth.errors import ConfigError, InputError
 from synth.generators.kahm import CARD, KahmOptions
+from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, facts_of_blocks
 from synth.generators.kahm.record import RecordMode
-from synth.generators.kahm.rows import RowsMode
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, State
+from synth.generators.row_encoding import RowEncoding
+from synth.generators.sampling import check_rows, random_source
+from synth.models.fabrication import fabrication, in_blocks
 from synth.privacy.answers import AnswerSource
+from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.progress import Progress
 
-__all__ = ["Kahm"]
+__all__ = ["Kahm", "RowsMode"]
+
+ROWS_QUERY = "noisy rows"
 
 
 class Kahm(Generator):
@@ -69,3 +84,168 @@ class Kahm(Generator):
 
 def _kind(options: KahmOptions) -> type[RecordMode] | type[RowsMode]:
     return RowsMode if options.mode in {"rows", "cell"} else RecordMode
+
+
+class RowsMode:
+    """Fits, keeps and hands out fabricated rows.
+
+    Parameters
+    ----------
+    task : GeneratorTask
+    options : KahmOptions
+        Of mode rows or cell.
+
+    Raises
+    ------
+    ConfigError
+        If the schema protects something else than the mode hides, or lets nobody know how many rows there are.
+    """
+
+    def __init__(self, task: GeneratorTask, options: KahmOptions) -> None:
+        _check_protection(task, options.mode)
+        self._task, self._options = task, options
+        self._label = _label_of(task)
+        self._vectors = RowEncoding.of(task.schema, [name for name in task.schema.names if name != self._label])
+        self._codes: NDArray[np.int32] | None = None
+        self.blocks: tuple[FabricatedBlock, ...] = ()
+
+    @property
+    def label(self) -> str | None:
+        """The column whose codes are classes; None without one."""
+        return self._label
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask for noisy rows with all that is left of the budget, and fabricate rows from them."""
+        progress.phase("Measuring")
+        release = session.perturb_rows(
+            self._vectors.tables,
+            label=self._label,
+            label_share=self._options.label_share,
+            noise="laplace" if self._options.mode == "cell" else self._options.noise,
+            share=session.remaining_share,
+            query=ROWS_QUERY,
+            source="generator kahm",
+        )
+        progress.phase("Fitting")
+        self._codes, self.blocks = self._fabricated(release, progress)
+        return self
+
+    def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
+        """Hand out fabricated rows: each once in a drawn order, then copies in other orders, the last one in part.
+
+        There is one fabricated row for every private one and no model to draw further ones from.
+        """
+        check_rows(n_rows)
+        codes = self._fitted()
+        if len(codes) == 0:
+            # Nobody to fabricate from: whether a table comes must not depend on that, so any rows will do.
+            draw = random_source(seed)
+            return np.column_stack([draw.integers(size, size=n_rows) for size in self._task.schema.sizes])
+        random = random_source(seed)
+        orders = [random.permutation(len(codes)) for _ in range(-(-n_rows // len(codes)))]
+        return codes[np.concatenate(orders)[:n_rows]].astype(np.int64)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the mode promises and what its machines did, block by block."""
+        return facts_of_blocks(self._options, self.blocks)
+
+    def state(self) -> State:
+        """Return the fabricated codes, shape (rows, columns), and the report of every block."""
+        blocks = self.blocks
+        labels = [-1 if block.label is None else block.label for block in blocks]
+        counts = [[block.rows, block.n_effective, block.guarded] for block in blocks]
+        return {
+            "codes": self._fitted().copy(),
+            "blocks.label": np.array(labels, dtype=np.int64),
+            "blocks.counts": np.array(counts, dtype=np.int64).reshape(-1, 3),
+            "blocks.regularisers": np.array([block.regularisers for block in blocks], dtype=np.float64),
+        }
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: KahmOptions, state: State) -> Self:
+        """Rebuild what was fitted."""
+        made = cls(task, options)
+        codes = state["codes"].astype(np.int32)
+        sizes = np.array(task.schema.sizes)
+        if codes.ndim != 2 or codes.shape[1] != len(sizes) or (codes < 0).any() or (codes >= sizes).any():
+            raise InputError("The saved rows do not fit the declared columns; the model file is damaged.")
+        made._codes = codes
+        made.blocks = tuple(
+            FabricatedBlock(None if label < 0 else label, rows, tuple(lambdas), effective, guarded)
+            for label, (rows, effective, guarded), lambdas in zip(
+                state["blocks.label"].tolist(),
+                state["blocks.counts"].tolist(),
+                state["blocks.regularisers"].tolist(),
+                strict=True,
+            )
+        )
+        return made
+
+    def _fitted(self) -> NDArray[np.int32]:
+        if self._codes is None:
+            raise InputError("This generator has not been fitted yet.")
+        return self._codes
+
+    def _fabricated(
+        self, release: PerturbedRows, progress: Progress
+    ) -> tuple[NDArray[np.int32], tuple[FabricatedBlock, ...]]:
+        names, options = self._task.schema.names, self._options
+        n_rows = len(release.numbers)
+        codes = np.zeros((n_rows, len(names)), dtype=np.int32)
+        order = torch.Generator().manual_seed(self._task.seed)
+        parts = [
+            (label, rows[part])
+            for label, rows in _classes(release.labels, n_rows)
+            for part in in_blocks(len(rows), block=options.block, generator=order)
+        ]
+        columns = [place for place, name in enumerate(names) if name != self._label]
+        blocks = []
+        for place, (label, rows) in enumerate(parts):
+            progress.check_cancelled()
+            noisy = torch.from_numpy(release.vectors_of(rows.numpy()))
+            made = fabrication(noisy, n=options.n, steps=options.steps)
+            codes[rows.numpy()[:, None], columns] = self._vectors.decode(made.rows.numpy())
+            if label is not None:
+                codes[rows.numpy(), names.index(str(self._label))] = label
+            blocks.append(FabricatedBlock.of(made, label))
+            progress.step(place + 1, len(parts))
+        return codes, tuple(blocks)
+
+
+def _check_protection(task: GeneratorTask, mode: str) -> None:
+    """Refuse a schema whose promise is not the mode's, before anything is charged.
+
+    Raises
+    ------
+    ConfigError
+        With what to declare instead.
+    """
+    schema = task.schema
+    if mode == "cell" and schema.protection != "cell":
+        raise ConfigError(
+            "generator 'kahm': mode 'cell' protects one cell, not a whole row; declare 'protection: cell', or choose "
+            "mode 'record'."
+        )
+    if mode == "rows" and schema.protection != "record":
+        raise ConfigError(
+            "generator 'kahm': mode 'rows' protects whole rows; declare 'protection: record', or choose mode 'cell'."
+        )
+    if mode == "rows" and not schema.rows_are_public:
+        raise ConfigError(
+            "generator 'kahm': mode 'rows' makes one row for every private one and so shows how many there are; "
+            "declare row_count: public and rows_per_unit: 1, or choose mode 'record'."
+        )
+
+
+def _label_of(task: GeneratorTask) -> str | None:
+    """Return the label if its codes can be classes and it is not the only column."""
+    if task.label is None or len(task.schema.names) == 1:
+        return None
+    return task.label if task.schema.modelled_column(task.label).size <= MOST_CLASSES else None
+
+
+def _classes(labels: NDArray[np.int64] | None, n_rows: int) -> list[tuple[int | None, Tensor]]:
+    """Return every class that has rows, with the numbers of its rows."""
+    if labels is None:
+        return [(None, torch.arange(n_rows))]
+    return [(int(label), torch.from_numpy(np.flatnonzero(labels == label))) for label in np.unique(labels)]
