@@ -47,9 +47,6 @@ GENERATORS: dict[str, Card] = {
 CONTROL = "independent"
 """The generator that every other has to beat: rehearsals and reports show it beside them."""
 
-CONTROL = "independent"
-"""The one that the others are held against."""
-
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Generator:
     """Build an unfitted generator.
