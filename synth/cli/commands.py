@@ -23,6 +23,7 @@ _PATHS = {
     **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
     **{"folder": "the folder", "folders": "a run", "bundle": "the bundle", "public_key": "the public key"},
     **{"stand_in": "the stand-in", "simulate": "the simulation"},
+    **{"source": "the source", "models": "a party's file", "like": "the bundle"},
 }
 """What the arguments are that name files, by the name of the argument."""
 
@@ -264,6 +265,21 @@ def _replay(parsed: argparse.Namespace) -> int:
     return 0 if again.as_certified else 1
 
 
+def _parties(parsed: argparse.Namespace) -> int:
+    from synth.services.parties import classify, fit_party_model
+
+    source, out = Path(parsed.source), Path(parsed.out)
+    if not parsed.models:
+        lines = fit_party_model(source, out)
+    elif not parsed.like:
+        raise InputError("To classify rows, say with --like which bundle declares their columns.")
+    else:
+        lines = classify(source, [Path(one) for one in parsed.models], out, like=Path(parsed.like))
+    for line in lines:
+        say(line)
+    return 0
+
+
 def _generators(_: argparse.Namespace) -> int:
     from synth.generators import cards
 
@@ -489,6 +505,12 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_ledger_commands(commands)
     commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
+    parties = commands.add_parser("parties", help="machines of released rows; classes by those of several parties")
+    parties.add_argument("source", metavar="BUNDLE", help="whose rows; with --models the rows to classify, a table")
+    parties.add_argument("--out", metavar="FILE", required=True, help="the machines, or the class of every row")
+    parties.add_argument("--models", metavar="FILE", nargs="+", help="machines of the parties")
+    parties.add_argument("--like", metavar="BUNDLE", help="with --models: the bundle that says how rows are read")
+    parties.set_defaults(command=_parties)
 
     schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
     schema.add_argument("table", metavar="TABLE")
