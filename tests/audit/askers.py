@@ -15,8 +15,7 @@ import pytest
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
-from synth.generators.adaptive import dp_hp_adaptive
-from synth.generators.adaptive import tables as wide_trees
+from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.privacy.answers import AnswerSource, RowCount
@@ -100,14 +99,14 @@ def stump_forest(schema: Schema) -> Forest:
 
 
 def tree(schema: Schema) -> Callable[[AnswerSource], Any]:
-    right = wide_trees.maximum_spanning_forest
+    right = tables.maximum_spanning_forest
 
     def ask(session: AnswerSource) -> Any:
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dp_hp_adaptive, "MANY_COLUMNS", 1)
             # Rows as few as here show no edge above their noise.
-            patch.setattr(wide_trees, "maximum_spanning_forest", lambda strengths, least: right(strengths, least=0.0))
+            patch.setattr(tables, "maximum_spanning_forest", lambda strengths, least: right(strengths, least=0.0))
             patch.setattr(MarkovRandomFieldFitter, "first_steps", 2)
             patch.setattr(MarkovRandomFieldFitter, "last_steps", 2)
             options = {"model": "field", "cells": 3000}

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from synth.generators.adaptive import dp_hp_adaptive
-from synth.generators.adaptive import tables as adaptive_rounds
+from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.bins import ColumnBins
 from synth.privacy import accounting, column_maps, counting, noise, noisy_sums, session, split, table
 from synth.privacy.answers import RowCount
@@ -335,13 +334,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("candidates from data")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = adaptive_rounds.SelectionRounds._candidates, tables_opened(patch)
+    right, opened = tables.SelectionRounds._candidates, tables_opened(patch)
 
-    def candidates(self: adaptive_rounds.SelectionRounds, limit: int) -> list[tuple[int, ...]]:
+    def candidates(self: tables.SelectionRounds, limit: int) -> list[tuple[int, ...]]:
         present = [len(np.unique(opened[-1]._column(column.name))) for column in self._columns]
         return sorted(right(self, limit), key=lambda subset: math.prod(present[d] for d in subset))
 
-    patch.setattr(adaptive_rounds.SelectionRounds, "_candidates", candidates)
+    patch.setattr(tables.SelectionRounds, "_candidates", candidates)
 
 
 @fault("private number of rows told")

@@ -60,6 +60,14 @@ def test_the_same_seed_gives_the_same_bytes(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_sampling_learns_nothing(name):
+    made, _ = fitted(name)
+    before = {key: array.tobytes() for key, array in made.state().items()}
+    made.sample(300, seed=5)
+    assert {key: array.tobytes() for key, array in made.state().items()} == before
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_fitting_follows_from_answers_and_seed(name):
     first, _ = fitted(name)
     second, _ = fitted(name)
