@@ -21,7 +21,7 @@ from torch import Tensor
 from synth.errors import InputError
 from synth.models.affine_hull import AffineHull, checked_rows
 
-__all__ = ["Fabrication", "fabricate", "fabrication", "in_blocks", "smooth"]
+__all__ = ["Fabrication", "fabricate", "fabrication", "in_blocks"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,17 +83,6 @@ def fabrication(noisy: Tensor, *, n: int, steps: int = 2) -> Fabrication:
         hull.report.n_effective,
         int(found.guarded.sum()),
     )
-
-
-def smooth(noisy: Tensor, *, n: int, steps: int) -> Tensor:
-    """Return the smoother's output, shape (N, p) (Definition 13): ``steps`` - 1 smoothing steps, so 1 changes nothing.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range or rows are not finite.
-    """
-    return _smoothed(noisy, n=n, times=steps)[0]
 
 
 def in_blocks(n_rows: int, *, block: int = 1000, generator: torch.Generator) -> list[Tensor]:

@@ -16,19 +16,10 @@ from torch import Tensor
 
 from synth.errors import InputError
 from synth.models.affine_hull import HullReport
-from synth.models.fabrication import fabricate, in_blocks
 from synth.models.wide_hull import Partition, WideHull, fit_wide_hulls
 from synth.system.threads import quota_threads
 
-__all__ = [
-    "KahmClassifier",
-    "KahmModel",
-    "Label",
-    "fabricate_by_class",
-    "fit_party",
-    "matching_scores",
-    "sorted_labels",
-]
+__all__ = ["KahmClassifier", "KahmModel", "Label", "matching_scores", "sorted_labels"]
 
 Label = str | int
 
@@ -121,52 +112,6 @@ class KahmModel:
         """Return the class of the nearest hull for every point, shape (m,); of equally near ones the first."""
         nearest: NDArray[np.generic] = np.asarray(self.classes)[self.distances(points).argmin(dim=1).numpy()]
         return nearest
-
-
-def fit_party(
-    noisy: Tensor,
-    labels: ArrayLike,
-    *,
-    n: int = 20,
-    steps: int = 2,
-    depth: int = 1,
-    block: int = 1000,
-    partition: Partition = "k-means",
-    seed: int = 0,
-    device: torch.device | str | None = None,
-) -> KahmModel:
-    """Fabricate noisy rows class by class and build the machines of the fabricated rows (Definition 15, repaired).
-
-    All of it is post-processing of the noisy rows and labels. Arguments as :meth:`KahmModel.fit` and
-    :func:`fabricate_by_class`.
-    """
-    made = fabricate_by_class(noisy, labels, n=n, steps=steps, block=block, seed=seed)
-    return KahmModel.fit(made, labels, n=n, depth=depth, block=block, partition=partition, seed=seed, device=device)
-
-
-def fabricate_by_class(
-    noisy: Tensor, labels: ArrayLike, *, n: int = 20, steps: int = 2, block: int = 1000, seed: int = 0
-) -> Tensor:
-    """Return fabricated rows, shape (N, p), from noisy rows: every class in random blocks, in public steps.
-
-    Parameters
-    ----------
-    noisy : Tensor of shape (N, p)
-    labels : array-like of shape (N,), whole numbers or text
-    n, steps
-        See :func:`synth.models.fabrication.fabricate`.
-    block : int
-        Largest size of a block.
-    seed : int
-        Of the blocks; public.
-    """
-    _, members = _members(noisy, labels)
-    made = torch.empty_like(noisy if noisy.is_floating_point() else noisy.double())
-    generator = torch.Generator().manual_seed(seed)
-    for numbers in members:
-        for part in in_blocks(len(numbers), block=block, generator=generator):
-            made[numbers[part]] = fabricate(noisy[numbers[part]], n=n, steps=steps).to(made)
-    return made
 
 
 def sorted_labels(labels: Sequence[Label]) -> list[Label]:

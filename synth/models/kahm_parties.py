@@ -1,6 +1,6 @@
 r"""Classification by machines of several parties, who exchange distances or models (Kumar 2024, section 5.3).
 
-Every party builds machines on its own fabricated rows (``kahm_classifier.fit_party``). A point belongs to
+Every party builds machines on rows that it released, fabricated ones in the paper. A point belongs to
 
 .. math:: \arg\min_c \min_q \Gamma_{q,c}(y) \qquad \text{(eq. 104)}
 

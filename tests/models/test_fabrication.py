@@ -4,7 +4,7 @@ from kahm_reference import DTYPES, TOLERANCE, blobs, furthest, tensor, vectors
 
 from synth.errors import InputError
 from synth.models.affine_hull import AffineHull
-from synth.models.fabrication import fabricate, fabrication, in_blocks, smooth
+from synth.models.fabrication import _smoothed, fabricate, fabrication, in_blocks
 
 CASES = {case["name"]: case["smoother"] for case in vectors()["cases"]}
 STEPS = [(name, step["M"]) for name, case in CASES.items() for step in case["steps"]]
@@ -15,7 +15,7 @@ STEPS = [(name, step["M"]) for name, case in CASES.items() for step in case["ste
 def test_reference_values_of_the_smoother(name, m, dtype):
     case = CASES[name]
     want, noisy = case["steps"][m - 1], tensor(case["Y_plus"], dtype)
-    smoothed = smooth(noisy, n=case["n"], steps=m)
+    smoothed = _smoothed(noisy, n=case["n"], times=m)[0]
     hull = AffineHull.fit(smoothed, case["n"])
     assert hull.report.regulariser == pytest.approx(want["lam"], abs=TOLERANCE[dtype])
     assert float(hull.distance(smoothed).sum()) == pytest.approx(want["err"], abs=len(noisy) * TOLERANCE[dtype])
@@ -26,7 +26,7 @@ def test_reference_values_of_the_smoother(name, m, dtype):
 
 def test_one_step_smooths_nothing():
     noisy = blobs(30, 5) + torch.randn(30, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert torch.equal(smooth(noisy, n=3, steps=1), noisy)
+    assert torch.equal(_smoothed(noisy, n=3, times=1)[0], noisy)
     assert furthest(fabricate(noisy, n=3, steps=1), AffineHull.fit(noisy, 3).images_of_rows()) < 1e-12
 
 
