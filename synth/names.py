@@ -35,10 +35,15 @@ _LATIN_LOOKS = {
 
 
 def visible(text: str) -> str:
-    """Return a text with what would deceive the eye written as its number, as in ``⟨U+202E⟩``.
+    r"""Return a text with what would deceive the eye written as its number, as in ``⟨U+202E⟩``.
 
     These are characters that are not seen or turn the direction of others, and, in a word that has Latin letters, the
     letters of other scripts that look like Latin ones. The result stays the same when it is made visible again.
+
+    Examples
+    --------
+    >>> visible("in\N{CYRILLIC SMALL LETTER ES}ome")
+    'in⟨U+0441⟩ome'
     """
     if text.isascii() and text.isprintable():
         return text
@@ -59,7 +64,13 @@ def visible_lines(text: str) -> str:
 
 
 def words_of(name: str) -> list[str]:
-    """Split a name into its words of ASCII letters and digits, in small letters: ``birthDate_2`` has three."""
+    """Split a name into its words of ASCII letters and digits, in small letters.
+
+    Examples
+    --------
+    >>> words_of("birthDate_2")
+    ['birth', 'date', '2']
+    """
     words = [""]
     before = ""
     for character in name:

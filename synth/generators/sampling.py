@@ -35,6 +35,11 @@ def rounded_counts(probabilities: NDArray[np.float64], total: int, random: np.ra
     Returns
     -------
     array of shape (k,), int64, sum ``total``
+
+    Examples
+    --------
+    >>> rounded_counts(np.array([0.5, 0.25, 0.25]), 10, random_source(0)).tolist()
+    [5, 3, 2]
     """
     upper = np.cumsum(probabilities) * total
     edges = np.floor(upper + random.random()).astype(np.int64)
@@ -53,6 +58,11 @@ def project_to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     array of shape (..., k), not negative, sums 1 along the last axis
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([0.75, 0.5, -0.25])).tolist()
+    [0.625, 0.375, 0.0]
     """
     descending = -np.sort(-values, axis=-1)
     excess = (np.cumsum(descending, axis=-1) - 1.0) / np.arange(1, values.shape[-1] + 1)

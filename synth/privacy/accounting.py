@@ -218,7 +218,15 @@ class PrivacyBudget:
         return math.floor((self.epsilon if self.neighbours is Neighbours.CELL else self.mu_squared) / MU_UNIT)
 
     def epsilon_of_share(self, share: float) -> float:
-        """Return the epsilon that a share of it would cost alone."""
+        """Return the epsilon that a share of it would cost alone.
+
+        Examples
+        --------
+        Halves of a budget cost more than half its epsilon, as shares are of squared mu:
+
+        >>> round(PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE).epsilon_of_share(0.5), 3)
+        0.689
+        """
         if self.neighbours is Neighbours.CELL:
             return self.epsilon * share
         return epsilon_of(self.mu_squared * share, self.delta)

@@ -32,6 +32,13 @@ class NumberColumn(ModelledColumn):
     """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
 
     ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid.
+
+    Examples
+    --------
+    Places 18 to 90, one code for 0 and one for a missing cell:
+
+    >>> NumberColumn("age", 18, 90, 1, special=(0.0,), missing=True).size
+    75
     """
 
     kind: ClassVar[str] = "number"
