@@ -7,7 +7,7 @@ import streamlit as st
 from pages.ui.badges import badge
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, draft
-from pages.ui.words import DELTA_MEANS, amount, note, plain, upper
+from pages.ui.words import DELTA_MEANS, amount, cell_and_row, note, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.schema import Schema
 from synth.services.views import RunView
@@ -47,9 +47,7 @@ def screen() -> None:
 def checklist(run: RunView) -> None:
     """Show the four checks; the bundle is written only where all of them hold."""
     certificate = certificate_from_dict(application().certificate(run.run_id))
-    of_row = certificate.row_epsilon
-    # An epsilon of one cell is never shown without what it is worth for a row.
-    cell = "" if of_row is None else f" for one cell, ε = {upper(of_row)} for a whole row"
+    cell = cell_and_row(certificate.row_epsilon)
     st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")

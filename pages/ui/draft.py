@@ -410,7 +410,7 @@ def mapping_of_row(row: Row) -> dict[str, Any]:
 
 
 def _read(field: FormField, row: Row) -> dict[str, Any]:
-    """Return what one cell of the table declares; nothing where it is empty."""
+    """Return what a cell of that table declares; nothing where it is empty."""
     typed = row[field.cell]
     if field.shape == "flag":
         return {field.keys[0]: bool(typed)}

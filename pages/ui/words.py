@@ -17,6 +17,7 @@ __all__ = [
     "FOR_A_ROW",
     "add_row_worth",
     "amount",
+    "cell_and_row",
     "count",
     "name_or",
     "note",
@@ -73,6 +74,11 @@ def row_worth(worth: RowWorth | None) -> str:
     if worth is None:
         return ""
     return f" for one cell ({_row_epsilon(worth)} for a whole row)"
+
+
+def cell_and_row(of_row: float | None) -> str:
+    """Say after a certified epsilon of one cell what it is worth for a whole row: the two never stand apart."""
+    return "" if of_row is None else f" for one cell, ε = {upper(of_row)} for a whole row"
 
 
 def add_row_worth(frame: pd.DataFrame, worths: Sequence[RowWorth | None]) -> pd.DataFrame:

@@ -91,7 +91,7 @@ class Verdict:
         shown; each difference with its reason.
     json : dict
         The same for programs: ok, failures, checked, not_compared, not_checked, epsilon, delta, neighbours, row_epsilon
-        (where one cell is hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
+        (where single cells are hidden), not_covered, fingerprint, signer, cannot_show, left_to_replay.
     """
 
     ok: bool

@@ -29,7 +29,7 @@ from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, downstream_options, renew_shadows
 from synth.services.runs import carry_out
-from synth.services.views import row_worth_words
+from synth.services.views import cell_words, row_worth_words
 from synth.store import ChargeState, RunState, TableState
 from synth.system.devices import is_lack_of_means, require_device
 from synth.system.disks import naming_full_disk
@@ -330,11 +330,12 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
     certificate = json.loads((folder / "certificate.json").read_bytes())
     view = application.account(certificate["account"])
     of_row = certificate.get(ROW_EPSILON)
-    cell = row_worth_words(None if of_row is None else (of_row, certificate["delta"]))
+    worth = None if of_row is None else (of_row, certificate["delta"])
     lines = (
         f"Wrote {certificate['rows']:,} rows to {folder / 'synthetic.csv'} and the bundle to {folder / 'bundle.zip'}.",
-        f"epsilon {certificate['epsilon']:.6g}{cell}, delta {certificate['delta']:g}; certificate {identity}.",
-        f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{' for one cell' if cell else ''} spent in all.",
+        f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
+        f"certificate {identity}.",
+        f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in all.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines)
 

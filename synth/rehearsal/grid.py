@@ -263,7 +263,7 @@ def rehearse_grid(
 def _cell(
     config: RunConfig, stand_in: OpenedStandIn, real: tuple[str, float] | None
 ) -> tuple[GridCell, tuple[str, float] | None, PublicAttacks]:
-    """Rehearse one cell; ``real`` is what training on stand-in rows reaches, once it is known for this seed."""
+    """Rehearse one place of the grid; ``real`` is what training on stand-in rows reaches, once that is known."""
     begun = time.monotonic()
     synthetic, ceiling = stand_in.make(config)
     seconds = time.monotonic() - begun

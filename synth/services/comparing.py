@@ -11,7 +11,7 @@ from synth.ledger.spending import Cost
 from synth.reports import Evidence
 from synth.reports.comparison import ComparedNumber, numbers_side_by_side
 from synth.reports.drawing import number_text
-from synth.services.views import RunView, added_worth, row_worth_words
+from synth.services.views import RunView, added_worth, cell_words, row_worth_words
 
 __all__ = ["FEWEST_COMPARED", "MOST_COMPARED", "Comparison", "compared_runs", "names_of"]
 
@@ -97,11 +97,11 @@ def _cost_sentence(runs: Sequence[RunView], ledger: Ledger) -> str:
     paid = "both" if len(runs) == 2 else f"all {len(runs)}"
     worth = added_worth(run.row_worth for run in runs)
     if worth is not None:
-        # What rows pay is stated where all deltas have been added; for one cell it is pure.
+        # What rows pay is stated where all deltas have been added; what cells pay is pure.
         delta = worth[1]
     return (
         f"You are choosing between {len(runs)} runs. The people in this table have paid for {paid}: "
         f"epsilon {together:.4g}{row_worth_words(worth)} at delta {delta:g} together, whichever you release. "
-        f"Everything about them so far: epsilon {spent.epsilon:.4g}{' for one cell' if worth else ''} "
+        f"Everything about them so far: epsilon {spent.epsilon:.4g}{cell_words(worth)} "
         f"at delta {spent.delta:g}."
     )

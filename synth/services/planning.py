@@ -172,7 +172,7 @@ def _rows_lines(found: Forecast) -> list[str]:
 
 def _forecast_table(found: Forecast) -> list[str]:
     promise = found.promise
-    # What hides one cell has no delta.
+    # What hides single cells has no delta.
     but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
     lines = [
         f"Odds change by at most x{number_text(rounded_up(promise.odds))}{but}; an attacker allowed one false alarm in "

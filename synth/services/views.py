@@ -28,6 +28,7 @@ __all__ = [
     "RunView",
     "account_view",
     "added_worth",
+    "cell_words",
     "ledger_row",
     "row_epsilon_of_config",
     "row_worth_words",
@@ -271,7 +272,12 @@ def row_worth_words(worth: RowWorth | None) -> str:
     if worth is None:
         return ""
     for_a_row = "unknown" if worth[0] is None else f"{worth[0]:.6g}"
-    return f" for one cell, {for_a_row} for a row with the same label"
+    return f"{cell_words(worth)}, {for_a_row} for a row with the same label"
+
+
+def cell_words(worth: RowWorth | None) -> str:
+    """Return what follows an epsilon of one cell where what it is worth for a row stands beside it already."""
+    return "" if worth is None else " for one cell"
 
 
 def worth_of_charge(charge: Charge, store: Store) -> RowWorth | None:
