@@ -64,7 +64,7 @@ class Application:
         self.ledger, self.vault = self.installation.ledger, self.installation.vault
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
-        self.rehearsals = Rehearsals(settings, self.store, self.keys)
+        self.rehearsals = Rehearsals(self.installation)
         self._intake = Intake(self.store, self.vault, self.ledger)
 
     @classmethod

@@ -27,6 +27,7 @@ from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
+from synth.services.installation import Installation
 from synth.services.predicting import work_on_predictions
 from synth.services.shadowing import work_on_shadows
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
@@ -97,10 +98,10 @@ def main(
 
 
 def _rehearse(settings: Settings, digest: str) -> int:
-    from synth.application import Application  # imported late: it loads every generator
+    from synth.rehearsal.rehearsals import Rehearsals  # imported late: it loads every generator
 
-    with Application(settings, patience=PATIENCE_SECONDS) as application:
-        return application.rehearsals.carry_out(digest)
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        return Rehearsals(installation).carry_out(digest)
 
 
 def _work(store: Store, run_id: str, execute: Execute) -> int:

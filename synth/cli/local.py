@@ -120,7 +120,7 @@ def run_locally(
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with _closing(application, run.id):
             application.store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            told = _Told(application, run.id, tell)
+            told = _StoredAndSpokenProgress(application, run.id, tell)
             if not _carried_out(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
                 application.store.queue.count_attempt(run.id)
@@ -169,7 +169,7 @@ def owner_report_again(
         config = application.config_of(run.id)
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
-        progress = _Spoken(say)
+        progress = _SpokenProgress(say)
         options = downstream_options(classifiers, hard_labels=hard_labels, threads=application.settings.threads)
         built = build_owner_report(config, run, source, vault=application.vault, progress=progress, downstream=options)
         if built is None:
@@ -218,7 +218,7 @@ def rehearse_locally(
             rows = stream.read()
     how = {"simulated": isinstance(stand_in, Simulation)}
     with Application.from_environment() as application:
-        rehearsals, spoken = application.rehearsals, _Spoken(say)
+        rehearsals, spoken = application.rehearsals, _SpokenProgress(say)
         found: Rehearsal | GridRehearsal
         if grid is None:
             found = rehearsals.rehearse(config, lambda: io.BytesIO(rows), spoken, **how)
@@ -350,7 +350,7 @@ def _copy_out(source: Path, folder: Path) -> None:
         (folder / "owner" / name).chmod(0o600)
 
 
-class _Spoken:
+class _SpokenProgress:
     """Progress as lines of text."""
 
     def __init__(self, say: Say) -> None:
@@ -370,7 +370,7 @@ class _Spoken:
         """Nobody but Ctrl-C cancels here."""
 
 
-class _Told(StoredProgress):
+class _StoredAndSpokenProgress(StoredProgress):
     """Progress in the store and as lines of text."""
 
     def __init__(self, application: Application, run_id: str, say: Say) -> None:

@@ -36,14 +36,13 @@ from synth.services import run_folder
 from synth.services.attacks import attack_stand_in, rows_of_part
 from synth.services.background import Work, WorkView
 from synth.services.incidents import record_incident
+from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample
 from synth.services.planning import check_config
 from synth.services.reports import exact_numbers, open_stand_in
 from synth.services.stops import Stops, configuration_digest
-from synth.store import Store, now
-from synth.system.settings import Settings
+from synth.store import now
 from synth.vault.fingerprint import Fingerprint
-from synth.vault.keys import Keys
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 
 __all__ = ["Rehearsal", "Rehearsals"]
@@ -98,15 +97,13 @@ class Rehearsals:
 
     Parameters
     ----------
-    settings : Settings
-    store : Store
-        Where stops are kept; no account is looked at.
-    keys : Keys
-        By which a private table is recognised that somebody offers as a stand-in.
+    installation : Installation
+        Where stops are kept, and by whose keys a private table is recognised that somebody offers as a stand-in; its
+        vault is not opened, and no account is looked at.
     """
 
-    def __init__(self, settings: Settings, store: Store, keys: Keys) -> None:
-        self._settings, self._store, self._keys = settings, store, keys
+    def __init__(self, installation: Installation) -> None:
+        self._settings, self._store, self._keys = installation.settings, installation.store, installation.keys
 
     def rehearse(
         self, config: RunConfig, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False

@@ -135,7 +135,7 @@ def _carried_through(
     config: RunConfig, train: PrivateTable, held_out: PrivateTable, folder: Path, sealing: Sealing, progress: Progress
 ) -> None:
     """Ask, fit, sample, write, seal and check one table."""
-    quiet, signer = _Quiet(progress), ThrowawayKey()
+    quiet, signer = _QuietProgress(progress), ThrowawayKey()
     fitted = fit_and_sample(config, train, quiet, holdout=held_out if config.prediction_share else None)
     tried = replace(
         sealing, signer=signer, notes=(NOT_PRIVATE, *sealing.notes), ledger={"charges": 1, "head": "0" * 64}
@@ -194,7 +194,7 @@ def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFor
         return None
 
 
-class _Quiet:
+class _QuietProgress:
     """Progress of a trial: nothing is said of its phases and steps, and a run that was stopped ends it."""
 
     def __init__(self, progress: Progress) -> None:
