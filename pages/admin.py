@@ -15,9 +15,9 @@ from pages.ui.session import MOST_BUNDLE_MEGABYTES, application
 from pages.ui.words import note, plain
 from synth.bundle.certificate import fingerprint_of
 from synth.errors import SynthError
-from synth.services.advisories import advisories
+from synth.ledger.advisories import advisories
+from synth.ledger.heads import check_heads, heads_text
 from synth.services.entering import enter_upload
-from synth.services.heads import check_heads, heads_text
 
 __all__ = ["screen"]
 
@@ -106,7 +106,7 @@ def heads() -> None:
     )
     st.download_button(
         "Download the heads",
-        data=lambda: heads_text(application().store, application().ledger),
+        data=lambda: heads_text(application().ledger.heads()),
         file_name="hermitage-heads.txt",
         mime="text/plain",
         on_click="ignore",
@@ -128,7 +128,7 @@ def _check(uploaded: Any) -> dict[str, Any]:
     try:
         with whole_stream(uploaded, most=_MOST_HEADS_MEGABYTES * 2**20) as stream:
             text = stream.read().decode("utf-8", errors="replace")
-        found = check_heads(text, application().store, application().ledger)
+        found = check_heads(text, application().store.accounts.all(), application().ledger.chain)
     except SynthError as error:
         return {"ok": False, "lines": [str(error)]}
     return {"ok": found.ok, "lines": list(found.lines)}

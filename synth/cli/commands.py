@@ -344,23 +344,23 @@ def _one_account(parsed: argparse.Namespace) -> int:
 
 def _heads() -> int:
     from synth.application import Application
-    from synth.services.heads import heads_text
+    from synth.ledger.heads import heads_text
 
     with Application.from_environment() as application:
-        say(heads_text(application.store, application.ledger).rstrip("\n"))
+        say(heads_text(application.ledger.heads()).rstrip("\n"))
     return 0
 
 
 def _check_heads(path: Path) -> int:
     from synth.application import Application
-    from synth.services.heads import check_heads
+    from synth.ledger.heads import check_heads
 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
     with Application.from_environment() as application:
-        found = check_heads(text, application.store, application.ledger)
+        found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
     for line in found.lines:
         say(line)
     return 0 if found.ok else 1
@@ -398,7 +398,7 @@ def _ledger(_: argparse.Namespace) -> int:
 
 
 def _backup(parsed: argparse.Namespace) -> int:
-    from synth.services.backup import back_up
+    from synth.ledger.backup import back_up
     from synth.system.settings import Settings
 
     folder = path_of(parsed.folder, "the backup")
@@ -409,7 +409,7 @@ def _backup(parsed: argparse.Namespace) -> int:
 
 
 def _restore(parsed: argparse.Namespace) -> int:
-    from synth.services.backup import restore
+    from synth.ledger.backup import restore
     from synth.system.settings import Settings
 
     found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
@@ -423,7 +423,7 @@ def _restore(parsed: argparse.Namespace) -> int:
 
 def _advisory(_: argparse.Namespace) -> int:
     from synth.application import Application
-    from synth.services.advisories import advisory_lines
+    from synth.ledger.advisories import advisory_lines
 
     with Application.from_environment() as application:
         for line in advisory_lines(application.store):

@@ -8,7 +8,6 @@ where it was, which counts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,23 +16,25 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from synth.errors import AlreadyEnteredError, InputError, LedgerError
+from synth.errors import AlreadyEnteredError, LedgerError
 from synth.ledger import chain
 from synth.ledger.chain import Chain
 from synth.ledger.charging import (
+    HiddenCells,
+    cells_charged,
     charge_in,
     latest_rows,
     next_row,
     require_as_reserved,
     require_open,
+    require_same_cells,
     require_same_neighbours,
     reservation,
 )
-from synth.ledger.marks import Marks, no_mark
+from synth.ledger.heads import Marks, no_mark
 from synth.ledger.notes import notes_of
-from synth.ledger.spending import Cost, Spent, largest_fit, over_cap_error, stays_within_cap
+from synth.ledger.spending import Cost, Spent, checked_cap, largest_fit, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.more.cell_accounts import Cells, cells_charged, require_same_cells
 from synth.schema import Neighbours
 from synth.store import (
     Account,
@@ -123,7 +124,7 @@ class Ledger:
             if budget.neighbours is Neighbours.CELL:
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
-                cells = Cells.of_config(configs[run_id])
+                cells = HiddenCells.of_config(configs[run_id])
                 require_same_cells(found.account, cells, cells_charged(found, configs))
                 # In the chain, because a configuration could be edited in the database.
                 found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
@@ -167,7 +168,7 @@ class Ledger:
         with self._store.reading() as connection:
             found = self._read(connection, self._store.accounts.read(connection, account_id))
             configs = self._store.runs.configs(connection, account_id)
-        require_same_cells(found.account, Cells.of_config(config), cells_charged(found, configs))
+        require_same_cells(found.account, HiddenCells.of_config(config), cells_charged(found, configs))
 
     @patient
     def spend(self, charge: Charge, *, config: str | None = None) -> Charge:
@@ -249,7 +250,7 @@ class Ledger:
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
                 if budget.neighbours is Neighbours.CELL:
-                    cells = Cells.of_config(config).to_body(run_id)
+                    cells = HiddenCells.of_config(config).to_body(run_id)
                     found = self._decide(connection, found, DecisionKind.CELLS, cells, who=who)
             charge = reservation(found.account, run_id, budget, cost, purpose="entered from its certificate", who=who)
             for state in (ChargeState.RESERVED, ChargeState.SPENT, ChargeState.RELEASED):
@@ -318,15 +319,7 @@ class Ledger:
         who : str
             Name of the person who asked.
         """
-        if (epsilon is None) != (delta is None):
-            raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
-        if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
-            raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
-        if delta is not None and not 0 < delta < 1:
-            raise InputError(f"The delta cap must be between 0 and 1, got {delta:g}.")
-        cap = {
-            name: None if value is None else float(value) for name, value in (("epsilon", epsilon), ("delta", delta))
-        }
+        cap = checked_cap(epsilon, delta)
         with self._store.writing() as connection:
             found = self._decide(connection, self._locked(connection, account_id), DecisionKind.CAP, cap, who=who)
             # A mark that is ahead of the chain is never written over.
@@ -365,8 +358,13 @@ class Ledger:
         """Write the account's present head into its mark, and return it."""
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
-            head = self._locked(connection, account_id).head
-            self._marks.set(head)
+            self._store.accounts.lock(connection, account_id)
+            return self.mark_in(connection, account_id)
+
+    def mark_in(self, connection: Connection, account_id: str) -> LedgerHead:
+        """Do the same inside the caller's transaction, which holds the account's lock."""
+        head = self.verified_head(connection, account_id)
+        self._marks.set(head)
         return head
 
     def check_marks(self) -> None:
@@ -517,6 +515,10 @@ class Ledger:
     def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
         """Return the account's head inside the caller's transaction, after checking its chain."""
         return self._read(connection, self._store.accounts.read(connection, account_id)).head
+
+    def heads(self) -> tuple[tuple[LedgerHead, str], ...]:
+        """Return how far every account's chain has come, with the account's name."""
+        return tuple((self.head(account.id), account.name) for account in self._store.accounts.all())
 
     def verify_chain(self, account_id: str | None = None) -> None:
         """Check one account's chain, or every one.

@@ -10,14 +10,23 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from synth.errors import BudgetExceededError
+from synth.errors import BudgetExceededError, InputError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.costs import mu_squared_of, units_of
 from synth.privacy.more.cells import pure_epsilon_of, pure_units_of
 from synth.schema import Neighbours
 from synth.store import Account, Charge, ChargeState
 
-__all__ = ["FINE_UNIT", "Cost", "Spent", "fine_units_of", "largest_fit", "over_cap_error", "stays_within_cap"]
+__all__ = [
+    "FINE_UNIT",
+    "Cost",
+    "Spent",
+    "checked_cap",
+    "fine_units_of",
+    "largest_fit",
+    "over_cap_error",
+    "stays_within_cap",
+]
 
 FINE_UNIT = 2.0**-60
 """Slack and additive delta are whole multiples of this, rounded up."""
@@ -170,6 +179,23 @@ class Spent:
     def epsilon_left(self) -> float | None:
         """Cap less total, never negative; None without a cap. A guide only: exact composition is not a plain sum."""
         return None if self.epsilon_cap is None else max(0.0, self.epsilon_cap - self.epsilon)
+
+
+def checked_cap(epsilon: float | None, delta: float | None) -> dict[str, float | None]:
+    """Return a cap as a decision keeps it, after checking that it is one.
+
+    Raises
+    ------
+    InputError
+        If one number is missing, or out of its range.
+    """
+    if (epsilon is None) != (delta is None):
+        raise InputError("A cap needs both numbers. Give --epsilon-cap and --delta-cap.")
+    if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
+        raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
+    if delta is not None and not 0 < delta < 1:
+        raise InputError(f"The delta cap must be between 0 and 1, got {delta:g}.")
+    return {name: None if value is None else float(value) for name, value in (("epsilon", epsilon), ("delta", delta))}
 
 
 def stays_within_cap(account: Account, total: Cost) -> bool:

@@ -42,8 +42,8 @@ from synth.services.planning import check_config
 from synth.services.reports import exact_numbers, open_stand_in
 from synth.services.stops import Stops, configuration_digest
 from synth.store import now
-from synth.vault.fingerprint import Fingerprint
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
+from synth.vault.vault import Fingerprint
 
 __all__ = ["Rehearsal", "Rehearsals"]
 

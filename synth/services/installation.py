@@ -56,7 +56,7 @@ class Installation:
         keys = load_keys(settings.home)
         ledger = Ledger(store, keys)
         ledger.check_marks()
-        return cls(settings, store, keys, ledger, Vault(store, keys))
+        return cls(settings, store, keys, ledger, Vault(store, keys, ledger))
 
     def config_of(self, run_id: str) -> RunConfig:
         """Return the configuration of a run."""

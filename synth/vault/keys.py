@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from synth.errors import ConfigError
 from synth.system.disks import disk_full, is_full
+from synth.system.private_files import private_file
 
 __all__ = ["Keys", "ThrowawayKey", "load_keys"]
 
@@ -129,9 +130,10 @@ def _make(home: Path, directory: Path) -> None:
     try:
         draft.mkdir(mode=0o700)
         made = (os.urandom(KEY_BYTES), os.urandom(KEY_BYTES), _new_signing_seed())
-        for name, secret in zip(SECRET_FILES, made, strict=True):
-            _write(draft / name, secret)
-        _write(draft / PUBLIC_FILE, Keys(*made).public_key_pem)
+        contents = (*made, Keys(*made).public_key_pem)
+        for name, content in zip((*SECRET_FILES, PUBLIC_FILE), contents, strict=True):
+            with private_file(draft / name) as file:
+                file.write(content)
         draft.rename(directory)
     except OSError as error:
         if is_full(error):
@@ -146,14 +148,6 @@ def _make(home: Path, directory: Path) -> None:
 
 def _new_signing_seed() -> bytes:
     return Ed25519PrivateKey.generate().private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
-
-
-def _write(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _read(path: Path) -> bytes:

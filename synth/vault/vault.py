@@ -1,34 +1,36 @@
 """The encrypted table store: private tables on disk, as ciphertext only.
 
-``vault/<id>.table`` holds the encrypted chunks of a table, ``vault/<id>.header`` its key, sealed by the master key. No
-table of an account is opened while a header (:mod:`synth.vault.headers`) or a mark (:mod:`synth.ledger.marks`) is
-ahead of the account's ledger.
+``vault/<id>.table`` holds the encrypted chunks of a table; ``vault/<id>.header``, sealed by the master key, holds its
+key and how far the account's ledger had come. No table of an account is opened while a header or the account's mark
+(:mod:`synth.ledger.heads`) is ahead of the ledger.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import io
+import json
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Protocol, cast
 from uuid import UUID, uuid4
 
+from sqlalchemy import Connection
+
 from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
-from synth.ledger.ledger import Ledger
-from synth.ledger.marks import Marks
-from synth.store import EventKind, Store, StoredTable, TableKind, TableState, display_name, now, patient
+from synth.store import EventKind, LedgerHead, Store, StoredTable, TableKind, TableState, display_name, now, patient
 from synth.system.disks import disk_full, is_full
-from synth.system.private_files import locked, private_file, sync_directory
-from synth.vault.fingerprint import Fingerprint
-from synth.vault.headers import Header, HeaderFiles
+from synth.system.private_files import locked, private_file, replace_durably, sync_directory
 from synth.vault.keys import Keys
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 
-__all__ = ["Vault"]
+__all__ = ["Fingerprint", "Header", "HeaderFiles", "TableLedger", "Vault"]
 
 DRAFT_AGE = timedelta(days=1)
 """Drafts of headers and marks, left by a process that died while it wrote one, are swept after this long."""
@@ -36,6 +38,30 @@ DRAFT_AGE = timedelta(days=1)
 _TABLE_FILES = (".table", ".header")
 
 TIME_UP = "The time of this table was up, so it was deleted. Upload it again."
+
+
+class TableLedger(Protocol):
+    """What the vault asks of the ledger: how far an account's chain has come, and whether nothing of it is missing."""
+
+    def verified_head(self, connection: Connection, account_id: str) -> LedgerHead:
+        """Return the account's head inside the caller's transaction, after checking its chain."""
+        ...
+
+    def mark_in(self, connection: Connection, account_id: str) -> LedgerHead:
+        """Write that head into the account's mark as well; the caller holds the account's lock."""
+        ...
+
+    def mark(self, account_id: str) -> LedgerHead:
+        """Do the same in a transaction of its own."""
+        ...
+
+    def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
+        """Refuse to go on where the ledger lacks what a mark or a table's header has seen; this freezes the account."""
+        ...
+
+    def thaw(self, account_id: str, *, who: str) -> None:
+        """Allow charges again."""
+        ...
 
 
 class Vault:
@@ -47,17 +73,18 @@ class Vault:
         Keeps what is known about each table; never its rows.
     keys : Keys
         The installation's secrets.
+    ledger : TableLedger
+        Whose heads its headers remember: :class:`synth.ledger.ledger.Ledger`.
     """
 
-    def __init__(self, store: Store, keys: Keys) -> None:
+    def __init__(self, store: Store, keys: Keys, ledger: TableLedger) -> None:
         self._store = store
         self._transactions = store.transactions
         self._keys = keys
-        self._ledger = Ledger(store, keys)
+        self._ledger = ledger
         self._directory = store.settings.home / "vault"
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._headers = HeaderFiles(self._directory, keys.master)
-        self._marks = Marks(self._directory, keys.master)
 
     def put(
         self,
@@ -216,7 +243,7 @@ class Vault:
         """Take the ledger as it is for the truth and thaw the account.
 
         For an administrator, after a restored ledger was completed from the certificates issued since
-        (:meth:`Ledger.enter_certificate`). Who did it is recorded.
+        (:meth:`synth.ledger.ledger.Ledger.enter_certificate`). Who did it is recorded.
 
         Raises
         ------
@@ -301,10 +328,8 @@ class Vault:
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
             self._store.accounts.lock(connection, table.account_id)
-            head = self._ledger.verified_head(connection, table.account_id)
-            header = self._headers.read(table.id).at(head)
+            header = self._headers.read(table.id).at(self._ledger.mark_in(connection, table.account_id))
             self._headers.write(header)
-            self._marks.set(head)
         return header
 
     def _path(self, table_id: str) -> Path:
@@ -359,3 +384,115 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:  # a draft that became what it was a draft of
         return math.inf
+
+
+# Beside the encrypted chunks ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Header:
+    """The table's own key (hexadecimal), its plaintext size in bytes, and the head of the account's chain."""
+
+    table_id: str
+    account_id: str
+    key: str
+    size: int
+    count: int
+    digest: str
+    decisions: int | None = None
+
+    @property
+    def head(self) -> LedgerHead:
+        """How far the account's ledger had come."""
+        return LedgerHead(self.account_id, self.count, self.digest, self.decisions)
+
+    def at(self, head: LedgerHead) -> Header:
+        """Return the header with another head."""
+        return replace(self, count=head.count, digest=head.digest, decisions=head.decisions)
+
+    def __repr__(self) -> str:
+        return f"Header({self.table_id})"
+
+
+class HeaderFiles:
+    """``<table>.header`` in the vault's directory.
+
+    Parameters
+    ----------
+    directory : Path
+    master : bytes of length 32
+    """
+
+    def __init__(self, directory: Path, master: bytes) -> None:
+        self._directory = directory
+        self._master = master
+
+    def path(self, table_id: str) -> Path:
+        """Return where a table's header lies; only a number can be a name."""
+        return self._directory / f"{UUID(table_id)}.header"
+
+    def read(self, table_id: str) -> Header:
+        """Return a table's header.
+
+        Raises
+        ------
+        TableError
+            If it is missing, was altered, or belongs to another table.
+        """
+        try:
+            sealed = self.path(table_id).read_bytes()
+        except OSError:
+            raise TableError("The encrypted table is missing from disk. Upload it again.") from None
+        return Header(**json.loads(unseal(self._master, sealed, context=_context(table_id))))
+
+    def write(self, header: Header) -> None:
+        """Write a table's header in one step."""
+        payload = json.dumps(asdict(header)).encode()
+        context = _context(header.table_id)
+        replace_durably(self.path(header.table_id), seal(self._master, payload, context=context))
+
+    def of_account(self, account_id: str) -> list[Header]:
+        """Return the headers of an account's tables; a damaged one closes its own table, not every other."""
+        headers = []
+        for path in sorted(self._directory.glob("*.header")):
+            with suppress(TableError):
+                headers.append(self.read(path.stem))
+        return [header for header in headers if header.account_id == account_id]
+
+
+def _context(table_id: str) -> bytes:
+    return b"hermitage header 1 " + UUID(table_id).bytes
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Fingerprint:
+    """A keyed hash of a table's bytes, blind to line endings, a byte-order mark and blank lines at the end.
+
+    Keyed, because a bare hash would let anybody who has seen the hash confirm a guess of the table.
+
+    Parameters
+    ----------
+    keys : Keys
+        The same table has another fingerprint in another installation.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self._hash = hmac.new(keys.hmac(b"", purpose="table fingerprint"), digestmod=hashlib.sha256)
+        self._held_back = b""
+        self.seen = 0
+        """Bytes shown so far."""
+
+    def update(self, chunk: bytes) -> None:
+        """Go on with the next bytes; how they are cut into chunks does not matter beyond the first three bytes."""
+        start = chunk if self.seen else chunk.removeprefix(BYTE_ORDER_MARK)
+        self.seen += len(chunk)
+        content = self._held_back + start.replace(b"\r", b"")
+        body = content.rstrip(b"\n")
+        self._held_back = content[len(body) :]
+        self._hash.update(body)
+
+    def hexdigest(self) -> str:
+        """Return the fingerprint as 64 hexadecimal digits."""
+        return self._hash.hexdigest()

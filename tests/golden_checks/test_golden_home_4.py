@@ -127,7 +127,8 @@ def test_a_frozen_account_takes_no_run(home: Settings) -> None:
 
 def test_its_table_opens_and_its_certificates_point_into_the_chains(home: Settings) -> None:
     with Store(home) as store:
-        vault, ledger = Vault(store, load_keys(home.home)), Ledger(store)
+        ledger = Ledger(store)
+        vault = Vault(store, load_keys(home.home), ledger)
         (table,) = (
             table
             for account in store.accounts.all()

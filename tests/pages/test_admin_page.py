@@ -12,8 +12,8 @@ from driving import errors, go, open_app, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
+from synth.ledger.heads import heads_text
 from synth.ledger.ledger import SPENT_OR_FREED
-from synth.services.heads import heads_text
 
 
 def test_the_public_key_is_the_one_that_signs() -> None:
@@ -97,7 +97,7 @@ def form_button(app: AppTest, label: str) -> str:
 
 def test_heads_are_kept_and_compared(finished: AppTest) -> None:
     service = application()
-    kept = heads_text(service.store, service.ledger)
+    kept = heads_text(service.ledger.heads())
     app = go(finished, "admin")
     app.file_uploader(key="check-heads").upload("heads.txt", kept.encode(), "text/plain")
     app.run()

@@ -150,7 +150,8 @@ def test_a_look_of_before_still_counts(settings: Settings) -> None:
 def test_the_kept_table_opens_and_the_certificates_point_into_the_chain(settings: Settings) -> None:
     with Store(settings) as store:
         keys = load_keys(settings.home)
-        vault, ledger = Vault(store, keys), Ledger(store)
+        ledger = Ledger(store)
+        vault = Vault(store, keys, ledger)
         stored = [
             table
             for account in store.accounts.all()
@@ -237,7 +238,7 @@ def test_processes_that_start_together_take_it_over_once(settings: Settings) -> 
 def test_an_owners_report_of_before_is_not_made_again_with_other_rows_held_out(settings: Settings) -> None:
     # Since 0.2.0 what a row holds decides its side: rows that the run learned from would be called held out.
     with Store(settings) as store:
-        vault = Vault(store, load_keys(settings.home))
+        vault = Vault(store, load_keys(settings.home), Ledger(store))
         run = next(run for run in store.runs.all() if run.table_id and run.state is RunState.RELEASED)
         config = replace(parse_config(json.loads(run.config)), holdout=0.2)
         with pytest.raises(JobError, match=r"made by version 0\.1\.0, which held other rows out"):

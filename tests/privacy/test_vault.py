@@ -39,7 +39,7 @@ KEY = bytes(range(32))
 
 @pytest.fixture
 def vault(store: Store, keys: Keys) -> Vault:
-    return Vault(store, keys)
+    return Vault(store, keys, Ledger(store, keys))
 
 
 def put(vault: Vault, account: Account, content: bytes = b"a\n1\n", **options: object) -> str:
@@ -347,12 +347,14 @@ TAKING_IN = """
 import sys
 from pathlib import Path
 from synth.system.settings import Settings
+from synth.ledger.ledger import Ledger
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 from synth.store import Store
 
 settings = Settings(Path(sys.argv[1]), sys.argv[2])
-Vault(Store(settings), load_keys(settings.home)).put(sys.stdin.buffer, account=sys.argv[3], name="slow.csv")
+store, keys = Store(settings), load_keys(settings.home)
+Vault(store, keys, Ledger(store, keys)).put(sys.stdin.buffer, account=sys.argv[3], name="slow.csv")
 """
 
 
@@ -419,7 +421,8 @@ def test_a_damaged_header_does_not_open(vault: Vault, store: Store, account: Acc
 
 def test_another_master_key_opens_nothing(vault: Vault, store: Store, account: Account, keys: Keys) -> None:
     table_id = put(vault, account)
-    stranger = Vault(store, replace(keys, master=os.urandom(32)))
+    others = replace(keys, master=os.urandom(32))
+    stranger = Vault(store, others, Ledger(store, others))
     with pytest.raises(TableError, match="altered or damaged"):
         stranger.open(table_id)
 
@@ -490,7 +493,7 @@ def test_a_fingerprint_confirms_no_guess_without_the_key(
     stranger = Settings(home=tmp_path / "else", database_url=f"sqlite:///{tmp_path / 'else' / 'h.sqlite'}")
     with Store(stranger) as elsewhere:
         there = elsewhere.accounts.open("city survey")
-        other = Vault(elsewhere, load_keys(stranger.home))
+        other = Vault(elsewhere, load_keys(stranger.home), Ledger(elsewhere))
         assert elsewhere.tables[put(other, there, b"a\n1\n")].fingerprint != table.fingerprint
 
 

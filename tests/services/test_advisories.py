@@ -10,7 +10,7 @@ import pytest
 
 from synth.application import Application
 from synth.cli import main
-from synth.services.advisories import DISAGREEING, PRINTED_COUNT, SWALLOWED, WITHOUT_AN_ID, advisories
+from synth.ledger.advisories import DISAGREEING, PRINTED_COUNT, SWALLOWED, WITHOUT_AN_ID, advisories
 from synth.store import Store
 from synth.system.settings import Settings
 

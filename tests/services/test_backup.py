@@ -16,8 +16,8 @@ import pytest
 from synth.application import Application
 from synth.cli import main
 from synth.errors import InputError
+from synth.ledger.backup import INTERRUPTED, back_up, restore
 from synth.progress import StoredProgress
-from synth.services.backup import INTERRUPTED, back_up, restore
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
 from synth.store import ChargeState, RunState
@@ -476,7 +476,7 @@ def test_a_database_of_another_kind_and_missing_programs_are_sentences(
 
 
 def test_a_password_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from synth.store import copies
+    from synth.ledger import backup as copies
 
     seen: list[tuple[list[str], dict[str, str]]] = []
 

@@ -19,10 +19,10 @@ from synth.application import Application
 from synth.cli.local import run_locally
 from synth.errors import DiskFullError
 from synth.jobs.processes import birth_of
+from synth.ledger.backup import back_up
 from synth.ledger.ledger import STAYED_SPENT
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
-from synth.services.backup import back_up
 from synth.store import Store
 from synth.system.disks import disk_full, is_full
 from synth.system.machine import this_host

@@ -29,6 +29,7 @@ from synth.generators import GENERATORS
 from synth.jobs import LocalEngine, local
 from synth.jobs.local import MOST_ATTEMPTS, put_back
 from synth.jobs.processes import birth_of
+from synth.ledger.backup import back_up, restore
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.answers import of_kind
 from synth.privacy.kept_answers import AnswerFile, answers_path
@@ -38,7 +39,6 @@ from synth.progress import NullProgress
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import pipeline, runs
-from synth.services.backup import back_up, restore
 from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
 from synth.system.devices import is_lack_of_means

@@ -10,24 +10,31 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import suppress
+import sqlite3
+import subprocess
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy import URL, inspect, make_url
+from sqlalchemy.exc import OperationalError
+
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
 from synth.privacy.kept_answers import ANSWERS_FILE
 from synth.store import EventKind, RunState, Store, TableState, now
-from synth.store.copies import copy_database, database_file, is_empty, restore_database
-from synth.system.disks import naming_full_disk
+from synth.store.engine import make_engine
+from synth.system.disks import disk_full, has_no_room, naming_full_disk
+from synth.system.private_files import private_file
 from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 
-__all__ = ["BackupMade", "Restored", "back_up", "restore"]
+__all__ = ["BackupMade", "Restored", "back_up", "copy_database", "restore"]
 
 MANIFEST = "manifest.json"
 _DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
@@ -84,7 +91,7 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
         If the database cannot be copied.
     """
     folder = Path(target)
-    if not (settings.home / "keys").is_dir() or is_empty(settings.database_url):
+    if not (settings.home / "keys").is_dir() or _is_empty(settings.database_url):
         raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"The folder '{folder.name}' is not empty. Name a new one for the backup.")
@@ -99,7 +106,7 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
     for pattern in ("*.mark", *(("*.header", "*.table") if with_tables else ())):
         for path in sorted((settings.home / "vault").glob(pattern)):
             _copy(path, folder / "vault" / path.name)
-    kind = "postgresql" if database_file(settings.database_url) is None else "sqlite"
+    kind = "postgresql" if _database_file(settings.database_url) is None else "sqlite"
     copy_database(settings.database_url, folder / _DATABASES[kind])
     for name in _KEYS:
         _copy(settings.home / "keys" / name, folder / "keys" / name)
@@ -116,7 +123,8 @@ def _copied(settings: Settings, folder: Path, *, with_tables: bool) -> BackupMad
         "files": files,
     }
     # Last: a backup that broke off has no manifest and is not restored.
-    _write(folder / MANIFEST, json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
+    with private_file(folder / MANIFEST) as manifest:
+        manifest.write(json.dumps(body, indent=1, sort_keys=True).encode() + b"\n")
     return BackupMade(folder, len(files), with_tables)
 
 
@@ -132,10 +140,10 @@ def restore(settings: Settings, source: str | Path) -> Restored:
     """
     folder = Path(source)
     body = _checked_manifest(folder)
-    kind = "postgresql" if database_file(settings.database_url) is None else "sqlite"
+    kind = "postgresql" if _database_file(settings.database_url) is None else "sqlite"
     if body["database"] != kind:
         raise InputError(f"The backup holds a {body['database']} database, DATABASE_URL names {kind}. Name the same.")
-    if any(_files(settings.home / part) for part in ("keys", "vault", "runs")) or not is_empty(settings.database_url):
+    if any(_files(settings.home / part) for part in ("keys", "vault", "runs")) or not _is_empty(settings.database_url):
         raise InputError(
             f"There is an installation in {settings.home} or in its database. Move both away and keep them: the "
             "certificates of its runs may have to be entered. Or name a new home with HERMITAGE_HOME."
@@ -145,7 +153,7 @@ def restore(settings: Settings, source: str | Path) -> Restored:
         (settings.home / part).mkdir(mode=0o700, exist_ok=True)
         for path in _files(folder / part):
             _copy(path, settings.home / part / path.relative_to(folder / part))
-    restore_database(folder / _DATABASES[kind], settings.database_url)
+    _restore_database(folder / _DATABASES[kind], settings.database_url)
     with Store(settings) as store:
         made = datetime.fromtimestamp(body["made"], UTC)
         restored = _freeze_everything(store, Ledger(store, load_keys(folder)), made)
@@ -218,13 +226,8 @@ def _copy(source: Path, target: Path) -> None:
     for made in reversed([parent for parent in target.parents if not parent.exists()]):
         made.mkdir(mode=0o700)
     try:
-        with (
-            source.open("rb") as stream,
-            os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
-        ):
+        with source.open("rb") as stream, private_file(target) as copy:
             shutil.copyfileobj(stream, copy)
-            copy.flush()
-            os.fsync(copy.fileno())
     except FileNotFoundError:
         if source.parent.name == "keys":
             raise ConfigError(
@@ -234,13 +237,105 @@ def _copy(source: Path, target: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def _write(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _digest(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# The database alone ---------------------------------------------------------------------------------------------------
+
+
+def _database_file(address: str) -> Path | None:
+    """Return the file of a SQLite database; None for PostgreSQL."""
+    url = make_url(address.replace("postgres://", "postgresql://", 1))
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def _is_empty(address: str) -> bool:
+    """Whether nothing is in the database yet; a SQLite file that does not exist, nor its log, is empty.
+
+    A log that was left behind belongs to the database that it was written for: SQLite would read it into any other one
+    of that name.
+    """
+    path = _database_file(address)
+    if path is not None and not path.exists():
+        return not any(path.with_name(f"{path.name}{end}").exists() for end in ("-wal", "-journal"))
+    engine = make_engine(address)
+    try:
+        return not inspect(engine).get_table_names()
+    except OperationalError:
+        raise ConfigError(
+            "The database does not answer. Check DATABASE_URL and that its server runs, then try again."
+        ) from None
+    finally:
+        engine.dispose()
+
+
+def copy_database(address: str, target: Path) -> None:
+    """Write one consistent state of the database into a new file of mode 0600, while others go on using it.
+
+    SQLite by its backup interface, because copies of its files would lack what stands in the write-ahead log;
+    PostgreSQL by ``pg_dump``.
+
+    Raises
+    ------
+    ConfigError
+        If the database or ``pg_dump`` cannot be reached.
+    """
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    path = _database_file(address)
+    if path is None:
+        try:
+            _run(("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--file", str(target)), address)
+        except ConfigError:
+            if has_no_room(target.parent):
+                raise disk_full(target.parent) from None
+            raise
+        return
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+        # One file, without a log beside it.
+        copy.execute("PRAGMA journal_mode = DELETE")
+        if copy.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+            raise ConfigError("The database is damaged: its copy does not pass the check. Restore an earlier backup.")
+
+
+def _restore_database(source: Path, address: str) -> None:
+    """Fill an empty database with what :func:`copy_database` wrote.
+
+    Raises
+    ------
+    ConfigError
+        If the database or ``pg_restore`` cannot be reached.
+    """
+    path = _database_file(address)
+    if path is None:
+        options = ("--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error")
+        _run(("pg_restore", *options, str(source)), address)
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    shutil.copyfile(source, path)
+    path.chmod(0o600)
+
+
+def _run(command: Sequence[str], address: str) -> None:
+    url = make_url(address.replace("postgres://", "postgresql://", 1))
+    # On a command line everybody could read the password.
+    secret = url.password if url.password is not None else url.query.get("password")
+    environment = dict(os.environ) if secret is None else {**os.environ, "PGPASSWORD": str(secret)}
+    public = url.set(drivername="postgresql").difference_update_query(["password"])
+    open_address = URL.create(
+        "postgresql", public.username, None, public.host, public.port, public.database, public.query
+    ).render_as_string()
+    try:
+        done = subprocess.run([*command, f"--dbname={open_address}"], env=environment, capture_output=True, check=False)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"The program {command[0]} is not installed. Install PostgreSQL's client programs, of the server's version."
+        ) from None
+    if done.returncode != 0:
+        # Its own text may quote the address.
+        raise ConfigError(
+            f"{command[0]} could not copy the database (exit {done.returncode}). Check DATABASE_URL, and that the "
+            "program is not older than the server."
+        )

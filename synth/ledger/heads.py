@@ -1,0 +1,166 @@
+"""Heads: how far the ledger of each account had come, kept outside of the database.
+
+A restored backup of the database would un-spend privacy loss; a head that is ahead of the ledger shows that. Marks are
+heads beside the database, sealed by the master key: one outlives the account's tables, and exists from the moment
+before the account's first charge is spent. As lines of text, kept elsewhere, heads tell when a whole installation was
+set back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from uuid import UUID
+
+from synth.errors import InputError, LedgerError, TableError
+from synth.ledger.chain import Chain
+from synth.store import Account, LedgerHead
+from synth.system.private_files import replace_durably
+from synth.vault.sealing import seal, unseal
+
+__all__ = ["HeadsChecked", "Marks", "check_heads", "heads_text", "no_mark"]
+
+
+_FIRST_LINE = "hermitage heads 1: account, charges, decisions, digest, name"
+
+
+class Marks:
+    """``<account>.mark`` in the vault's directory.
+
+    Parameters
+    ----------
+    directory : Path
+    master : bytes of length 32
+    """
+
+    def __init__(self, directory: Path, master: bytes) -> None:
+        self._directory = directory
+        self._master = master
+
+    def accounts(self) -> tuple[str, ...]:
+        """Return the ids of the accounts that have a mark."""
+        return tuple(sorted(path.stem for path in self._directory.glob("*.mark")))
+
+    def of(self, account_id: str) -> LedgerHead | None:
+        """Return the head that the account's ledger had when it was last marked, if it ever was.
+
+        Raises
+        ------
+        LedgerError
+            If the mark was altered.
+        """
+        path = self._path(account_id)
+        if not path.exists():
+            return None
+        try:
+            payload = unseal(self._master, path.read_bytes(), context=_context(account_id))
+        except TableError:
+            raise LedgerError(
+                f"The file {path.name} in the vault was altered, so nobody can tell whether the ledger is complete. "
+                "Restore it from a backup, or accept the ledger of this account as it is on the page Admin."
+            ) from None
+        return LedgerHead(**json.loads(payload))
+
+    def set(self, head: LedgerHead) -> None:
+        """Write the account's mark in one step; the caller holds the account's lock and the head is committed."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        payload = json.dumps(asdict(head)).encode()
+        replace_durably(self._path(head.account_id), seal(self._master, payload, context=_context(head.account_id)))
+
+    def _path(self, account_id: str) -> Path:
+        return self._directory / f"{UUID(account_id)}.mark"
+
+
+def no_mark(account: Account) -> str:
+    """Return the sentence about an account whose mark was deleted."""
+    return (
+        f"The mark of account '{account.name}' is gone from the vault, so nobody can tell whether its ledger is "
+        "complete. Restore the file from a backup, or accept the ledger of this account as it is on the page Admin."
+    )
+
+
+def _context(account_id: str) -> bytes:
+    return b"hermitage mark 1 " + UUID(account_id).bytes
+
+
+# Lines of text --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsChecked:
+    """What came of comparing: one line for every account that was noted, and whether all of them are whole."""
+
+    ok: bool
+    lines: tuple[str, ...]
+
+
+def heads_text(heads: Iterable[tuple[LedgerHead, str]]) -> str:
+    """Return how far every account's ledger has come, one line each; it holds no number that was spent and no key.
+
+    Parameters
+    ----------
+    heads : iterable of (LedgerHead, str)
+        Each account's head and name.
+    """
+    lines = [f"{head.account_id} {head.count} {head.decisions} {head.digest} {name}" for head, name in heads]
+    return "\n".join([_FIRST_LINE, *lines]) + "\n"
+
+
+def check_heads(text: str, accounts: Iterable[Account], chain_of: Callable[[str], Chain]) -> HeadsChecked:
+    """Compare what was noted with the ledger as it is: every noted entry must still be in it.
+
+    Parameters
+    ----------
+    text : str
+        What :func:`heads_text` wrote.
+    accounts : iterable of Account
+        All that there are.
+    chain_of : callable
+        Returns an account's chain by the account's id, checked.
+
+    Raises
+    ------
+    InputError
+        If the text is not what :func:`heads_text` wrote.
+    """
+    known = {account.id: account for account in accounts}
+    lines, ok = [], True
+    for head, name in _parsed(text):
+        account = known.get(head.account_id)
+        if account is None:
+            lines.append(f"MISSING: the account '{name}' is not in this installation.")
+            ok = False
+            continue
+        try:
+            chain = chain_of(account.id)
+        except LedgerError as error:
+            lines.append(f"ALTERED: {error}")
+            ok = False
+            continue
+        if chain.holds(head):
+            more = len(chain.links) - 1 - chain.links.index(head)
+            lines.append(f"whole: '{account.name}' holds what was noted, and {more} entries more.")
+        else:
+            lines.append(
+                f"BEHIND: '{account.name}' had come further than it is now, or went another way: {head.count} rows of "
+                f"charges were noted, it has {chain.head.count}."
+            )
+            ok = False
+    return HeadsChecked(ok, tuple(lines))
+
+
+def _parsed(text: str) -> list[tuple[LedgerHead, str]]:
+    lines = text.splitlines()
+    if not lines or lines[0] != _FIRST_LINE:
+        raise InputError("This file does not hold the heads of a ledger. Name one that synth account --heads wrote.")
+    found = []
+    for number, line in enumerate(lines[1:], start=2):
+        parts = line.split(" ", 4)
+        if len(parts) != 5 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+            raise InputError(
+                f"Line {number} of the heads cannot be read. Take the file as synth account --heads wrote it."
+            )
+        found.append((LedgerHead(parts[0], int(parts[1]), parts[3], int(parts[2])), parts[4]))
+    return found
