@@ -23,7 +23,7 @@ import torch
 from gaussian_kernels import fourier_features, mehler_kernel
 from plotly.subplots import make_subplots
 
-from synth.generators.hermite.features import hermite_features, rho_of_length_scale
+from synth.generators.hermite.dp_hp import hermite_features, rho_of_length_scale
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "references" / "dp-hp.json"
 DRAWS = 100

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from synth.errors import InputError
-from synth.generators.hermite.features import hermite_features
+from synth.generators.hermite.dp_hp import hermite_features
 
 __all__ = [
     "fourier_features",

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from synth.generators.hermite.features import hermite_features
+from synth.generators.hermite.dp_hp import hermite_features
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.column_maps import Lookup
 from synth.privacy.feature_maps import Stack

@@ -19,8 +19,7 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.errors import ConfigError, RunCancelledError
 from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive
 from synth.generators.adaptive.bins import CoarseningOptions
-from synth.generators.adaptive.budget import columns_error, share_for_columns
-from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
+from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive, columns_error, share_for_columns
 from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal

@@ -13,7 +13,7 @@ from gaussian_kernels import (
 )
 
 from synth.generators.fourier.dp_merf import gaussian_frequencies
-from synth.generators.hermite.features import hermite_features, rho_of_length_scale
+from synth.generators.hermite.dp_hp import hermite_features, rho_of_length_scale
 
 RHO = rho_of_length_scale(0.2)
 

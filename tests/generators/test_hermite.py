@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import InputError
-from synth.generators.hermite.features import hermite_features, rho_of_length_scale
+from synth.generators.hermite.dp_hp import hermite_features, rho_of_length_scale
 
 KERNEL = vectors()["kernel"]
 LENGTH_SCALES = [math.sqrt(squared) for squared in KERNEL["sigma2"]]

@@ -14,7 +14,7 @@ from simulated import COLUMNS, schema
 
 from synth.generators.coarse_grid import coarse_grid, column_weights
 from synth.generators.fourier.dp_merf import ExpectedFourier
-from synth.generators.hermite.features import ExpectedTables, ProductEmbeddings, SumEmbedding
+from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
 from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
 from synth.privacy.more.fourier import Fourier

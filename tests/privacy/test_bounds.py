@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from questions import SIZES, every_kind_of_map
 
 from synth.errors import PrivacyError
-from synth.generators.hermite.features import hermite_features
+from synth.generators.hermite.dp_hp import hermite_features
 from synth.privacy import column_maps
 from synth.privacy.column_maps import Constant, Lookup, OneHot
 from synth.privacy.counting import Rows

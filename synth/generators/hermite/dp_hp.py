@@ -1,8 +1,22 @@
-"""DP-HP: noisy mean embeddings of Hermite features train a neural network (Vinaroz 2022)."""
+r"""DP-HP: noisy mean embeddings of Hermite features train a neural network (Vinaroz 2022).
+
+Mehler's formula writes the Gaussian kernel on the line as a sum over orders (sections 3.1-3.2 and appendix E),
+
+.. math:: \exp\Bigl(-\frac{\rho}{1-\rho^2}(x-y)^2\Bigr) = \sum_{c \ge 0} \phi_c(x)\,\phi_c(y),
+
+with features whose size falls like :math:`\rho^{c/2}`. Cutting the sum after order C is a projection of the full
+feature vector, which has norm 1. So every vector made here has norm at most 1, and two of them are at most
+:math:`\sqrt 2` apart: :math:`|\phi(x)-\phi(y)|^2 \le 2-2k(x,y) \le 2`. Both bounds survive the sum and the product over
+columns.
+
+The two parts of the loss, ``SumEmbedding`` and ``ProductEmbeddings``, compare released means of such features with
+their expectation over drawn rows, which is exact in the probabilities and differentiable in the values.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,16 +24,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import ConfigError
+from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import column_weights
 from synth.generators.hermite import CARD, DpHpOptions
-from synth.generators.hermite.features import (
-    ProductEmbeddings,
-    SumEmbedding,
-    hermite_features,
-    rho_of_length_scale,
-)
-from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead
+from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card, GeneratorTask
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -29,12 +37,13 @@ from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.system.devices import resolved_device
 
-__all__ = [
-    "DpHp",
-]
+__all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
 
 _MOST_PRODUCT_FEATURES = 2**20
 """Largest number of product features times classes in one question."""
+
+_MOST_NUMBERS = 4_000_000
+"""Numbers held in one training step by the outer products; more embeddings than fit take turns."""
 
 
 class DpHp(NeuralGenerator):
@@ -189,3 +198,226 @@ def _lookup(head: OutputHead, order: int, length_scale: float) -> Lookup:
     table[: len(hermite), own:] = hermite
     table[len(hermite) :, :own] = np.eye(own)
     return Lookup(column=head.column.name, table=table, bins=head.places.bins)
+
+
+def rho_of_length_scale(length_scale: float) -> float:
+    r"""Return the Mehler constant of a length scale (Vinaroz 2022, footnote 4).
+
+    Solves :math:`\frac{1}{2 l^2} = \frac{\rho}{1-\rho^2}` for :math:`\rho \in (0, 1)`, where l is ``length_scale``.
+
+    Parameters
+    ----------
+    length_scale : float
+        Positive, in the units of the data.
+
+    Raises
+    ------
+    InputError
+        If ``length_scale`` is not positive and finite.
+
+    Notes
+    -----
+    Differs from the published code, which evaluates :math:`-l^2 + \sqrt{l^4 + 1}`: that cancels to exactly 0 once
+    :math:`l^2 \ge 10^8`, and every feature above order 0 vanishes. Here the same root is written without a difference,
+    :math:`1 / (l^2 + \sqrt{l^4 + 1})`.
+    """
+    if not (math.isfinite(length_scale) and length_scale > 0):
+        raise InputError(f"length_scale must be positive and finite, got {length_scale}.")
+    squared = length_scale * length_scale
+    return 1.0 / (squared + math.hypot(squared, 1.0))
+
+
+def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
+    r"""Evaluate the weighted Hermite features of numbers (Vinaroz 2022, eq. 6 and appendix E).
+
+    .. math::
+        \phi_0(x) &= (1-\rho^2)^{1/4} e^{-\rho x^2 / (1+\rho)}, \qquad \phi_1(x) = \sqrt{2\rho}\, x\, \phi_0(x), \\
+        \phi_{c+1}(x) &= \sqrt{\tfrac{2\rho}{c+1}}\, x\, \phi_c(x) - \rho \sqrt{\tfrac{c}{c+1}}\, \phi_{c-1}(x).
+
+    Parameters
+    ----------
+    x : Tensor of shape (...), floating point
+        Numbers, in the units of the length scale that ``rho`` came from.
+    order : int
+        Highest order C, at least 0.
+    rho : float
+        Mehler constant in (0, 1), see :func:`rho_of_length_scale`.
+
+    Returns
+    -------
+    Tensor of shape (..., order + 1)
+        Each vector has L2 norm at most 1.
+
+    Raises
+    ------
+    InputError
+        If ``order`` is negative, ``rho`` is outside (0, 1), or ``x`` is not floating point.
+
+    Notes
+    -----
+    The unweighted polynomials, which overflow, are never formed: against 80-digit arithmetic the recursion in float64
+    is right to 4e-15 up to order 200 and ``|x|`` 20. Where ``|x|`` is much larger than the length scale the mass sits
+    near order :math:`x^2/l^2`, so cutting earlier loses it: centre the numbers first.
+    """
+    if order < 0:
+        raise InputError(f"order must be at least 0, got {order}.")
+    if not 0.0 < rho < 1.0:
+        raise InputError(f"rho must lie strictly between 0 and 1, got {rho}.")
+    if not x.is_floating_point():
+        raise InputError("Hermite features need floating-point numbers; convert the codes first.")
+    current = (1.0 - rho * rho) ** 0.25 * torch.exp(-(rho / (1.0 + rho)) * x * x)
+    features = [current]
+    previous = torch.zeros_like(current)
+    for c in range(order):
+        following = math.sqrt(2.0 * rho / (c + 1)) * x * current - rho * math.sqrt(c / (c + 1)) * previous
+        features.append(following)
+        previous, current = current, following
+    return torch.stack(features, dim=-1)
+
+
+class ExpectedTables:
+    """Expected rows of one lookup table for every column.
+
+    Between two places of a long grid the table is interpolated, so a value has a gradient and a value on a place has
+    the very features that the private rows were summed with.
+
+    Parameters
+    ----------
+    layout : OutputHeads
+    tables : sequence of arrays of shape (places of column d, width of column d), float64
+    device : torch.device
+    """
+
+    def __init__(self, layout: OutputHeads, tables: Sequence[NDArray[np.float64]], device: torch.device) -> None:
+        self._heads = layout.heads
+        self._value_of = {d: k for k, d in enumerate(layout.continuous)}
+        self._tables = [torch.tensor(table, dtype=torch.float32, device=device) for table in tables]
+
+    def __call__(self, draw: Draw) -> list[Tensor]:
+        """Return the expected features of every column, each of shape (batch, width of column d)."""
+        return [self.column(d, draw) for d in range(len(self._heads))]
+
+    def column(self, d: int, draw: Draw) -> Tensor:
+        """Return the expected features of one column, shape (batch, width of column d)."""
+        choices, table = draw.choices[d], self._tables[d]
+        if d not in self._value_of:
+            return choices @ table
+        levels = self._heads[d].places.levels
+        place = draw.values[:, self._value_of[d]] * (levels - 1)
+        below = place.detach().floor().clamp(0, levels - 2)
+        low, high = table[below.long()], table[below.long() + 1]
+        on_grid = torch.lerp(low, high, (place - below)[:, None])
+        if choices.shape[1] == 1:
+            return on_grid
+        return choices[:, :1] * on_grid + choices[:, 1:] @ table[levels:]
+
+
+class SumEmbedding:
+    """The released embedding of one table of features for every column, side by side (Vinaroz 2022, eq. 10 and 15).
+
+    Parameters
+    ----------
+    layout : OutputHeads
+    tables : sequence of arrays of shape (places of column d, width of column d)
+        Features of every column as the session summed them, weights included.
+    target : array of shape (total width, classes)
+        Released mean, columns in order.
+    device : torch.device
+    """
+
+    def __init__(
+        self,
+        layout: OutputHeads,
+        tables: Sequence[NDArray[np.float64]],
+        *,
+        target: NDArray[np.float64],
+        device: torch.device,
+    ) -> None:
+        self._expected = ExpectedTables(layout, tables, device)
+        self._tables = [torch.tensor(table, dtype=torch.float32, device=device) for table in tables]
+        self._grams = [table @ table.T for table in self._tables]
+        self._continuous = set(layout.continuous)
+        self._target = torch.from_numpy(target.T.copy()).to(device, torch.float32)
+
+    def squared_distance(self, batch: ClassBatch, draw: Draw) -> Tensor:
+        """Return the squared distance to a drawn batch, without bias."""
+        embeddings, norms = [], draw.values.new_zeros(batch.size)
+        for d, table in enumerate(self._tables):
+            if d in self._continuous:
+                features = self._expected.column(d, draw)
+                embeddings.append(batch.embedding(features))
+                norms = norms + features.square().sum(dim=1)
+            else:
+                # Averaging probabilities first saves the features of every row; their norms come from the Gram matrix.
+                choices = draw.choices[d]
+                embeddings.append(batch.embedding(choices) @ table)
+                norms = norms + ((choices @ self._grams[d]) * choices).sum(dim=1)
+        return batch.squared_distance(torch.cat(embeddings, dim=1), norms, self._target)
+
+
+class ProductEmbeddings:
+    """Released product-kernel embeddings (Vinaroz 2022, eq. 15), compared with drawn rows.
+
+    Tables are padded with zeros to one width, so that all embeddings of a step are one batched matrix product; a zero
+    feature adds nothing to a distance.
+
+    Parameters
+    ----------
+    layout : OutputHeads
+    tables : sequence of arrays of shape (places of column d, width of column d)
+        Features of every column, as the session was asked.
+    column_sets : sequence of tuples of int
+        Columns of each embedding, all of one length.
+    answers : sequence of arrays of shape (width of first column, ..., width of last column, classes)
+        Released means.
+    device : torch.device
+    """
+
+    def __init__(
+        self,
+        layout: OutputHeads,
+        tables: Sequence[NDArray[np.float64]],
+        *,
+        column_sets: Sequence[tuple[int, ...]],
+        answers: Sequence[NDArray[np.float64]],
+        device: torch.device,
+    ) -> None:
+        widths = [table.shape[1] for table in tables]
+        self._width = max(widths)
+        padded = [
+            np.pad(table, ((0, 0), (0, self._width - width))) for table, width in zip(tables, widths, strict=True)
+        ]
+        self._expected = ExpectedTables(layout, padded, device)
+        self._depth = len(column_sets[0])
+        targets = np.stack([self._pad(answer) for answer in answers])
+        self._targets = torch.from_numpy(targets).to(device, torch.float32)
+        # Picking columns by a matrix product has an exact, ordered gradient on every device; indexing has not.
+        chosen = torch.tensor(column_sets, device=device)
+        self._pick = torch.nn.functional.one_hot(chosen, len(tables)).to(torch.float32)
+
+    def squared_distance(self, batch: ClassBatch, draw: Draw, step: int) -> Tensor:
+        """Return the mean over this step's embeddings of the squared distance to a drawn batch."""
+        chosen = self._turn(batch, step)
+        features = torch.stack(self._expected(draw))
+        flat = features.flatten(start_dim=1)
+        picked = [
+            (self._pick[chosen, j] @ flat).reshape(len(chosen), batch.size, self._width) for j in range(self._depth)
+        ]
+        norms = torch.stack([factor.square().sum(dim=2) for factor in picked]).prod(dim=0)
+        left = picked[0] if self._depth > 1 else torch.ones_like(picked[0][:, :, :1])
+        for factor in picked[1:-1]:
+            left = (left.unsqueeze(3) * factor.unsqueeze(2)).flatten(start_dim=2)
+        by_class = left.unsqueeze(1) * batch.weights[:, :, None]
+        embedding = (by_class.transpose(2, 3) @ picked[-1].unsqueeze(1)).flatten(start_dim=2)
+        return batch.squared_distance(embedding, norms, self._targets[chosen]).mean()
+
+    def _turn(self, batch: ClassBatch, step: int) -> NDArray[np.int64]:
+        count = len(self._targets)
+        classes = len(batch.weights)
+        together = max(1, min(count, _MOST_NUMBERS // (batch.size * classes * self._width ** (self._depth - 1))))
+        return np.asarray((step * together + np.arange(together)) % count, dtype=np.int64)
+
+    def _pad(self, answer: NDArray[np.float64]) -> NDArray[np.float64]:
+        by_class = np.moveaxis(answer, -1, 0)
+        padding = [(0, 0), *((0, self._width - width) for width in by_class.shape[1:])]
+        return np.pad(by_class, padding).reshape(len(by_class), -1)
