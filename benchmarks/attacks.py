@@ -30,9 +30,10 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.reports.attacks import ATTACKS
-from synth.reports.membership import FALSE_POSITIVE, Sides, UnitRows, run_attacks
-from synth.reports.mixed_distance import GowerSpace
+from synth.reports.code_tables import UnitRows
+from synth.reports.membership.attacks import ATTACKS
+from synth.reports.membership.distances import GowerSpace
+from synth.reports.membership.inference import FALSE_POSITIVE, Sides, run_attacks
 from synth.reports.proven_ceiling import ProvenCeiling
 
 HOLDOUT, DELTA, ROW_COUNT_SHARE = 0.2, 1e-5, 0.02

@@ -4,9 +4,9 @@
         [--seeds 3] [--epsilon 1] [--conventions paper sound] --json build/table_two.json [--resume]
 
 Every synthetic table is made from the training rows in this process through a private session with real noise (default
-options). The twelve classifiers of the paper, each with the one setting of ``synth.reports.classifiers``, learn from at
-most 20,000 of its rows and are tested on real rows that nothing was made from; beside them they learn from the real
-rows.
+options). The twelve classifiers of the paper, each with the one setting of ``synth.reports.prediction.classifiers``,
+learn from at most 20,000 of its rows and are tested on real rows that nothing was made from; beside them they learn
+from the real rows.
 
 - ``paper``: a part of the most frequent class, chosen by the private labels, is kept before rows are split, so test
   rows are undersampled too; areas come from predicted classes; weighted F1 where there are more than two classes.
@@ -40,10 +40,9 @@ from marginals import Cell, Results, released, spread, write_inputs
 from tables import Table, load_split
 
 from synth.generators import GENERATORS
-from synth.reports.classifiers import CLASSIFIERS, classify
-from synth.reports.prediction_features import Features, Target
-from synth.reports.prediction_scores import class_measures, resampled
-from synth.reports.prediction_tasks import quiet_and_single
+from synth.reports.prediction.classifiers import CLASSIFIERS, classify
+from synth.reports.prediction.downstream import class_measures, quiet_and_single, resampled
+from synth.reports.prediction.features import Features, Target
 from synth.schema import CategoryColumn, Schema
 
 LEARNT_FROM = 20_000

@@ -6,9 +6,9 @@
 Every pixel is a column of ``--levels`` grey values (256, as the pictures have; up to 32 a network would draw each
 from a table of probabilities, which takes hours with 784 of them), the digit is the label; a generator learns from
 all 60,000 pictures through a private session with real noise and makes as many. Twelve classifiers, each with the one
-setting of ``synth.reports.classifiers``, are trained on the first so many of them (Figure 3: mean accuracy by size)
-and tested on the 10,000 test pictures (Figure 6: accuracy by classifier, at the largest size). ``real`` is the training
-pictures themselves. Figure 4 is the sample sheet: ten pictures of each digit, and the real ones beside them.
+setting of ``synth.reports.prediction.classifiers``, are trained on the first so many of them (Figure 3: mean accuracy
+by size) and tested on the 10,000 test pictures (Figure 6: accuracy by classifier, at the largest size). ``real`` is the
+training pictures themselves. Figure 4 is the sample sheet: ten pictures of each digit, and the real ones beside them.
 
 ``dp-hp`` gets the paper's orders (100 and 20), two pixels together, ten draws of them and four fifths of the budget for
 the sum kernel (Table 9); its widths are the defaults, as the paper's are for another scale. Everything else is the
@@ -36,8 +36,8 @@ from kahm_record import LABEL, Cell, Problem, released
 from numpy.typing import NDArray
 from pictures import Pictures, mnist
 
-from synth.reports.classifiers import CLASSIFIERS, classify
-from synth.reports.prediction_tasks import quiet_and_single
+from synth.reports.prediction.classifiers import CLASSIFIERS, classify
+from synth.reports.prediction.downstream import quiet_and_single
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 REAL = "real"

@@ -45,7 +45,7 @@ from torch import Tensor
 
 from synth.models.affine_hull import AffineHull
 from synth.models.wide_hull import DeepHull, WideHull, fit_hulls, fit_wide_hulls, partition_rows
-from synth.reports.membership_score import membership_score_of_distances
+from synth.reports.membership.score import membership_score_of_distances
 
 DELTA = 1e-5
 SCORED = 5000

@@ -12,10 +12,12 @@ from pages.ui.draft import config_of
 from pages.ui.guards import guard, guarded, require, through_the_application
 from pages.ui.session import application, bind, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth, upper
-from synth.generators import Card, Mode, OptionField, cards, describe, options_of
-from synth.reports.charts import MAXIMUM_POINTS
+from synth.generators import cards, describe, options_of
+from synth.generators.options import OptionField
+from synth.generators.protocol import Card, Mode
 from synth.reports.drawing import COLOURS
 from synth.reports.expected import Forecast
+from synth.reports.figures import MAXIMUM_POINTS
 from synth.schema import RunConfig
 from synth.services.views import RunView
 

@@ -13,7 +13,7 @@ import streamlit as st
 
 from pages.server.uploads import stream_of
 from pages.ui.draft import EPSILON_STOPS, config_of, split_list
-from pages.ui.evidence import cards, read_evidence, section_of
+from pages.ui.evidence import cards, read_evidence
 from pages.ui.guards import require, through_the_application
 from pages.ui.long_work import LongWork, follow_work
 from pages.ui.session import TABLE_TYPES, application, draft, forget_uploads, forget_widgets, go, uploader_key
@@ -24,6 +24,9 @@ from synth.generators import cards as generator_cards
 from synth.rehearsal.grid import Grid
 from synth.rehearsal.simulation import SHAPES, Simulation, parse_simulation, simulated_table
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
+from synth.reports.evidence import Evidence
+from synth.reports.registry import report_of, reports
+from synth.reports.report import Report
 from synth.schema import RunConfig
 
 __all__ = ["screen"]
@@ -32,14 +35,6 @@ DECLARATION = "This table is public, or I may show every row of it to anybody."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
 _REFUSAL = "stand-in-refusal"
-_PARTS = {
-    "attacks": "Attacks",
-    "marginals": "Sets of columns",
-    "downstream": "Prediction",
-    "fidelity": "Distributions and associations",
-    "groups": "Groups",
-    "scores": "Scores",
-}
 _SHAPE, _SHARES, _FOLLOWS, _STRENGTH = "shape", "shares", "goes with", "strength"
 _KEPT, _TABLE = "simulation-kept", "simulation-table"
 _MOST_ROWS, _USUAL_STRENGTH, _MOST_IN_FULL = 20_000, 0.5, 40
@@ -88,12 +83,21 @@ def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None
         return
     note(f"{_moment(report)}, with {config.generator} at ε = {config.epsilon:g}, as the run is set now.")
     entries = read_evidence(report)
-    found = [part for part in _PARTS if any(section_of(entry) == part for entry in entries)]
+    titles = {part.id: part.title for part in _parts(entries)}
+    found = list(titles)
     chosen = st.segmented_control(
-        "What to look at", found, default=found[0], format_func=_PARTS.__getitem__, key="rehearsal-part"
+        "What to look at", found, default=found[0], format_func=titles.__getitem__, key="rehearsal-part"
     )
     part = str(chosen) if chosen in found else found[0]
-    cards([entry for entry in entries if section_of(entry) == part], key=f"rehearsal-{part}")
+    shown = [entry for entry in entries if (of := report_of(entry.section)) is not None and of.id == part]
+    cards(shown, key=f"rehearsal-{part}")
+
+
+def _parts(entries: list[Evidence]) -> list[Report]:
+    """Return the reports that have numbers, first those that may stop a release."""
+    sections = {entry.section for entry in entries}
+    found = [report for report in reports() if sections & set(report.sections)]
+    return sorted(found, key=lambda report: report.stand_in is None)
 
 
 def _form(config: RunConfig, *, several: bool) -> None:

@@ -16,8 +16,7 @@ from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.reports import evidence_from_dict
-from synth.reports.prediction_problem import Choice
-from synth.reports.shadow_models import USUAL_RUNS
+from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.background import WorkView
@@ -25,8 +24,7 @@ from synth.services.comparing import Comparison, compared_runs
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
-from synth.services.predicting import cancel_predicting, predict_in_background, predicting
-from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
+from synth.services.reports import renewal_minutes, renewal_work
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
 from synth.services.views import (
@@ -295,52 +293,38 @@ class Application:
         self.ledger.note_owner_view(run.account_id, run_id=run_id, who=SINGLE_USER, what="report")
         return run_folder.read_json(path)
 
-    def predict(self, run_id: str, choice: Choice = "all") -> None:
-        """Start predicting the label again, with more predictors, in a process of its own; nothing is charged.
+    def renew(self, run_id: str, name: str, amount: str | None = None) -> None:
+        """Start making a part of the owner's report, in a process of its own; nothing is charged: nothing leaves.
+
+        Parameters
+        ----------
+        run_id : str
+        name : str
+            Of a :class:`synth.reports.report.Renewal`.
+        amount : str, optional
+            How much of it; by default what is usual.
 
         Raises
         ------
         JobError
-            If the rows of the run were deleted, or predicting is going on already.
+            If the rows of the run were deleted, or it is going on already.
         """
-        self._check_rows_still(run_id, "predicted")
-        predict_in_background(self.settings, run_id, choice)
-
-    def predicting(self, run_id: str) -> WorkView | None:
-        """Return where predicting again stands, or None where it was never started."""
-        return predicting(self.settings, run_id)
-
-    def cancel_predicting(self, run_id: str) -> None:
-        """Stop predicting again; the report stays as it was."""
-        cancel_predicting(self.settings, run_id)
-
-    def attack_with_shadows(self, run_id: str, runs: int = USUAL_RUNS) -> None:
-        """Start the shadow-model attack in a process of its own; nothing is charged, because nothing leaves.
-
-        Raises
-        ------
-        JobError
-            If the rows of the run were deleted, or the attack is going on already.
-        """
-        self._check_rows_still(run_id, "attacked")
-        shadow_in_background(self.settings, run_id, runs)
-
-    def shadowing(self, run_id: str) -> WorkView | None:
-        """Return where the shadow-model attack stands, or None where it was never started."""
-        return shadowing(self.settings, run_id)
-
-    def shadow_minutes(self, run_id: str) -> int | None:
-        """Return about how many minutes the shadow-model attack takes, or None where nobody can tell."""
-        return expected_minutes(self.settings, run_id)
-
-    def cancel_shadowing(self, run_id: str) -> None:
-        """Stop the shadow-model attack; the report stays as it was."""
-        cancel_shadowing(self.settings, run_id)
-
-    def _check_rows_still(self, run_id: str, done: str) -> None:
-        run = self._finished(run_id)
+        renewal, run = renewal_called(name), self._finished(run_id)
         if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
-            raise JobError(f"The rows of this run were deleted, so nothing can be {done} again.")
+            raise JobError(f"The rows of this run were deleted, so nothing can be {renewal.done} again.")
+        renewal_work(self.settings, run_id, renewal, amount).start(self.settings)
+
+    def renewal(self, run_id: str, name: str) -> WorkView | None:
+        """Return where making a part of the report stands, or None where it was never started."""
+        return renewal_work(self.settings, run_id, renewal_called(name)).standing()
+
+    def renewal_minutes(self, run_id: str, name: str) -> int | None:
+        """Return about how many minutes it takes, or None where nobody can tell."""
+        return renewal_minutes(self.settings, run_id, renewal_called(name))
+
+    def cancel_renewal(self, run_id: str, name: str) -> None:
+        """Stop it; the report stays as it was."""
+        renewal_work(self.settings, run_id, renewal_called(name)).cancel()
 
     def certificate(self, run_id: str) -> dict[str, Any]:
         """Return the certificate of a finished run."""

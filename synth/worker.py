@@ -1,7 +1,7 @@
 """One run, in a process of its own: ``python -m synth.worker JOB_ID``.
 
-With ``--predictions all`` or ``--shadow-models N`` it adds to the owner's report of a finished run instead,
-with ``--rehearsal`` it rehearses on a stand-in.
+With ``--predictions all``, ``--shadow-models N`` or what else reports make at the owner's wish it adds to the owner's
+report of a finished run instead; with ``--rehearsal`` it rehearses on a stand-in.
 
 It takes the run, which no other worker has, works, and leaves the outcome in the run's row. Whatever goes wrong, the
 row holds a sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what
@@ -25,11 +25,11 @@ from synth.jobs.local import WORKER_COMMAND, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
+from synth.reports.registry import renewals
+from synth.reports.report import Renewal
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
 from synth.services.installation import Installation
-from synth.services.predicting import work_on_predictions
-from synth.services.shadowing import work_on_shadows
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
 from synth.system.devices import is_lack_of_means
 from synth.system.machine import this_host
@@ -72,16 +72,16 @@ def main(
     """
     parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Work on one run.")
     parser.add_argument("job_id")
-    parser.add_argument("--predictions", choices=("quick", "all"), help="predict the label of a finished run again")
-    parser.add_argument("--shadow-models", type=int, metavar="N", help="attack a finished run with N runs like it")
+    for renewal in renewals():
+        parser.add_argument(f"--{renewal.name}", dest=renewal.name, metavar="AMOUNT", help="of a finished run, again")
     parser.add_argument("--rehearsal", action="store_true", help="the job is a rehearsal")
     parsed = parser.parse_args(arguments)
     job_id = parsed.job_id
     _forbid_core_dumps()
-    if parsed.predictions is not None:
-        return work_on_predictions(settings or Settings.from_environment(), job_id, parsed.predictions)
-    if parsed.shadow_models is not None:
-        return work_on_shadows(settings or Settings.from_environment(), job_id, parsed.shadow_models)
+    for renewal in renewals():
+        amount = getattr(parsed, renewal.name)
+        if amount is not None:
+            return _renew(settings or Settings.from_environment(), job_id, renewal, amount)
     if parsed.rehearsal:
         return _rehearse(settings or Settings.from_environment(), job_id)
     try:
@@ -95,6 +95,12 @@ def main(
     except Exception as error:
         record_incident(error)
         return INTERNAL_ERROR
+
+
+def _renew(settings: Settings, run_id: str, renewal: Renewal, amount: str) -> int:
+    from synth.services.reports import carry_out_renewal  # imported late: it loads every generator
+
+    return carry_out_renewal(settings, run_id, renewal, amount)
 
 
 def _rehearse(settings: Settings, digest: str) -> int:

@@ -79,9 +79,9 @@ def test_markdown_shows_letters_and_what_is_unseen() -> None:
 
 
 def test_published_texts_show_names_as_they_are() -> None:
-    from synth.reports.charts import Table
+    from synth.reports.document import report_page
     from synth.reports.drawing import draw
-    from synth.reports.page import report_page
+    from synth.reports.figures import Table
 
     name = f"{CYRILLIC_A}ge\u202e<b>"
     page = draw(Table("Table", ("column",), ((name,),))) + report_page((), heading=name, promise=(name,))

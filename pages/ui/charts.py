@@ -11,8 +11,8 @@ import streamlit as st
 
 from pages.ui.words import plain
 from synth.names import visible
-from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 from synth.reports.drawing import COLOURS, letters
+from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 
 __all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
 

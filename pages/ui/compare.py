@@ -11,11 +11,11 @@ from pages.ui.session import application
 from pages.ui.words import note, plain
 from synth.reports.comparison import compared_table
 from synth.reports.drawing import number_text
+from synth.reports.registry import reports
 from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of
 
 __all__ = ["choose_runs", "side_by_side"]
 
-_FIRST_LOOKS = ("marginals.2.mean", "marginals.1.mean")
 _READY = {"reported", "released"}
 _MOST_NAMED = 2
 _ABOUT_NOISE = (
@@ -60,7 +60,7 @@ def side_by_side(run_ids: list[str]) -> None:
         return
     ids = [number.id for number in found.numbers]
     titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
-    first = next((ids.index(name) for name in _FIRST_LOOKS if name in ids), 0)
+    first = next((ids.index(name) for report in reports() for name in report.compared if name in ids), 0)
     shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.__getitem__, key="compare-number")
     # Whole names of more than two runs would not fit beside each other.
     names = found.names if len(found.names) <= _MOST_NAMED else tuple("ABCD"[: len(found.names)])

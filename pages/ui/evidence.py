@@ -12,26 +12,19 @@ from pages.ui.charts import draw
 from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.drawing import number_text
+from synth.reports.registry import is_upper_bound, section_words
 
-__all__ = ["cards", "number_card", "read_evidence", "section_of", "value_text"]
+__all__ = ["cards", "number_card", "read_evidence", "value_text"]
 
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
 _LONG_TITLE = 34
 _LONG_VALUE = 24
-_RANGE = "range caused by privacy noise"
-_RANGES = {"downstream": "range by chance of test rows and training"}
-"""What the range of a number covers, by the part of the report."""
 
 
 def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
     """Read the numbers of a report document."""
     return [evidence_from_dict(entry) for entry in document["evidence"]]
-
-
-def section_of(entry: Evidence) -> str:
-    """Return the part of the report a number belongs to: the first word of its id."""
-    return entry.id.partition(".")[0]
 
 
 def cards(entries: Sequence[Evidence], *, key: str) -> None:
@@ -67,7 +60,7 @@ def number_card(entry: Evidence) -> None:
             st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
         words = [plain(entry.unit)] if entry.unit and not short else []
         if entry.error is not None:
-            words.append(f"± {number_text(entry.error)}, {_RANGES.get(section_of(entry), _RANGE)} (95 %)")
+            words.append(f"± {number_text(entry.error)}, {section_words(entry.section).covers} (95 %)")
         if words:
             note(", ".join(words))
     badge(entry.kind)
@@ -82,8 +75,8 @@ def value_text(entry: Evidence) -> str:
     value = entry.value
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if entry.id == "overview.row_epsilon":
-        # An upper bound, rounded up as far as it is printed: three figures would round it down again.
+    if is_upper_bound(entry):
+        # Rounded up as far as it is printed: three figures would round it down again.
         return number_text(value)
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

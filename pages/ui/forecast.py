@@ -10,8 +10,8 @@ from pages.ui.charts import accent, draw, show_plot, show_table
 from pages.ui.session import draft
 from pages.ui.words import count, note, plain
 from synth.errors import SynthError
-from synth.reports.charts import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.drawing import letters
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.forecast import CellForecast, Forecast, PairForecasts, smallest_epsilon
 from synth.schema import RunConfig
 

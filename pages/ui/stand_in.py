@@ -7,17 +7,16 @@ from typing import Any
 import streamlit as st
 
 from pages.ui.badges import badge
-from pages.ui.evidence import cards, read_evidence, section_of
+from pages.ui.evidence import cards, read_evidence
 from pages.ui.session import application
 from pages.ui.words import plain
-from synth.reports import Evidence
 from synth.schema import RunConfig
 
 __all__ = ["stand_in_attacks", "verdict"]
 
 
-def stand_in_attacks(config: RunConfig) -> None:
-    """Show the attacks of the rehearsal of a configuration, or how to get them."""
+def stand_in_attacks(config: RunConfig, section: str) -> None:
+    """Show the numbers of one section of the rehearsal of a configuration, or how to get them."""
     st.subheader("On a stand-in")
     report = application().rehearsals.report(config)
     if report is None:
@@ -28,7 +27,7 @@ def stand_in_attacks(config: RunConfig) -> None:
         )
         return
     verdict(report)
-    cards(_attacks(read_evidence(report)), key="stand-in-attacks")
+    cards([entry for entry in read_evidence(report) if entry.section == section], key="stand-in-attacks")
 
 
 def verdict(report: dict[str, Any]) -> None:
@@ -47,7 +46,3 @@ def verdict(report: dict[str, Any]) -> None:
             f"With {stop.generator} an attack did better than the proof allowed ({plain(stop.attacks)}). Incident "
             f"{stop.incident} was cleared by {plain(str(stop.cleared_by))}: {plain(str(stop.because))}. Rehearse again."
         )
-
-
-def _attacks(entries: list[Evidence]) -> list[Evidence]:
-    return [entry for entry in entries if section_of(entry) == "attacks"]

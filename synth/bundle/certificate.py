@@ -368,10 +368,11 @@ def current_versions() -> dict[str, str]:
 
 @functools.cache
 def _source_hash() -> str:
-    """Return the first 32 hexadecimal digits of SHA-256 over names and contents of all source files, by name."""
+    """Return the first 32 hexadecimal digits of SHA-256 over names and contents of source files and templates."""
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
+    templates = root / "reports" / "templates"
+    for path in sorted((*root.rglob("*.py"), *templates.iterdir())):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode())
         digest.update(content)

@@ -21,9 +21,8 @@ from synth.errors import VerificationError
 from synth.generators import Fact, Generator, GeneratorTask, make, restore
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
-from synth.reports.document import report_document
-from synth.reports.marginals import compare_marginals
-from synth.reports.published import published_evidence, published_rows
+from synth.reports.code_tables import compare_marginals
+from synth.reports.document import published_evidence, published_rows, report_document
 from synth.schema import RunConfig, parse_config
 from synth.schema.constraints import parse_constraints, repair
 from synth.schema.documents import read_mapping

@@ -24,9 +24,8 @@ from synth.generators.protocol import State
 from synth.names import visible
 from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
-from synth.reports.document import report_document
+from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, publishable
-from synth.reports.page import report_page
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, schema_to_document
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle", "written_texts"]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from synth.errors import AttackError, InputError, LedgerError, RunCancelledError, SynthError
 from synth.names import visible_lines
+from synth.reports.registry import options_of_reports
+from synth.reports.report import ReportOption
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
@@ -209,15 +211,20 @@ def _incidents(parsed: argparse.Namespace) -> int:
 def _report(parsed: argparse.Namespace) -> int:
     from synth.cli.local import owner_report_again
 
-    written = owner_report_again(
-        parsed.folder,
-        say=tell,
-        classifiers=parsed.classifiers,
-        hard_labels=parsed.hard_labels,
-        shadow_models=parsed.shadow_models,
-    )
+    asked = {option.name: getattr(parsed, option.name) for option in options_of_reports()}
+    written = owner_report_again(parsed.folder, say=tell, **asked)
     say(f"Wrote {written}.")
     return 0
+
+
+def _add_option(parser: argparse.ArgumentParser, option: ReportOption) -> None:
+    flag = f"--{option.name.replace('_', '-')}"
+    if isinstance(option.default, bool):
+        parser.add_argument(flag, action="store_true", help=option.help)
+    elif option.number is not None:
+        parser.add_argument(flag, type=int, nargs="?", const=option.number, metavar="N", help=option.help)
+    else:
+        parser.add_argument(flag, choices=option.choices, default=option.default, help=option.help)
 
 
 def _compare(parsed: argparse.Namespace) -> int:
@@ -458,25 +465,8 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
     report.add_argument("folder", metavar="DIR")
-    report.add_argument(
-        "--classifiers",
-        choices=("quick", "all"),
-        default="quick",
-        help="what predicts the label: a quick three, or all thirteen, each trained three times",
-    )
-    report.add_argument(
-        "--hard-labels",
-        action="store_true",
-        help="areas under curves from predicted classes, the convention of printed tables, instead of from scores",
-    )
-    report.add_argument(
-        "--shadow-models",
-        type=int,
-        nargs="?",
-        const=64,
-        metavar="N",
-        help="attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin",
-    )
+    for option in options_of_reports():
+        _add_option(report, option)
     report.set_defaults(command=_report)
 
     _add_rehearsal_commands(commands)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
@@ -21,13 +20,13 @@ from synth.progress import Progress, StoredProgress
 from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import Rehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
-from synth.reports.shadow_models import FEWEST_RUNS
+from synth.reports.registry import renewals
 from synth.schema import RunConfig
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
-from synth.services.reports import build_owner_report, downstream_options, renew_shadows
+from synth.services.reports import build_owner_report, renew
 from synth.services.runs import carry_out
 from synth.services.views import cell_words, row_worth_words
 from synth.store import ChargeState, RunState, TableState
@@ -128,14 +127,7 @@ def run_locally(
         return _deliver(application, run.id, folder, owner_report=owner_report)
 
 
-def owner_report_again(
-    folder: str | Path,
-    *,
-    say: Say,
-    classifiers: Literal["quick", "all"] = "quick",
-    hard_labels: bool = False,
-    shadow_models: int | None = None,
-) -> Path:
+def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | int | None) -> Path:
     """Build the owner-only report of a finished run whose table was kept.
 
     Parameters
@@ -144,22 +136,24 @@ def owner_report_again(
         What ``synth run`` wrote.
     say : callable
         Told one line for every phase.
-    classifiers : {"quick", "all"}
-        What predicts the label.
-    hard_labels : bool
-        Areas under curves from predicted classes: the convention of printed tables.
-    shadow_models : int, optional
-        Attack the most exposed rows with so many runs of the same configuration, at least 16.
+    **options
+        What is asked of reports: :func:`synth.reports.registry.options_of_reports` lists it.
 
     Raises
     ------
     InputError
-        If there are too few shadow models.
+        If a report cannot do what is asked of it.
     JobError
         If the folder holds no run, or its table was deleted.
     """
-    if shadow_models is not None and shadow_models < FEWEST_RUNS:
-        raise InputError(f"--shadow-models needs at least {FEWEST_RUNS} runs, got {shadow_models}.")
+    asked = {
+        renewal: str(options[renewal.option])
+        for renewal in renewals()
+        if renewal.option is not None and options.get(renewal.option) is not None
+    }
+    for renewal, amount in asked.items():
+        if renewal.check is not None:
+            renewal.check(amount)
     target = path_of(folder, "the run")
     body = run_folder.read_json(target / "owner" / "run.json")
     with Application.from_environment() as application:
@@ -169,13 +163,23 @@ def owner_report_again(
         config = application.config_of(run.id)
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
-        progress = _SpokenProgress(say)
-        options = downstream_options(classifiers, hard_labels=hard_labels, threads=application.settings.threads)
-        built = build_owner_report(config, run, source, vault=application.vault, progress=progress, downstream=options)
+        vault, progress, threads = application.vault, _SpokenProgress(say), application.settings.threads
+        built = build_owner_report(
+            config, run, source, vault=vault, progress=progress, options=options, threads=threads
+        )
         if built is None:
             raise JobError("There are no private rows to compare with.")
-        if shadow_models is not None:
-            renew_shadows(config, run, source, vault=application.vault, progress=progress, runs=shadow_models)
+        for renewal, amount in asked.items():
+            renew(
+                config,
+                run,
+                source,
+                vault=vault,
+                progress=progress,
+                renewal=renewal,
+                amount=amount,
+                threads=threads,
+            )
         copy_outputs(source / "owner", target / "owner", ("report.json",))
     (target / "owner" / "report.json").chmod(0o600)
     return target / "owner" / "report.json"

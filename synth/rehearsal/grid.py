@@ -16,17 +16,15 @@ from synth.errors import AttackError, InputError, RunCancelledError, SynthError
 from synth.generators import CONTROL
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
-from synth.reports.anchors import anchored
-from synth.reports.attack_evidence import PublicAttacks
-from synth.reports.charts import Bars, Cell, Series, Table
-from synth.reports.counting import CodeTable
-from synth.reports.downstream import compare_predictions
+from synth.reports.code_tables import CodeTable, UnitRows, compare_marginals
+from synth.reports.controls import anchored
 from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.forecast import one_way_noise
-from synth.reports.marginals import compare_marginals
-from synth.reports.membership import UnitRows
-from synth.reports.prediction_problem import DownstreamOptions, Problem, TrainedOn, Untestable
+from synth.reports.prediction.downstream import compare_predictions
+from synth.reports.prediction.problem import DownstreamOptions, Problem, TrainedOn, Untestable
 from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.report import StandInPart
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
@@ -128,7 +126,7 @@ class OpenedStandIn:
     train: UnitRows
     held_out: UnitRows
     make: Callable[[RunConfig], tuple[CodeTable, ProvenCeiling]]
-    attack: Callable[[RunConfig, CodeTable, ProvenCeiling], PublicAttacks]
+    attack: Callable[[RunConfig, CodeTable, ProvenCeiling], StandInPart]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +260,7 @@ def rehearse_grid(
 
 def _cell(
     config: RunConfig, stand_in: OpenedStandIn, real: tuple[str, float] | None
-) -> tuple[GridCell, tuple[str, float] | None, PublicAttacks]:
+) -> tuple[GridCell, tuple[str, float] | None, StandInPart]:
     """Rehearse one place of the grid; ``real`` is what training on stand-in rows reaches, once that is known."""
     begun = time.monotonic()
     synthetic, ceiling = stand_in.make(config)

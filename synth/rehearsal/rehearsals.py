@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,19 +26,19 @@ from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
 from synth.rehearsal.simulation import SIMULATED_FORMAT
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
-from synth.reports.counting import CodeTable
+from synth.reports.code_tables import CodeTable
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
 from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.registry import reports
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
-from synth.services.attacks import attack_stand_in, rows_of_part
 from synth.services.background import Work, WorkView
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample
 from synth.services.planning import check_config
-from synth.services.reports import exact_numbers, open_stand_in
+from synth.services.reports import exact_numbers, open_stand_in, rows_of_part, stand_in_parts, stand_in_rows
 from synth.services.stops import Stops, configuration_digest
 from synth.store import now
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
@@ -53,11 +52,6 @@ _USUAL_HOLDOUT = 0.2
 _REPORT, _CONFIG, _ROWS = "report.json", "config.json", "stand-in"
 _PIECE = 2**20
 LEFT_AGE = timedelta(hours=1)
-_FIRST = re.compile(
-    r"marginals\.[123]\.coarse_(mean|control)|downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"
-    r"|attacks\.\w+\.(area|caught)"
-)
-_REASONS = {"attacks.none", "downstream.none"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +66,16 @@ class Rehearsal:
     @property
     def lines(self) -> list[str]:
         """The numbers to read first, as lines of text, and the verdict."""
-        first = [entry for entry in self.evidence if _FIRST.fullmatch(entry.id)]
+        spoken_of = [report.spoken for report in reports() if report.spoken is not None]
+        first = [entry for entry in self.evidence if any(one.fullmatch(entry.id) for one in spoken_of)]
         spoken = [
             f"{entry.title}: {entry.value:.3g} {entry.unit}. {_verdict(entry)}".rstrip()
             for entry in first
             if isinstance(entry.value, float)
         ]
         # Where nothing could be said: why.
-        return [*spoken, *(entry.sentence for entry in self.evidence if entry.id in _REASONS), self.sentence]
+        reasons = {name for report in reports() for name in report.reasons}
+        return [*spoken, *(entry.sentence for entry in self.evidence if entry.id in reasons), self.sentence]
 
     @property
     def sentence(self) -> str:
@@ -132,8 +128,9 @@ class Rehearsals:
         progress.phase("Reading")
         view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
         synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
-        exact = of_stand_in(exact_numbers(rehearsed, view, synthetic, progress), sentence=said)
-        attacked = attack_stand_in(rehearsed, view, synthetic, ceiling, progress)
+        rows = stand_in_rows(rehearsed, view, synthetic, ceiling.receipts)
+        exact = of_stand_in(exact_numbers(rows, progress), sentence=said)
+        attacked = stand_in_parts(rows, progress)
         incident = None
         if attacked.exceeded:
             incident = record_incident(AttackError("", incident=""))
@@ -156,8 +153,8 @@ class Rehearsals:
                 rows_of_part(view, "train"),
                 rows_of_part(view, "holdout"),
                 make=lambda cell: _made(cell, table, NullProgress()),
-                attack=lambda cell, rows, proven: attack_stand_in(
-                    cell, view, rows, proven, NullProgress(), among=among
+                attack=lambda cell, made, proven: stand_in_parts(
+                    stand_in_rows(cell, view, made, proven.receipts), NullProgress(), among=among
                 ),
             )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from synth.reports.charts import Bars, Figure, HeatMap, Series, Table
 from synth.reports.evidence import (
     OWNER_ONLY_SENTENCE,
     ChargedEvidence,
@@ -14,6 +13,7 @@ from synth.reports.evidence import (
     evidence_to_dict,
     publishable,
 )
+from synth.reports.figures import Bars, Figure, HeatMap, Series, Table
 
 __all__ = [
     "OWNER_ONLY_SENTENCE",

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from synth.reports.charts import Bars, Series, Table
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, Publishable
+from synth.reports.figures import Bars, Series, Table
 
 __all__ = ["ComparedNumber", "compared_table", "numbers_side_by_side"]
 

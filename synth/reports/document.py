@@ -1,17 +1,116 @@
-"""``report.json``: the numbers of a report for programs."""
+"""The reports of a run as documents: report.json for programs, and report.html, one page that needs no network.
+
+What may be published is worked out here from answers that are paid for: the same for a run, its replay and its check.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
+from importlib import resources
 from typing import Any
 
-from synth.reports.charts import Table
-from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
+import numpy as np
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+from numpy.typing import NDArray
 
-__all__ = ["owner_document", "report_document"]
+from synth.generators.protocol import Fact
+from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.receipt import Receipt
+from synth.progress import Progress
+from synth.reports.drawing import draw, letters, number_text
+from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
+from synth.reports.figures import Figure
+from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
+from synth.reports.registry import reports, section_words
+from synth.reports.report import PaidAnswers
+from synth.schema import RunConfig
+
+__all__ = ["owner_document", "published_evidence", "published_rows", "report_document", "report_page"]
 
 _VERSION = 1
-_ALPHAS = ("1", "2", "3", "4")
+_COUNTS = ("evaluated", "of")
+"""Last words of ids that a page leaves out: how many sets were compared stands in the sentences beside the means."""
+
+_ORIGIN = (
+    "Every number here was computed from the synthetic rows, from noisy answers that are already paid for, and from "
+    "what was declared public. None was read from the private rows."
+)
+
+
+# What may be published ----------------------------------------------------------------------------------------------
+
+
+def published_evidence(
+    codes: NDArray[np.int64],
+    releases: Sequence[NoisyAnswer],
+    config: RunConfig,
+    *,
+    rows: RowCount | None = None,
+    facts: Sequence[Fact] = (),
+    receipts: Sequence[Receipt] = (),
+    progress: Progress | None = None,
+) -> tuple[Publishable, ...]:
+    """Work out what every report says that may be published.
+
+    Parameters
+    ----------
+    codes : array of shape (n_rows, n_modelled)
+        Synthetic codes, columns in ``schema.names`` order.
+    releases : sequence of NoisyAnswer
+        The paid answers of the run.
+    config : RunConfig
+        Declared facts.
+    rows : RowCount, optional
+        What the session said about the number of rows; without it the paid answers are asked.
+    facts : sequence of Fact
+        What the fitted generator says of itself.
+    receipts : sequence of Receipt
+        All of the run: where it hides one cell they say what that is worth for a whole row.
+    progress : Progress, optional
+        Told when the report begins and ends.
+    """
+    if progress is not None:
+        progress.step(0, 1)
+    columns = [codes[:, place] for place in range(codes.shape[1])]
+    count = published_rows(releases) if rows is None else rows
+    fine, coarse = (
+        ()
+        if count is None
+        else compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
+        for merged in (False, True)
+    )
+    answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, count, fine, coarse)
+    found = [entry for report in reports() if report.public is not None for entry in report.public(answers)]
+    if progress is not None:
+        progress.step(1, 1)
+    return tuple(found)
+
+
+def published_rows(releases: Sequence[NoisyAnswer]) -> RowCount | None:
+    """Return what the paid answers say about the number of private rows, or None where they say nothing.
+
+    It is the measured number of rows, or else the total of the measured table that knows it best.
+    """
+    for release in releases:
+        if release.receipt.query == ROW_COUNT_QUERY:
+            value = float(np.asarray(release.value).reshape(-1)[0])
+            return RowCount(max(value, 1.0), release.noise_std, public=False)
+    tables = measured_tables(releases)
+    if not tables:
+        return None
+    best = min(tables, key=_total_noise)
+    return RowCount(max(float(best.counts.sum()), 1.0), _total_noise(best), public=False)
+
+
+def _total_noise(table: MeasuredTable) -> float:
+    return table.noise_std * math.sqrt(table.counts.size)
+
+
+# report.json --------------------------------------------------------------------------------------------------------
 
 
 def report_document(evidence: Sequence[Publishable]) -> dict[str, Any]:
@@ -31,15 +130,66 @@ def owner_document(evidence: Sequence[Evidence]) -> dict[str, Any]:
 
 
 def _document(evidence: Sequence[Evidence]) -> dict[str, Any]:
-    marginals: dict[str, dict[str, Any]] = {alpha: {} for alpha in _ALPHAS}
-    for entry in evidence:
-        section, _, rest = entry.id.partition(".")
-        alpha, _, name = rest.partition(".")
-        if section == "marginals" and alpha in marginals and name and "." not in name:
-            tables = [figure for figure in entry.figures if isinstance(figure, Table)]
-            marginals[alpha][name] = _rows(tables[0]) if tables and name.endswith("worst") else entry.value
-    return {"version": _VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], "marginals": marginals}
+    summaries = {report.id: report.summary(evidence) for report in reports() if report.summary is not None}
+    return {"version": _VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], **summaries}
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
-    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
+# report.html --------------------------------------------------------------------------------------------------------
+
+
+def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Sequence[str]) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    evidence : sequence of Publishable
+        The numbers; those whose ids begin with the same word stand under one heading.
+    heading : str
+        Title of the page.
+    promise : sequence of str
+        What the certificate promises, line by line, printed first.
+
+    Raises
+    ------
+    TypeError
+        If evidence of another kind than safe or charged is among it.
+    """
+    sections: dict[str, list[Publishable]] = {}
+    for entry in publishable(evidence):
+        shown = sections.setdefault(section_words(entry.section).heading, [])
+        if entry.id.rpartition(".")[2] not in _COUNTS:
+            shown.append(entry)
+    style = _template_text("report.css")
+    return (
+        _template("report.html").render(
+            heading=heading,
+            promise=promise,
+            sections=sections,
+            origin=_ORIGIN,
+            # As it stands: nothing in a style sheet is anybody's text.
+            style=Markup(f"\n{style}"),  # noqa: S704
+            draw=_drawn,
+            number_text=number_text,
+        )
+        + "\n"
+    )
+
+
+@functools.cache
+def _template(name: str) -> Template:
+    """Read a template; whatever it prints is shown letter for letter, unless it is markup already."""
+    environment = Environment(autoescape=True, finalize=_shown, undefined=StrictUndefined)
+    # Joined: a page of an older bundle has the same bytes, however its template is laid out by now.
+    return environment.from_string("".join(map(str.strip, _template_text(name).splitlines())))
+
+
+def _template_text(name: str) -> str:
+    return resources.files("synth.reports").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _shown(value: object) -> Markup:
+    return value if isinstance(value, Markup) else Markup(letters(str(value)))  # noqa: S704 - escaped
+
+
+def _drawn(figure: Figure) -> Markup:
+    return Markup(draw(figure))  # noqa: S704 - what it prints of anybody is escaped there

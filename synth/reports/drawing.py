@@ -6,7 +6,7 @@ import html
 import math
 
 from synth.names import visible
-from synth.reports.charts import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
+from synth.reports.figures import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
 
 __all__ = ["COLOURS", "draw", "letters", "number_text", "rounded_up"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, final
 
 from synth.errors import InputError
-from synth.reports.charts import Figure, figure_from_dict, figure_to_dict
+from synth.reports.figures import Figure, figure_from_dict, figure_to_dict
 
 __all__ = [
     "OWNER_ONLY_SENTENCE",
@@ -52,6 +52,11 @@ class _Evidence:
         for number in (self.value, self.error):
             if isinstance(number, float) and not math.isfinite(number):
                 raise InputError(f"'{self.id}': a number of a report must be finite; give None where there is none.")
+
+    @property
+    def section(self) -> str:
+        """The part of a report it belongs to: the first word of its id."""
+        return self.id.partition(".")[0]
 
 
 @final

@@ -1,7 +1,9 @@
 """How accurate a release will be, before anything is spent: from declared facts alone, no row is read.
 
-The noise of every question is planned with the code that the private session uses, so a forecast is what happens.
-It is about noise only: what a generator's model misses comes on top, what its smoothing gains comes off.
+The noise of every question is planned with the code that the private session uses, so a forecast is what happens:
+:class:`PlannedSession` answers every question with zeros and the receipt that the real session would write. Questions
+follow from the schema, the options and the budget alone, so the noise is known before a row is read. It is about noise
+only: what a generator's model misses comes on top, what its smoothing gains comes off.
 """
 
 from __future__ import annotations
@@ -10,17 +12,24 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
 
-from synth.errors import ConfigError
+from synth.errors import BudgetExceededError, ConfigError, PrivacyError
 from synth.generators import GeneratorTask, describe, make
-from synth.privacy.accounting import PrivacyBudget, epsilon_of, mu_of_budget
+from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
+from synth.privacy.answers import AnswerSource, AnswerT, RowCount, of_kind
 from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.costs import MU_UNIT
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
 from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.questions import Allowance, Question
+from synth.privacy.receipt import Receipt
+from synth.privacy.sensitivity import between_neighbours
+from synth.privacy.session import stated_of
 from synth.progress import NullProgress
-from synth.reports.control import coarse_bins, coarse_size
+from synth.reports.code_tables import coarse_bins, coarse_size
 from synth.reports.expected import (
     Basis,
     BudgetShare,
@@ -33,19 +42,21 @@ from synth.reports.expected import (
     promise_of,
 )
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
-from synth.reports.planned import AllPlannedError, PlannedSession, UnplannedError
-from synth.reports.prediction_question import PREDICTION_QUERY, held_out_tables, planned_question
-from synth.schema import RunConfig
+from synth.reports.prediction.holdout import PREDICTION_QUERY, held_out_tables, planned_question
+from synth.schema import RunConfig, Schema
 
 __all__ = [
     "PREDICTIONS",
+    "AllPlannedError",
     "BudgetShare",
     "CellForecast",
     "ColumnNoise",
     "Forecast",
     "PairForecasts",
+    "PlannedSession",
     "PredictionForecast",
     "Promise",
+    "UnplannedError",
     "budget_parts",
     "forecast",
     "one_way_noise",
@@ -334,3 +345,102 @@ def _widest(config: RunConfig, epsilon: float, of: Literal["columns", "pairs"]) 
 def _rounded_up(epsilon: float) -> float:
     scale = 10.0 ** (3 - math.floor(math.log10(epsilon)))
     return math.ceil(epsilon * scale * (1 - 1e-9)) / scale
+
+
+# A session that plans -------------------------------------------------------------------------------------------------
+
+
+_DUST = 1e-9
+"""Part of a budget that rounding leaves; no question is asked with less."""
+
+
+class UnplannedError(PrivacyError):
+    """What is asked next depends on the rows, so it cannot be planned without them."""
+
+
+class AllPlannedError(PrivacyError):
+    """Nothing is left to ask with, so what a generator would learn from the last answer need not be worked out."""
+
+
+class PlannedSession(AnswerSource):
+    """A session without rows: it plans noise as the real one does and answers zeros.
+
+    Parameters
+    ----------
+    schema : Schema
+        The declared table.
+    budget : PrivacyBudget
+        All that may be spent.
+    rows : float
+        Declared number of rows.
+    """
+
+    __slots__ = ("_ends", "_root_units", "_spent_units", "_units", "budget", "rows", "schema", "sums", "unforeseen")
+
+    schema: Schema
+    budget: PrivacyBudget
+    rows: RowCount
+
+    def __init__(self, schema: Schema, budget: PrivacyBudget, *, rows: float) -> None:
+        self.schema, self.budget = schema, budget
+        self.rows = RowCount(rows, 0.0, public=True)
+        self.sums: list[NoisyAnswer] = []
+        self.unforeseen: list[tuple[Question[Any, Any], Any]] = []
+        """Questions whose noise is planned, but not what follows from their answers; with their plans."""
+        self._units = self._root_units = budget.units
+        self._spent_units = 0
+        self._ends = False
+
+    @property
+    def remaining_share(self) -> float:
+        """Part of this session's budget that is left."""
+        return (self._units - self._spent_units) / self._units
+
+    def sub_session(self, share: float, *, ends: bool = False) -> PlannedSession:
+        """Set a share aside; its questions are gathered with the others.
+
+        With ``ends`` the question that uses it up raises :class:`AllPlannedError` after it has been planned.
+        """
+        view = object.__new__(PlannedSession)
+        view.schema, view.budget, view.rows, view.sums = self.schema, self.budget, self.rows, self.sums
+        view.unforeseen = self.unforeseen
+        view._root_units, view._spent_units = self._root_units, 0
+        view._units = self._charged(share)
+        view._ends = ends
+        return view
+
+    def ask(self, question: Question[Any, AnswerT], *, share: float, query: str, source: str) -> AnswerT:
+        """Plan a question and answer zeros.
+
+        Raises
+        ------
+        UnplannedError
+            If what is asked next depends on the answer, and so on the rows. The noise of this question is kept.
+        AllPlannedError
+            If it was the last.
+        """
+        question.check(self.schema)
+        units = self._charged(share)
+        slack = SLACK_ALLOWANCE * units / self._root_units
+        plan = question.plan(Allowance(self.schema, units, slack, partial(between_neighbours, schema=self.schema)))
+        if question.unforeseen:
+            self.unforeseen.append((question, plan))
+            which = question.unforeseen.format(query=query)
+            raise UnplannedError(f"{which} depends on the rows and cannot be planned without them.")
+        stated = stated_of(self.schema)
+        receipts = tuple(
+            Receipt.of(cost, query=query, source=source, sequence=len(self.sums) + place, private=False, **stated)
+            for place, cost in enumerate(plan.costs)
+        )
+        answer = question.foreseen(receipts, plan)
+        self.sums += of_kind([answer], NoisyAnswer)
+        if self._ends and self.remaining_share < _DUST:
+            raise AllPlannedError("Every question is planned.")
+        return answer
+
+    def _charged(self, share: float) -> int:
+        units = math.floor(self._units * Fraction(share))
+        if not 0 < units <= self._units - self._spent_units:
+            raise BudgetExceededError(f"A share of {share:.6g} is not left; {self.remaining_share:.6g} is.")
+        self._spent_units += units
+        return units

@@ -1,23 +1,39 @@
-"""Tables of counts among the paid answers of a run: what a publishable report compares with."""
+"""Tables of counts among the paid answers of a run, and synthetic rows beside them: what a report may publish.
+
+Every number here is a function of synthetic rows, noisy answers and declared facts, so it costs nothing and stays the
+same when the private table is gone. The error of a distance is the range caused by privacy noise: with 95 % chance the
+distance to the private rows themselves lies within it (triangle inequality and the known law of the noise).
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import coarse_grid
+from synth.privacy.answers import RowCount
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
 from synth.privacy.noisy_sums import NoisyAnswer
-from synth.reports.control import PUBLIC_BINS
+from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
+from synth.reports.controls import OneWay, independent_rows
 from synth.schema import ModelledColumn, Schema
 
-__all__ = ["EVALUATION_QUERY", "MeasuredTable", "evaluation_question", "measured_tables"]
+__all__ = [
+    "BAR",
+    "EVALUATION_QUERY",
+    "ComparedTable",
+    "MeasuredTable",
+    "compare_measured",
+    "evaluation_question",
+    "measured_tables",
+]
 
 EVALUATION_QUERY = "one-way tables for the report"
 _FINEST = 128
@@ -106,3 +122,198 @@ def _explicit_bins(hot: OneHot) -> Sequence[NDArray[np.int32]]:
     return [
         np.arange(size, dtype=np.int32) if one is None else one for size, one in zip(hot.sizes, hot.bins, strict=True)
     ]
+
+
+# Synthetic rows beside them -----------------------------------------------------------------------------------------
+
+
+BAR = 1.959964
+"""Half the width of a range that covers 95 % of a normal error, in standard deviations."""
+
+_ONE_SIDED = 1.644854
+_WIDEST = 3
+_MEAN_OF_FOLDED = math.sqrt(2 / math.pi)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparedTable:
+    """One measured table beside the same counts of synthetic rows.
+
+    Attributes
+    ----------
+    columns : tuple of str
+    bins : tuple of arrays of shape (column size,)
+        Bin of every code, by column.
+    measured, synthetic, control : arrays of shape (bins of the first column, ...)
+        Counts in rows of the private table; the made ones are scaled to its number of rows.
+    noise_std : array of the same shape
+        Standard deviation of the noise on every measured count, in rows.
+    rows : RowCount
+        Rows of the private table.
+    """
+
+    columns: tuple[str, ...]
+    bins: tuple[NDArray[np.int32], ...]
+    measured: NDArray[np.float64]
+    synthetic: NDArray[np.float64]
+    control: NDArray[np.float64]
+    noise_std: NDArray[np.float64]
+    rows: RowCount
+
+    @property
+    def distance(self) -> float:
+        """Total variation between synthetic and measured counts, at most 1."""
+        return self._against(self.synthetic)
+
+    @property
+    def control_distance(self) -> float:
+        """The same for the independent control."""
+        return self._against(self.control)
+
+    @property
+    def expected_noise(self) -> float:
+        """Distance that noise alone makes on average; above 1 nothing can be seen."""
+        return _MEAN_OF_FOLDED * float(self.noise_std.sum()) / (2 * self.rows.value)
+
+    @property
+    def error(self) -> float:
+        """Distance that noise alone stays below with 95 % chance."""
+        spread = math.sqrt((1 - _MEAN_OF_FOLDED**2) * float((self.noise_std**2).sum())) / (2 * self.rows.value)
+        of_rows = BAR * self.rows.noise_std / self.rows.value
+        return min(self.expected_noise + _ONE_SIDED * spread + of_rows, 1.0)
+
+    def _against(self, counts: NDArray[np.float64]) -> float:
+        return min(float(np.abs(counts - self.measured).sum()) / (2 * self.rows.value), 1.0)
+
+
+def compare_measured(
+    synthetic: CodeTable,
+    schema: Schema,
+    releases: Sequence[NoisyAnswer],
+    rows: RowCount,
+    *,
+    coarse: bool = False,
+    seed: int = 0,
+) -> tuple[ComparedTable, ...]:
+    """Put every measured table of one to three columns beside synthetic rows; the best measured of each set of columns.
+
+    A table that was asked of just these columns comes before sums of a larger one, unless those have the same bins and
+    less noise.
+
+    Parameters
+    ----------
+    synthetic : CodeTable
+        Codes in ``schema.names`` order.
+    schema : Schema
+        The declared columns.
+    releases : sequence of NoisyAnswer
+        The paid answers of the run.
+    rows : RowCount
+        Public or measured number of private rows.
+    coarse : bool
+        Put numbers and dates into at most 32 public bins first, where the measured bins allow it.
+    seed : int
+        Draws the control; public.
+    """
+    place = {name: index for index, name in enumerate(schema.names)}
+    tables = _best([_in_order(table, place) for table in measured_tables(releases) if len(table.columns) <= _WIDEST])
+    control = _control(tables, schema, len(synthetic[0]), seed)
+    compared = []
+    for columns, table in tables.items():
+        coarser = _coarsened(table, schema) if coarse else table
+        shape = coarser.counts.shape
+        deviations = np.full(table.counts.shape, table.noise_std) ** 2
+        compared.append(
+            ComparedTable(
+                columns=columns,
+                bins=coarser.bins,
+                measured=coarser.counts,
+                synthetic=_scaled_counts(synthetic, coarser, place, shape, rows.value),
+                control=_scaled_counts(control, coarser, place, shape, rows.value),
+                noise_std=np.sqrt(_merged(deviations, table, coarser)),
+                rows=rows,
+            )
+        )
+    return tuple(sorted(compared, key=lambda one: (len(one.columns), [place[name] for name in one.columns])))
+
+
+def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
+    """Return the table with its columns as the schema orders them."""
+    axes = sorted(range(len(table.columns)), key=lambda axis: place[table.columns[axis]])
+    columns, bins = tuple(table.columns[axis] for axis in axes), tuple(table.bins[axis] for axis in axes)
+    return MeasuredTable(columns, bins, table.counts.transpose(axes), table.noise_std, table.query)
+
+
+def _best(tables: Sequence[MeasuredTable]) -> dict[tuple[str, ...], MeasuredTable]:
+    best: dict[tuple[str, ...], MeasuredTable] = {}
+    for table in sorted(tables, key=_noise):
+        best.setdefault(table.columns, table)
+    for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=_noise):
+        known = best.setdefault(margin.columns, margin)
+        if margin.noise_std < known.noise_std and all(map(np.array_equal, margin.bins, known.bins)):
+            best[margin.columns] = margin
+    return best
+
+
+def _noise(table: MeasuredTable) -> float:
+    return table.noise_std
+
+
+def _margins(table: MeasuredTable) -> list[MeasuredTable]:
+    """Add up a joint table over some of its columns, in every way; each sum adds the variances of its cells."""
+    found = []
+    axes = range(len(table.columns))
+    for kept in (kept for size in axes[1:] for kept in itertools.combinations(axes, size)):
+        others = tuple(axis for axis in axes if axis not in kept)
+        noise = table.noise_std * math.sqrt(math.prod(table.counts.shape[axis] for axis in others))
+        columns, bins = tuple(table.columns[axis] for axis in kept), tuple(table.bins[axis] for axis in kept)
+        found.append(MeasuredTable(columns, bins, table.counts.sum(axis=others), noise, table.query))
+    return found
+
+
+def _control(
+    tables: Mapping[tuple[str, ...], MeasuredTable], schema: Schema, n_rows: int, seed: int
+) -> list[NDArray[np.int64]]:
+    one_ways = []
+    for column in schema.modelled:
+        table = tables.get((column.name,))
+        if table is None:
+            one_ways.append(OneWay(np.zeros(column.size, dtype=np.int32), np.ones(1)))
+        else:
+            one_ways.append(OneWay(table.bins[0], table.counts))
+    return independent_rows(one_ways, n_rows=n_rows, seed=seed)
+
+
+def _coarsened(table: MeasuredTable, schema: Schema) -> MeasuredTable:
+    """Merge measured bins into public ones, where each measured bin lies in one public bin."""
+    bins = tuple(
+        _merge(fine, coarse_bins(schema.modelled_column(name)))
+        for name, fine in zip(table.columns, table.bins, strict=True)
+    )
+    coarser = MeasuredTable(table.columns, bins, np.empty([int(one.max()) + 1 for one in bins]), 0.0, table.query)
+    return MeasuredTable(table.columns, bins, _merged(table.counts, table, coarser), table.noise_std, table.query)
+
+
+def _merge(fine: NDArray[np.int32], coarse: NDArray[np.int32]) -> NDArray[np.int32]:
+    target = np.zeros(int(fine.max()) + 1, dtype=coarse.dtype)
+    target[fine] = coarse
+    return coarse if np.array_equal(target[fine], coarse) else fine
+
+
+def _merged(values: NDArray[np.float64], table: MeasuredTable, coarser: MeasuredTable) -> NDArray[np.float64]:
+    for axis, (fine, coarse) in enumerate(zip(table.bins, coarser.bins, strict=True)):
+        target = np.zeros(values.shape[axis], dtype=np.int64)
+        target[fine] = coarse
+        moved = np.moveaxis(values, axis, 0)
+        summed = np.zeros((int(coarse.max()) + 1, *moved.shape[1:]))
+        np.add.at(summed, target, moved)
+        values = np.moveaxis(summed, 0, axis)
+    return values
+
+
+def _scaled_counts(
+    codes: CodeTable, table: MeasuredTable, place: Mapping[str, int], shape: tuple[int, ...], rows: float
+) -> NDArray[np.float64]:
+    cells = [one[codes[place[name]]] for name, one in zip(table.columns, table.bins, strict=True)]
+    counts = np.bincount(np.ravel_multi_index(cells, shape), minlength=math.prod(shape)).reshape(shape)
+    return np.asarray(counts * (rows / len(codes[0])))

@@ -21,7 +21,7 @@ from synth.schema import Codes, Schema, TableFormat
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 
-OWNER_ONLY_READERS = ("synth.services.attacks", "synth.services.reports")
+OWNER_ONLY_READERS = ("synth.services.reports",)
 """The modules that may read exact rows; their results are owner-only evidence."""
 
 OwnerPart = Literal["train", "holdout", "test"]

@@ -1,65 +1,64 @@
-"""The owner-only report: exact numbers about synthetic and private rows, written where only the owner reads."""
+"""The owner-only report: exact numbers about synthetic and private rows, written where only the owner reads.
+
+This is the one service that opens exact rows for reports (a test lists it). What each report makes of them is in its
+own folder; a fault in one of them is an incident there and never the end of a run that is sealed and paid for.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.table_files import read_table
 from synth.errors import JobError, RunCancelledError, TableError
-from synth.progress import Progress
-from synth.reports.anchors import Anchored, anchored
-from synth.reports.control import owner_control
-from synth.reports.counting import CodeTable
+from synth.privacy.receipt import Receipt
+from synth.privacy.table import PrivateTable
+from synth.progress import NullProgress, Progress
+from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
 from synth.reports.forecast import one_way_noise
-from synth.reports.group_marginals import owner_group_marginals
-from synth.reports.owner_fidelity import owner_fidelity
-from synth.reports.owner_marginals import owner_marginals
-from synth.reports.owner_reading import owner_reading
-from synth.reports.owner_subsample import owner_subsample
 from synth.reports.owner_view import OwnerPart, OwnerView
-from synth.reports.prediction_problem import Choice, DownstreamOptions, Problem
-from synth.reports.shadow_evidence import SHADOW_PREFIX
+from synth.reports.registry import renewals, reports
+from synth.reports.report import OwnerRows, Remade, Renewal, Report, StandInPart, TestRows
 from synth.schema import RunConfig
-from synth.services.attacks import attack_run, attack_with_shadows
+from synth.services import run_folder
+from synth.services.background import Work
 from synth.services.incidents import record_incident
+from synth.services.installation import Installation
+from synth.services.pipeline import fit_and_sample
 from synth.services.run_folder import read_json, write_owner_json
-from synth.store import Run
+from synth.store import PATIENCE_SECONDS, Run
 from synth.system.machine import cores
 from synth.system.packages import missing_package
+from synth.system.settings import Settings
 from synth.vault.vault import Vault
 
 __all__ = [
     "build_owner_report",
-    "downstream_options",
+    "carry_out_renewal",
     "exact_numbers",
     "free_threads",
     "open_stand_in",
-    "renew_predictions",
-    "renew_shadows",
+    "renew",
+    "renewal_minutes",
+    "renewal_work",
+    "rows_of_part",
+    "stand_in_parts",
+    "stand_in_rows",
 ]
 
-_LARGEST_CONTROL = 100_000
 _TESTS: tuple[tuple[OwnerPart, str], ...] = (
     ("test", "the test table"),
     ("holdout", "the hold-out: real rows the generator never saw"),
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """What both reports read: the private rows, and the synthetic ones as codes, column by column."""
-
-    view: OwnerView
-    synthetic: CodeTable
-    test_problem: str | None
 
 
 def build_owner_report(
@@ -69,7 +68,8 @@ def build_owner_report(
     *,
     vault: Vault,
     progress: Progress,
-    downstream: DownstreamOptions | None = None,
+    options: Mapping[str, Any] | None = None,
+    threads: int = 0,
 ) -> Path | None:
     """Compare a run's synthetic rows with its private rows and write ``owner/report.json`` (mode 0600).
 
@@ -80,75 +80,150 @@ def build_owner_report(
     vault : Vault
         Where the tables are.
     progress : Progress
-    downstream : DownstreamOptions, optional
-        How much is predicted; by default what does not hold a run up.
+    options : mapping, optional
+        What the owner asks of reports, by the names of their options; by default what does not hold a run up.
+    threads : int
+        Trainings at once; 0 looks at the machine.
 
     Returns
     -------
     Path, or None where the private table has no rows to compare with
     """
-    rows = _rows(config, run, folder, vault)
+    rows = _rows(config, run, folder, vault, threads=threads)
     if rows is None:
         return None
-    evidence = [
-        *_against_rows(config, rows, progress),
-        *_predictions(config, rows, downstream or downstream_options("quick"), progress),
-        *attack_run(config, rows.view, rows.synthetic, folder, progress),
-    ]
-    if (folder / "owner" / "report.json").exists():
-        # What shadow models came to took long and is as true as before.
-        evidence += [entry for entry in _reported(folder) if entry.id.startswith(SHADOW_PREFIX)]
+    evidence = list(_owner_parts(rows, options or {}, progress))
     path = folder / "owner" / "report.json"
+    if path.exists():
+        # What is made at the owner's wish took long and is as true as before; what was made just now is newer.
+        made = {entry.id for entry in evidence}
+        kept = tuple(renewal.prefix for renewal in renewals() if not _begins(made, renewal.prefix))
+        evidence += [entry for entry in _reported(folder) if entry.id.startswith(kept)]
     write_owner_json(path, owner_document(evidence))
     return path
 
 
-def renew_predictions(
-    config: RunConfig, run: Run, folder: Path, *, vault: Vault, progress: Progress, downstream: DownstreamOptions
+def renew(
+    config: RunConfig,
+    run: Run,
+    folder: Path,
+    *,
+    vault: Vault,
+    progress: Progress,
+    renewal: Renewal,
+    amount: str,
+    threads: int = 0,
 ) -> None:
-    """Predict again and put the new numbers into an owner's report in place of the old ones.
+    """Make a part of a report at the owner's wish and put it into the owner's report in place of what was there.
+
+    Parameters
+    ----------
+    config, run, folder, vault, progress, threads
+        As in :func:`build_owner_report`.
+    renewal : Renewal
+        Which part.
+    amount : str
+        How much of it.
 
     Raises
     ------
     JobError
         If the run has no report, or its rows were deleted.
     """
-    rows = _rows_still(config, run, folder, vault, "predicted")
-    _put(folder, "downstream.", _predictions(config, rows, downstream, progress))
-
-
-def renew_shadows(config: RunConfig, run: Run, folder: Path, *, vault: Vault, progress: Progress, runs: int) -> None:
-    """Attack with shadow models and put what that came to into an owner's report in place of what was there.
-
-    Raises
-    ------
-    JobError
-        If the run has no report, or its rows were deleted.
-    """
-    rows = _rows_still(config, run, folder, vault, "attacked")
-    _put(folder, SHADOW_PREFIX, attack_with_shadows(config, rows.view, progress, runs=runs))
-
-
-def _rows_still(config: RunConfig, run: Run, folder: Path, vault: Vault, done: str) -> _Rows:
     try:
-        rows = _rows(config, run, folder, vault)
+        rows = _rows(config, run, folder, vault, threads=threads)
     except TableError:
         rows = None
     if rows is None:
-        raise JobError(f"The rows of this run were deleted, so nothing can be {done} again. Upload the table anew.")
-    return rows
-
-
-def _put(folder: Path, prefix: str, evidence: Sequence[OwnerOnlyEvidence]) -> None:
-    """Put evidence in place of what begins with the same words, in the report as it is by now."""
-    kept = [entry for entry in _reported(folder) if not entry.id.startswith(prefix)]
+        raise JobError(
+            f"The rows of this run were deleted, so nothing can be {renewal.done} again. Upload the table anew."
+        )
+    evidence = _guarded(renewal, partial(renewal.make, rows, amount, progress))
+    # The report as it is by now.
+    kept = [entry for entry in _reported(folder) if not entry.id.startswith(renewal.prefix)]
     write_owner_json(folder / "owner" / "report.json", owner_document([*kept, *evidence]))
 
 
-def _reported(folder: Path) -> list[OwnerOnlyEvidence]:
-    body = read_json(folder / "owner" / "report.json")
-    found = [evidence_from_dict(entry) for entry in body["evidence"]]
-    return [entry for entry in found if isinstance(entry, OwnerOnlyEvidence)]
+def renewal_work(settings: Settings, run_id: str, renewal: Renewal, amount: str | None = None) -> Work:
+    """Return the work of making a part of a report again, in a process of its own; it starts, stands and stops."""
+    return Work(
+        run_folder.of(settings, run_id) / "owner" / renewal.file,
+        (run_id, f"--{renewal.name}", amount or renewal.usual),
+        busy=renewal.busy,
+        died=renewal.died,
+    )
+
+
+def carry_out_renewal(settings: Settings, run_id: str, renewal: Renewal, amount: str) -> int:
+    """Make a part of a report again in this process and return its exit code; how it ended stands in the file."""
+
+    def work(progress: Progress) -> None:
+        with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+            renew(
+                installation.config_of(run_id),
+                installation.store.runs[run_id],
+                installation.folder(run_id),
+                vault=installation.vault,
+                progress=progress,
+                renewal=renewal,
+                amount=amount,
+                threads=settings.threads,
+            )
+
+    return renewal_work(settings, run_id, renewal, amount).carry_out(work)
+
+
+def renewal_minutes(settings: Settings, run_id: str, renewal: Renewal) -> int | None:
+    """Return about how many minutes it takes, from the times of the run; None where they are unknown."""
+    if renewal.minutes is None:
+        return None
+    try:
+        seconds = read_json(run_folder.of(settings, run_id) / "owner" / "timings.json")["seconds"]
+        return renewal.minutes({part: float(value) for part, value in seconds.items()})
+    except (JobError, KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def exact_numbers(rows: OwnerRows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
+    """Work out on rows that somebody declared public what every report says of private ones, quickly.
+
+    Reports that do another thing on public rows are not among them (:func:`stand_in_parts`).
+    """
+    return tuple(_owner_parts(rows, {}, progress, on_stand_in=True))
+
+
+def stand_in_parts(rows: OwnerRows, progress: Progress, *, among: int = 1) -> StandInPart:
+    """Work out what reports say of public rows alone: the attacks, and which did better than the proof allows.
+
+    Parameters
+    ----------
+    rows : OwnerRows
+        Public rows, some of them held out.
+    progress : Progress
+    among : int
+        How many rehearsals are made together; they share the chance of a false alarm.
+    """
+    parts = [report.stand_in(rows, among, progress) for report in reports() if report.stand_in is not None]
+    return StandInPart(
+        tuple(entry for part in parts for entry in part.evidence),
+        tuple(name for part in parts for name in part.exceeded),
+    )
+
+
+def stand_in_rows(config: RunConfig, view: OwnerView, synthetic: CodeTable, receipts: tuple[Receipt, ...]) -> OwnerRows:
+    """Return what reports may read of rows that somebody declared public.
+
+    Parameters
+    ----------
+    config : RunConfig
+    view : OwnerView
+        The public rows, at least one to train on.
+    synthetic : CodeTable
+        The synthetic rows as codes, column by column.
+    receipts : tuple of Receipt
+        Of the run that made them.
+    """
+    return _owner_rows(config, view, synthetic, receipts, test_problem=None, threads=0)
 
 
 def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: bytes) -> OwnerView:
@@ -181,42 +256,9 @@ def open_stand_in(config: RunConfig, open_rows: Callable[[], BinaryIO], key: byt
     return view
 
 
-def exact_numbers(
-    config: RunConfig, view: OwnerView, synthetic: CodeTable, progress: Progress
-) -> tuple[OwnerOnlyEvidence, ...]:
-    """Compare synthetic rows with exact ones and predict the label, quickly; attacks are not among it.
-
-    Parameters
-    ----------
-    config : RunConfig
-    view : OwnerView
-        At least one row to train on.
-    synthetic : CodeTable
-        Codes, column by column.
-    progress : Progress
-    """
-    rows = _Rows(view, synthetic, None)
-    return (
-        *_against_rows(config, rows, progress),
-        *_predictions(config, rows, downstream_options("quick"), progress),
-    )
-
-
-def downstream_options(choice: Choice, *, hard_labels: bool = False, threads: int = 0) -> DownstreamOptions:
-    """Return how much is predicted: quickly, in every run, or with all predictors, when the owner asks for it.
-
-    Parameters
-    ----------
-    choice : {"quick", "all"}
-        Three predictors trained twice on up to 10,000 rows, or all trained three times on up to 20,000.
-    hard_labels : bool
-        Areas under curves from predicted classes.
-    threads : int
-        Trainings at once; 0 looks at the machine.
-    """
-    if choice == "all":
-        return DownstreamOptions.thorough(hard_labels=hard_labels, threads=free_threads(threads))
-    return DownstreamOptions(hard_labels=hard_labels, threads=free_threads(threads))
+def rows_of_part(view: OwnerView, part: OwnerPart) -> UnitRows:
+    """Return the rows of a part as codes, column by column, and whose they are."""
+    return UnitRows([view.column(name, part) for name in view.schema.names], view.units(part))
 
 
 def free_threads(wanted: int = 0) -> int:
@@ -237,19 +279,73 @@ def free_threads(wanted: int = 0) -> int:
     return max(1, cores() - others)
 
 
-def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault) -> _Rows | None:
+def _owner_parts(
+    rows: OwnerRows, options: Mapping[str, Any], progress: Progress, *, on_stand_in: bool = False
+) -> Iterator[OwnerOnlyEvidence]:
+    """Yield what every report works out from exact rows."""
+    for report in reports():
+        owner = report.owner
+        if owner is not None and not (on_stand_in and report.stand_in is not None):
+            yield from _guarded(report, partial(owner, rows, options, progress))
+
+
+def _guarded(part: Report | Renewal, make: Callable[[], Sequence[OwnerOnlyEvidence]]) -> Sequence[OwnerOnlyEvidence]:
+    """Make evidence; a fault inside becomes a sentence where a report has one: the run is sealed and paid for."""
+    try:
+        return make()
+    except RunCancelledError:
+        raise
+    except Exception as error:
+        if part.failed is None:
+            raise
+        lack = missing_package(error)
+        reason = f"{part.fault} (incident {record_incident(error)})." if lack is None else str(lack)
+        return (part.failed(reason),)
+
+
+def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault, *, threads: int) -> OwnerRows | None:
+    """Open what reports may read of a run, or return None where it has no rows to compare with."""
     if run.table_id is None:
         return None
-    _require_same_split(config, folder)
+    certificate = read_json(folder / "certificate.json")
+    _require_same_split(config, certificate)
     view, test_problem = _opened(config, run, vault)
     if view.rows("train") == 0:
         return None
     # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
-    synthetic = np.asarray(read_table(folder / "synthetic.csv", config.schema))
-    return _Rows(view, list(synthetic.T), test_problem)
+    synthetic = list(np.asarray(read_table(folder / "synthetic.csv", config.schema)).T)
+    receipts = certificate_from_dict(certificate).receipts
+    rows = _owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
+    return replace(rows, remake=partial(_remade, config))
 
 
-def _require_same_split(config: RunConfig, folder: Path) -> None:
+def _owner_rows(
+    config: RunConfig,
+    view: OwnerView,
+    synthetic: CodeTable,
+    receipts: tuple[Receipt, ...],
+    *,
+    test_problem: str | None,
+    threads: int,
+) -> OwnerRows:
+    tests = [
+        TestRows(rows_of_part(view, part), words) for part, words in _TESTS if part in view.parts and view.rows(part)
+    ]
+    return OwnerRows(
+        config=config,
+        train=rows_of_part(view, "train"),
+        held_out=rows_of_part(view, "holdout") if "holdout" in view.parts else None,
+        test=tests[0] if tests else None,
+        test_problem=test_problem,
+        synthetic=synthetic,
+        receipts=receipts,
+        control_noise=one_way_noise(config),
+        reading=view.reading,
+        threads=free_threads(threads),
+    )
+
+
+def _require_same_split(config: RunConfig, certificate: Mapping[str, Any]) -> None:
     """Refuse a run that was split by other rules: rows it learned from would be called held out.
 
     Raises
@@ -257,8 +353,7 @@ def _require_same_split(config: RunConfig, folder: Path) -> None:
     JobError
         If somebody was held out by a version before 0.2.0.
     """
-    made_by = read_json(folder / "certificate.json")["versions"].get("hermitage")
-    if config.holdout > 0 and made_by == "0.1.0":
+    if config.holdout > 0 and certificate["versions"].get("hermitage") == "0.1.0":
         raise JobError(
             "This run was made by version 0.1.0, which held other rows out. Its owner's report cannot be made again; "
             "make a new run."
@@ -289,76 +384,23 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
         return opened(None), f"The test table could not be used: {error}"
 
 
-def _against_rows(config: RunConfig, rows: _Rows, progress: Progress) -> tuple[OwnerOnlyEvidence, ...]:
-    """Everything that compares the two tables with each other, beside the same control and floor."""
-    train, noise = _part(rows.view, "train"), one_way_noise(config)
-    tables = anchored(train, rows.synthetic, config.schema, control_noise=noise, seed=config.seed)
-    progress.phase("Comparing sets of columns")
-    marginals = owner_marginals(tables, on_step=progress.step)
-    progress.phase("Comparing distributions")
-    fidelity = owner_fidelity(tables, on_step=progress.step)
-    progress.phase("Comparing with sub-samples")
-    subsample = owner_subsample(tables, on_step=progress.step)
-    groups: tuple[OwnerOnlyEvidence, ...] = ()
-    if config.groups:
-        progress.phase("Comparing groups")
-        groups = owner_group_marginals(tables, config.groups, on_step=progress.step)
-    progress.phase("Scoring")
-    read = owner_reading(rows.view.reading, config.schema)
-    return (*read, *marginals, *subsample, *fidelity, *groups, *_scores(tables))
+def _remade(config: RunConfig, rows: UnitRows) -> Remade:
+    """Run a configuration again on other private rows, for an attack that looks at what is made and drops it."""
+    schema = config.schema
+    codes = dict(zip(schema.names, rows.codes, strict=True))
+    # The view has capped every unit's rows already, so that the cap keeps all of them again.
+    units = None if schema.unit.id_column is None else rows.units.tolist()
+    # Which rows are in is drawn for the attack, so the declared number is not theirs.
+    table = PrivateTable.from_codes(replace(schema, number_of_units=None), codes, unit_ids=units)
+    measured = fit_and_sample(config, table, NullProgress(), predict=False)
+    return Remade(list(measured.codes.T), measured.receipts)
 
 
-def _scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
-    # Imported late, as for the predictions.
-    from synth.reports.quality_scores import no_scores, owner_scores
-
-    try:
-        return owner_scores(tables)
-    except Exception as error:
-        # A library of others: what it cannot score must not cost the owner a report.
-        lack = missing_package(error)
-        if lack is not None:
-            return (no_scores(str(lack)),)
-        incident = record_incident(error)
-        return (no_scores(f"SDMetrics could not score this table (incident {incident})."),)
+def _begins(names: Iterable[str], prefix: str) -> bool:
+    return any(name.startswith(prefix) for name in names)
 
 
-def _predictions(
-    config: RunConfig, rows: _Rows, options: DownstreamOptions, progress: Progress
-) -> tuple[OwnerOnlyEvidence, ...]:
-    # Imported late: a run without an owner's report need not load a library of predictors.
-    from synth.reports.downstream_evidence import nothing_predicted, owner_downstream
-
-    if config.label is None:
-        return (nothing_predicted("No label is declared. Name the column to predict under 'label:'."),)
-    parts = [(part, words) for part, words in _TESTS if part in rows.view.parts and rows.view.rows(part)]
-    if not parts:
-        reason = rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
-        return (nothing_predicted(reason),)
-    part, words = parts[0]
-    if rows.test_problem is not None:
-        words = f"{words} ({rows.test_problem})"
-    train = _part(rows.view, "train")
-    n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
-    control = owner_control(train, config.schema, one_way_noise(config), n_rows=n_control, seed=config.seed)
-    problem = Problem(
-        schema=config.schema,
-        label=config.label,
-        tables={"synthetic": rows.synthetic, "real": train, "control": control},
-        test=_part(rows.view, part),
-        test_units=rows.view.units(part),
-        groups=config.groups,
-        seed=config.seed,
-    )
-    try:
-        return owner_downstream(problem, options, progress, tested_on=words)
-    except RunCancelledError:
-        raise
-    except Exception as error:
-        # The bundle is sealed and paid for: a library that fails on odd rows must not turn the run into a failed one.
-        incident = record_incident(error)
-        return (nothing_predicted(f"The predictions failed inside the program (incident {incident})."),)
-
-
-def _part(view: OwnerView, part: OwnerPart) -> CodeTable:
-    return [view.column(name, part) for name in view.schema.names]
+def _reported(folder: Path) -> list[OwnerOnlyEvidence]:
+    body = read_json(folder / "owner" / "report.json")
+    found = [evidence_from_dict(entry) for entry in body["evidence"]]
+    return [entry for entry in found if isinstance(entry, OwnerOnlyEvidence)]

@@ -20,7 +20,7 @@ from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import FittedRun, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
 from synth.services.planning import check_config
-from synth.services.reports import build_owner_report, downstream_options
+from synth.services.reports import build_owner_report
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
@@ -99,9 +99,9 @@ def _seal_and_report(
         timer.phase("Reporting to the owner")
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()
-        options = downstream_options("quick", threads=installation.settings.threads)
+        threads = installation.settings.threads
         try:
-            build_owner_report(config, run, folder, vault=installation.vault, progress=timer, downstream=options)
+            build_owner_report(config, run, folder, vault=installation.vault, progress=timer, threads=threads)
         except SynthError:
             raise
         except Exception as error:

@@ -26,9 +26,8 @@ from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.reports.document import report_document
-from synth.reports.prediction_question import PREDICTION_QUERY
-from synth.reports.published import published_evidence
+from synth.reports.document import published_evidence, report_document
+from synth.reports.prediction.holdout import PREDICTION_QUERY
 from synth.schema import RunConfig
 from synth.services import pipeline
 from synth.services.pipeline import FittedRun, fit_and_sample

@@ -27,8 +27,8 @@ from synth.privacy.noise import NoiseSource
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.document import published_evidence
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.published import published_evidence
 from synth.schema import (
     CategoryColumn,
     Column,

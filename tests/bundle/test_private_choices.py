@@ -24,11 +24,11 @@ from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
-from synth.reports.charts import Bars, HeatMap
-from synth.reports.compared import BAR, compare_measured
+from synth.reports.document import published_evidence
 from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Bars, HeatMap
 from synth.reports.forecast import budget_parts, forecast
-from synth.reports.published import published_evidence
+from synth.reports.measured import BAR, compare_measured
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, PrivacyUnit, RunConfig
 from synth.services.pipeline import FittedRun, Sealing, fit_and_sample, seal_release
 from synth.services.planning import forecast_lines

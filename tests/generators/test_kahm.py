@@ -11,7 +11,7 @@ from synth.errors import ConfigError
 from synth.generators.kahm.record import RecordQuestions
 from synth.privacy.more.row_moments import RowMoments
 from synth.progress import NullProgress
-from synth.reports.planned import PlannedSession
+from synth.reports.forecast import PlannedSession
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 PIXELS = Schema((*(NumberColumn(f"x{place}", 0, 16, 1) for place in range(40)), CategoryColumn("y", tuple("abc"))))

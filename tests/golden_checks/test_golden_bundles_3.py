@@ -19,7 +19,7 @@ from synth.bundle.table_files import read_table
 from synth.bundle.verify import verify
 from synth.bundle.writer import Contents, write_bundle
 from synth.generators import GENERATORS, GeneratorTask, restore
-from synth.reports.published import published_evidence
+from synth.reports.document import published_evidence
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 

@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import OWNER_ONLY_NOTE
 from synth.privacy.receipt import Receipt
-from synth.reports.attack_evidence import owner_attacks
+from synth.reports.code_tables import UnitRows
 from synth.reports.document import owner_document
-from synth.reports.membership import UnitRows
+from synth.reports.membership.evidence import owner_attacks
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import NumberColumn, Schema, YesNoColumn
 

@@ -13,8 +13,8 @@ from streamlit.testing.v1 import AppTest
 from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
 from pages.ui.charts import table_of
 from synth.jobs import processes
-from synth.reports.charts import Table
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict
+from synth.reports.figures import Table
 
 TAB = "○ Prediction"
 
@@ -69,9 +69,9 @@ def test_the_tab_of_all_other_exact_numbers_does_not_repeat_them(finished: AppTe
 
 def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, home: Path) -> None:
     app = opened(finished)
-    app.button(key="predict-all").click().run()
+    app.button(key="predictions").click().run()
     assert not errors(app)
-    assert app.button(key="stop-predicting").label == "Stop the training"
+    assert app.button(key="stop-predictions").label == "Stop the training"
     run_id = app.session_state["draft"]["run_id"]
     for _ in range(600):
         note = json.loads((home / "runs" / run_id / "owner" / "predicting.json").read_text())
@@ -79,10 +79,10 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
             break
         time.sleep(0.1)
     app.run()
-    app.button(key="stop-predicting").click().run()
+    app.button(key="stop-predictions").click().run()
     assert "Stopped. The numbers above are as they were." in texts(app)
     assert not processes.is_alive(note["pid"], note["born"])
-    assert app.button(key="predict-all")
+    assert app.button(key="predictions")
 
 
 def test_a_run_without_a_label_says_what_is_missing() -> None:
@@ -96,7 +96,7 @@ def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
 
     application().delete_table(finished.session_state["draft"]["table_id"])
     app = opened(finished)
-    app.button(key="predict-all").click().run()
+    app.button(key="predictions").click().run()
     (error,) = errors(app)
     assert "The rows of this run were deleted" in error
 

@@ -19,15 +19,12 @@ from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.reports.anchors import anchored
-from synth.reports.document import owner_document, report_document
-from synth.reports.group_marginals import owner_group_marginals
+from synth.reports.controls import anchored
+from synth.reports.document import owner_document, published_evidence, report_document, report_page
+from synth.reports.fidelity import owner_fidelity, owner_subsample
+from synth.reports.groups import owner_group_marginals
+from synth.reports.marginals import owner_marginals
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.owner_fidelity import owner_fidelity
-from synth.reports.owner_marginals import owner_marginals
-from synth.reports.owner_subsample import owner_subsample
-from synth.reports.page import report_page
-from synth.reports.published import published_evidence
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema
 
 WIDE = Schema(

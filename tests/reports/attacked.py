@@ -14,8 +14,7 @@ from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.reports.counting import CodeTable
-from synth.reports.membership import UnitRows
+from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema, YesNoColumn
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synth.reports.attack_statistics import (
+from synth.reports.membership.inference import (
     area_under_curve,
     caught_at,
     estimate_area,

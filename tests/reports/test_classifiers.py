@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from synth.reports import classifiers
-from synth.reports.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
+from synth.reports.prediction import classifiers
+from synth.reports.prediction.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from timing import require_within
 
 from synth.errors import InputError, RunCancelledError
-from synth.reports.counting import StackedTables, total_variation
-from synth.reports.subsets import Subsets, choose_subsets
+from synth.reports.code_tables import StackedTables, Subsets, choose_subsets, total_variation
 
 
 def brute(left: list[np.ndarray], right: list[np.ndarray], subset: tuple[int, ...]) -> float:

@@ -6,7 +6,7 @@ import torch
 from kahm_reference import furthest, tensor, vectors
 
 from synth.errors import InputError
-from synth.reports.density_difference import DifferenceEstimator, length_scales_of
+from synth.reports.membership.score import DifferenceEstimator, length_scales_of
 
 CASE = vectors()["lsdd"]
 FIRST, SECOND = tensor(CASE["x1"])[:, None], tensor(CASE["x2"])[:, None]

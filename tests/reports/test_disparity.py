@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from test_downstream import OPTIONS, owner, problem, rows_of
 
-from synth.reports.charts import Bars, Table
-from synth.reports.control import shuffled_rows
-from synth.reports.disparity import FEWEST_ROWS, GroupRisks, excessive_risk, losing_groups, mean_losses
+from synth.reports.controls import shuffled_rows
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.prediction_problem import Problem
-from synth.reports.prediction_scores import resampled
+from synth.reports.figures import Bars, Table
+from synth.reports.prediction.disparity import FEWEST_ROWS, GroupRisks, excessive_risk, losing_groups, mean_losses
+from synth.reports.prediction.downstream import resampled
+from synth.reports.prediction.problem import Problem
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 

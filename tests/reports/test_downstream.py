@@ -10,11 +10,11 @@ import pytest
 
 from synth.errors import InputError, RunCancelledError
 from synth.progress import NullProgress
-from synth.reports.control import shuffled_rows
+from synth.reports.controls import shuffled_rows
 from synth.reports.document import owner_document
-from synth.reports.downstream_evidence import owner_downstream, public_downstream
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence, evidence_from_dict, publishable
-from synth.reports.prediction_problem import DownstreamOptions, Problem
+from synth.reports.prediction.evidence import owner_downstream, public_downstream
+from synth.reports.prediction.problem import DownstreamOptions, Problem
 from synth.schema import CategoryColumn, Column, NumberColumn, Schema, YesNoColumn
 
 OPTIONS = DownstreamOptions(repeats=1, maximum_rows=300, resamples=10)
@@ -122,7 +122,7 @@ def test_every_predictor_has_its_line_and_every_series_its_bar() -> None:
 
 
 def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.reports.classifiers.find_spec", lambda name: None)
+    monkeypatch.setattr("synth.reports.prediction.classifiers.find_spec", lambda name: None)
     found = owner(problem(), replace(OPTIONS, predictors="all", maximum_rows=60))
     assert "XGBoost is left out" in found["downstream.notes"].sentence
     assert len(found["downstream.classifiers"].figures[0].categories) == 12  # type: ignore[union-attr]

@@ -22,10 +22,9 @@ from synth.reports import (
     evidence_to_dict,
     publishable,
 )
-from synth.reports.charts import figure_from_dict, figure_to_dict
-from synth.reports.document import owner_document, report_document
+from synth.reports.document import owner_document, report_document, report_page
 from synth.reports.drawing import draw
-from synth.reports.page import report_page
+from synth.reports.figures import figure_from_dict, figure_to_dict
 
 FIGURES = (
     Table("Worst", ("columns", "distance"), (("a + b", 0.5), ("a + c", None))),

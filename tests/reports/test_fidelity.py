@@ -9,12 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synth.reports.anchors import anchored
-from synth.reports.associations import Associations
-from synth.reports.charts import MAXIMUM_POINTS, Bars, HeatMap, Table, figure_from_dict, figure_to_dict
-from synth.reports.distributions import apart_codes, compare_scales, quantiles, scale_unit, scale_values
+from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.owner_fidelity import owner_fidelity
+from synth.reports.fidelity import owner_fidelity
+from synth.reports.fidelity.distances import (
+    Associations,
+    apart_codes,
+    compare_scales,
+    quantiles,
+    scale_unit,
+    scale_values,
+)
+from synth.reports.figures import MAXIMUM_POINTS, Bars, HeatMap, Table, figure_from_dict, figure_to_dict
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
 
 COARSE = NumberColumn("coarse", -5, 5, 0.5, special=(99,), missing=True)

@@ -12,12 +12,12 @@ from test_published import measured_session, release, simulated
 
 from synth.privacy.column_maps import OneHot
 from synth.privacy.more.products import Product
-from synth.reports.anchors import Anchored, anchored
-from synth.reports.charts import Bars, Table
-from synth.reports.control import coarse_bins
+from synth.reports.code_tables import coarse_bins
+from synth.reports.controls import Anchored, anchored
+from synth.reports.document import published_evidence
 from synth.reports.evidence import OwnerOnlyEvidence, SafeEvidence
-from synth.reports.group_marginals import group_distances, owner_group_marginals
-from synth.reports.published import published_evidence
+from synth.reports.figures import Bars, Table
+from synth.reports.groups import group_distances, owner_group_marginals
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 SCHEMA = Schema(

@@ -10,10 +10,7 @@ from attacked import people, people_schema, promised, released_by, split
 
 from synth.errors import RunCancelledError
 from synth.generators import GENERATORS
-from synth.reports.attack_evidence import owner_attacks, public_attacks
-from synth.reports.attack_scene import AttackScene, seeded_rows
-from synth.reports.attacks import ATTACKS
-from synth.reports.charts import MAXIMUM_POINTS, Bars
+from synth.reports.code_tables import UnitRows
 from synth.reports.document import owner_document
 from synth.reports.evidence import (
     OWNER_ONLY_SENTENCE,
@@ -22,7 +19,10 @@ from synth.reports.evidence import (
     evidence_from_dict,
     evidence_to_dict,
 )
-from synth.reports.membership import FEWEST_UNITS, Sides, UnitRows, run_attacks
+from synth.reports.figures import MAXIMUM_POINTS, Bars
+from synth.reports.membership.attacks import ATTACKS, AttackScene, seeded_rows
+from synth.reports.membership.evidence import owner_attacks, public_attacks
+from synth.reports.membership.inference import FEWEST_UNITS, Sides, run_attacks
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, RowCountRule, Schema, YesNoColumn
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")

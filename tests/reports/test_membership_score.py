@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from synth.errors import InputError
 from synth.models.kahm_classifier import KahmClassifier
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, publishable
-from synth.reports.membership_score import (
+from synth.reports.membership.score import (
     MembershipScore,
     membership_score_of_distances,
     membership_score_of_model,

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from synth.errors import InputError
-from synth.reports.mixed_distance import GowerSpace
-from synth.reports.row_tree import RowTree, distinct_rows
+from synth.reports.membership.distances import GowerSpace, RowTree, distinct_rows
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
 
 MIXED = Schema(

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from synth.reports.anchors import anchored
+from synth.reports.code_tables import compare_marginals
+from synth.reports.controls import anchored
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.marginals import compare_marginals
-from synth.reports.owner_marginals import owner_marginals
+from synth.reports.marginals import owner_marginals
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
-from synth.reports.charts import Table
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.owner_reading import owner_reading
+from synth.reports.figures import Table
 from synth.reports.owner_view import OwnerView
+from synth.reports.reading import owner_reading
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat, YesNoColumn
 
 SCHEMA = Schema(

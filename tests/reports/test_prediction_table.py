@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 
-from synth.reports.prediction_table import MEASURES, WIDEST_RANGE, measures_of, table_measures
+from synth.reports.prediction.charged import MEASURES, WIDEST_RANGE, measures_of, table_measures
 
 
 def example(classes: int, bins: int, n: int, seed: int = 0) -> tuple[np.ndarray, ...]:

@@ -11,11 +11,10 @@ from attacked import people_schema, promised
 from scipy.stats import binom
 
 from synth.privacy.accounting import mu_of_budget
-from synth.reports.attack_statistics import area_under_curve
-from synth.reports.attack_words import figures_of, numbers_of
 from synth.reports.drawing import number_text
 from synth.reports.expected import promise_of
-from synth.reports.membership import judged
+from synth.reports.membership.evidence import figures_of, numbers_of
+from synth.reports.membership.inference import area_under_curve, judged
 from synth.reports.proven_ceiling import ProvenCeiling, _at_least, advantage_against_noise, printed_ceiling
 from synth.reports.risk_bounds import auc_ceiling, gaussian_advantage, gaussian_auc, gaussian_true_positive
 from synth.schema import Neighbours, RowCountRule

@@ -20,14 +20,12 @@ from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.reports.charts import Table
-from synth.reports.compared import BAR, compare_measured
-from synth.reports.document import report_document
+from synth.reports.code_tables import bin_labels
+from synth.reports.document import published_evidence, published_rows, report_document
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.evidence import SafeEvidence
-from synth.reports.labels import bin_labels
-from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
-from synth.reports.published import published_evidence, published_rows
+from synth.reports.figures import Table
+from synth.reports.measured import BAR, EVALUATION_QUERY, compare_measured, evaluation_question, measured_tables
 from synth.schema import (
     CategoryColumn,
     DateColumn,

@@ -11,13 +11,12 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.reports.charts import Table
-from synth.reports.compared import ComparedTable
-from synth.reports.distributions import compare_scales
+from synth.reports.document import published_evidence
 from synth.reports.evidence import SafeEvidence, evidence_to_dict
-from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.published import published_evidence
-from synth.reports.published_fidelity import published_fidelity
+from synth.reports.fidelity.distances import compare_scales
+from synth.reports.fidelity.published import published_fidelity
+from synth.reports.figures import Table
+from synth.reports.measured import EVALUATION_QUERY, ComparedTable, evaluation_question
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, RunConfig, Schema
 
 COLUMN = NumberColumn("age", 0, 5, 1, special=(9,), missing=True)

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from synth.privacy.answers import RowCount
-from synth.reports.compared import ComparedTable
 from synth.reports.evidence import SafeEvidence
-from synth.reports.published_subsample import expected_distance, published_subsample
-from synth.reports.subsample import subsample_scale
+from synth.reports.fidelity import subsample_scale
+from synth.reports.measured import ComparedTable
+from synth.reports.overview import expected_distance, published_subsample
 from synth.schema import CategoryColumn, Schema
 
 

@@ -8,10 +8,10 @@ import logging
 import numpy as np
 import pytest
 
-from synth.reports.anchors import anchored
-from synth.reports.charts import Table
+from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.quality_scores import owner_scores
+from synth.reports.figures import Table
+from synth.reports.scores import owner_scores
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
 SCHEMA = Schema(

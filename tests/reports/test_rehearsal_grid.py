@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from synth.rehearsal.grid import GridCell, grid_evidence
-from synth.reports.charts import Bars, Table
 from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Bars, Table
 
 SAID = "Rows of nobody."
 

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from synth.reports.mixed_distance import GowerSpace
-from synth.reports.row_density import RowDensity, mean_distances
+from synth.reports.membership.attacks import RowDensity, mean_distances
+from synth.reports.membership.distances import GowerSpace
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 SMALL = Schema(

@@ -7,12 +7,19 @@ import pytest
 from attacked import DELTA, people, people_schema, promised, released_by
 
 from synth.errors import InputError, RunCancelledError
-from synth.reports.exposed import most_exposed
-from synth.reports.membership import UnitRows
-from synth.reports.mixed_distance import GowerSpace
-from synth.reports.shadow_evidence import SHADOW_PREFIX, shadow_evidence
-from synth.reports.shadow_features import FEATURES, TargetReader
-from synth.reports.shadow_models import MOST_TARGETS, Remade, Remake, ShadowGame, ShadowScores
+from synth.reports.code_tables import UnitRows
+from synth.reports.membership.distances import GowerSpace
+from synth.reports.membership.shadow_models import (
+    FEATURES,
+    MOST_TARGETS,
+    Remake,
+    ShadowGame,
+    ShadowScores,
+    TargetReader,
+    most_exposed,
+    shadow_evidence,
+)
+from synth.reports.report import Remade
 from synth.schema import RowCountRule, Schema
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")
@@ -39,7 +46,7 @@ def copying(schema: Schema) -> Remake:
 
 def came_to(scores: ShadowScores, schema: Schema) -> dict[str, float | int | str | bool | None]:
     found = shadow_evidence(scores, schema, epsilon=1.0, delta=DELTA, seed=0)
-    return {entry.id.removeprefix(SHADOW_PREFIX): entry.value for entry in found}
+    return {entry.id.removeprefix("attacks.shadow."): entry.value for entry in found}
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synth.reports.anchors import anchored
-from synth.reports.charts import Table
+from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.owner_subsample import owner_subsample
-from synth.reports.subsample import place_of, subsample_scale
+from synth.reports.fidelity import owner_subsample, place_of, subsample_scale
+from synth.reports.figures import Table
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 SCHEMA = Schema(

@@ -18,8 +18,8 @@ import pytest
 
 from synth import verify
 from synth.cli.local import run_locally
-from synth.reports.charts import MAXIMUM_POINTS, Bars, Figure, Table, figure_from_dict
 from synth.reports.drawing import COLOURS, draw
+from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, Table, figure_from_dict
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 CLASSES = tuple(f"c{place:02d}" for place in range(60))

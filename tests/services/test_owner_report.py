@@ -13,11 +13,11 @@ import pytest
 from synth.application import Application
 from synth.cli.local import owner_report_again, run_locally
 from synth.errors import JobError
-from synth.reports import downstream
-from synth.reports.prediction_problem import DownstreamOptions
+from synth.reports.prediction import downstream
+from synth.reports.prediction.problem import DownstreamOptions
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 from synth.services import reports
-from synth.services.reports import downstream_options, free_threads
+from synth.services.reports import free_threads
 from synth.services.runs import _seconds_by_part
 
 CONFIG = RunConfig(
@@ -124,7 +124,7 @@ def test_a_fault_of_the_predictions_is_an_incident_and_not_the_end_of_a_paid_run
     def fail(*arguments: object, **named: object) -> None:
         raise KeyError("CANARY in a cell")
 
-    monkeypatch.setattr("synth.reports.downstream_evidence.owner_downstream", fail)
+    monkeypatch.setattr("synth.reports.prediction.evidence.owner_downstream", fail)
     run_locally(CONFIG, tmp_path / "out", table=table)
     (entry,) = predictions(tmp_path / "out").values()
     assert "incident" in entry["sentence"]
@@ -135,7 +135,7 @@ def test_a_fault_of_the_scores_costs_no_report(table: Path, tmp_path: Path, monk
     def fail(*arguments: object, **named: object) -> None:
         raise KeyError("CANARY in a cell")
 
-    monkeypatch.setattr("synth.reports.quality_scores.owner_scores", fail)
+    monkeypatch.setattr("synth.reports.scores.owner_scores", fail)
     run_locally(replace(CONFIG, label=None, generator="independent"), tmp_path / "out", table=table)
     written_report = (tmp_path / "out" / "owner" / "report.json").read_text()
     found = {entry["id"]: entry for entry in json.loads(written_report)["evidence"]}
@@ -156,7 +156,7 @@ def test_the_report_again_with_every_classifier(table: Path, tmp_path: Path, mon
 
 
 def test_the_choices_of_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick, every = downstream_options("quick", threads=3), downstream_options("all", hard_labels=True)
+    quick, every = DownstreamOptions.chosen("quick", threads=3), DownstreamOptions.chosen("all", hard_labels=True)
     assert (quick.predictors, quick.threads, quick.hard_labels) == ("quick", 3, False)
     assert (every.predictors, every.repeats, every.hard_labels) == ("all", 3, True)
     monkeypatch.setattr(reports, "cores", lambda: 8)

@@ -15,10 +15,11 @@ from synth.application import Application
 from synth.cli.local import run_locally
 from synth.errors import JobError
 from synth.jobs import processes
-from synth.reports import downstream
-from synth.reports.prediction_problem import DownstreamOptions
+from synth.reports.prediction import downstream
+from synth.reports.prediction.problem import DownstreamOptions
+from synth.reports.registry import renewal_called
 from synth.services.background import WorkView
-from synth.services.predicting import cancel_predicting, predict_in_background, predicting, work_on_predictions
+from synth.services.reports import renewal_work
 from synth.system.settings import Settings
 from synth.worker import main
 
@@ -34,6 +35,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Settings, str]
     monkeypatch.setattr(DownstreamOptions, "thorough", classmethod(lambda cls, **asked: few))
     result = run_locally(CONFIG, tmp_path / "out", table=table, keep_table=True)
     return Settings.from_environment(), result.run_id
+
+
+def predicting(settings: Settings, run_id: str) -> WorkView | None:
+    return renewal_work(settings, run_id, renewal_called("predictions")).standing()
 
 
 def noted(settings: Settings, run_id: str) -> dict[str, Any]:
@@ -63,8 +68,8 @@ def test_rows_that_are_gone_end_it_with_a_sentence(run: tuple[Settings, str]) ->
     with Application(settings) as application:
         application.vault.delete(str(application.store.runs[run_id].table_id), who="owner")
         with pytest.raises(JobError, match="were deleted"):
-            application.predict(run_id)
-    assert work_on_predictions(settings, run_id, "all") != 0
+            application.renew(run_id, "predictions")
+    assert main([run_id, "--predictions", "all"], settings=settings) != 0
     view = predicting(settings, run_id)
     assert view is not None
     assert view.state == "failed"
@@ -77,8 +82,8 @@ def test_a_fault_is_an_incident_without_its_text(run: tuple[Settings, str], monk
     def fail(*arguments: object, **named: object) -> None:
         raise KeyError("CANARY in a cell")
 
-    monkeypatch.setattr("synth.services.reports.renew_predictions", fail)
-    assert work_on_predictions(settings, run_id, "all") == 70
+    monkeypatch.setattr("synth.services.reports.renew", fail)
+    assert main([run_id, "--predictions", "all"], settings=settings) == 70
     view = predicting(settings, run_id)
     assert view is not None
     assert "incident" in view.message
@@ -87,19 +92,20 @@ def test_a_fault_is_an_incident_without_its_text(run: tuple[Settings, str], monk
 
 def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str]) -> None:
     settings, run_id = run
-    predict_in_background(settings, run_id, "all")
+    work = renewal_work(settings, run_id, renewal_called("predictions"))
+    work.start(settings)
     with pytest.raises(JobError, match="already"):
-        predict_in_background(settings, run_id, "all")
+        work.start(settings)
     for _ in range(4000):
         if "pid" in noted(settings, run_id):
             break
         time.sleep(0.1)
     found = noted(settings, run_id)
     assert predicting(settings, run_id).state == "running"  # type: ignore[union-attr]
-    cancel_predicting(settings, run_id)
+    work.cancel()
     assert not processes.is_alive(found["pid"], found["born"])
     assert predicting(settings, run_id).state == "cancelled"  # type: ignore[union-attr]
-    cancel_predicting(settings, run_id)
+    work.cancel()
 
 
 @pytest.mark.parametrize(

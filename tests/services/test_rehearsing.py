@@ -19,10 +19,11 @@ from synth.errors import AttackError, InputError, JobError, RunCancelledError, T
 from synth.progress import NullProgress
 from synth.rehearsal import rehearsals as rehearsing
 from synth.rehearsal.rehearsals import Rehearsal
-from synth.reports.attacks import ATTACKS
 from synth.reports.evidence import SafeEvidence
+from synth.reports.membership import evidence as attacks
+from synth.reports.membership.attacks import ATTACKS
 from synth.schema import config_to_mapping, config_to_yaml, parse_config
-from synth.services import attacks, runs
+from synth.services import runs
 from synth.services.run_folder import write_owner_json
 from synth.services.stops import configuration_digest
 from synth.store import RunState, now

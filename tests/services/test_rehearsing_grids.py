@@ -20,9 +20,9 @@ from synth.rehearsal import grid as rehearsing_grid
 from synth.rehearsal.grid import USUAL_EPSILONS, Grid, GridRehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
-from synth.reports.attacks import ATTACKS
+from synth.reports.membership import evidence as attacks
+from synth.reports.membership.attacks import ATTACKS
 from synth.schema import RunConfig, TableFormat, config_to_yaml
-from synth.services import attacks
 from synth.system.settings import Settings
 from synth.worker import main as work
 

@@ -16,10 +16,13 @@ from synth.application import Application
 from synth.cli.local import owner_report_again, run_locally
 from synth.errors import InputError, JobError
 from synth.jobs import processes
-from synth.services import attacks
-from synth.services.shadowing import cancel_shadowing, expected_minutes, shadow_in_background, shadowing
+from synth.reports.registry import renewal_called
+from synth.services import reports
+from synth.services.reports import renewal_minutes, renewal_work
 from synth.system.settings import Settings
 from synth.worker import main
+
+SHADOWS = renewal_called("shadow-models")
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def ledger(settings: Settings) -> list[Any]:
 def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings, str]) -> None:
     settings, run_id = run
     before, charged = reported(settings, run_id), ledger(settings)
-    assert expected_minutes(settings, run_id) == 1
+    assert renewal_minutes(settings, run_id, SHADOWS) == 1
     assert main([run_id, "--shadow-models", "16"], settings=settings) == 0
     after = reported(settings, run_id)
     new = {name for name in after if name not in before}
@@ -55,7 +58,7 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
     assert {name: after[name] for name in before} == before
     assert ledger(settings) == charged
     assert "shadow" not in (settings.home / "runs" / run_id / "report.json").read_text()
-    view = shadowing(settings, run_id)
+    view = renewal_work(settings, run_id, SHADOWS).standing()
     assert view is not None
     assert view.state == "ended"
 
@@ -64,12 +67,12 @@ def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
     run: tuple[Settings, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, run_id = run
-    right: Callable[..., Any] = attacks._remade
+    right: Callable[..., Any] = reports._remade
 
     def copied(config: Any, rows: Any) -> Any:
         return replace(right(config, rows), rows=rows.codes)
 
-    monkeypatch.setattr(attacks, "_remade", copied)
+    monkeypatch.setattr(reports, "_remade", copied)
     assert main([run_id, "--shadow-models", "32"], settings=settings) == 0
     found = reported(settings, run_id)
     assert found["attacks.shadow.area"]["value"] > 0.8
@@ -96,18 +99,19 @@ def test_the_command_line_says_how_long_and_keeps_what_was_found(
 
 def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str]) -> None:
     settings, run_id = run
-    shadow_in_background(settings, run_id, 100_000)
+    work = renewal_work(settings, run_id, SHADOWS, "100000")
+    work.start(settings)
     with pytest.raises(JobError, match="already"):
-        shadow_in_background(settings, run_id)
+        work.start(settings)
     note = settings.home / "runs" / run_id / "owner" / "shadowing.json"
     for _ in range(600):
         if "pid" in json.loads(note.read_text()):
             break
         time.sleep(0.1)
     found = json.loads(note.read_text())
-    cancel_shadowing(settings, run_id)
+    work.cancel()
     assert not processes.is_alive(found["pid"], found["born"])
-    view = shadowing(settings, run_id)
+    view = renewal_work(settings, run_id, SHADOWS).standing()
     assert view is not None
     assert view.state == "cancelled"
     assert not [name for name in reported(settings, run_id) if "shadow" in name]
@@ -120,4 +124,4 @@ def test_rows_that_are_gone_are_not_attacked(run: tuple[Settings, str]) -> None:
     with Application(settings) as application:
         application.delete_table(str(application.store.runs[run_id].table_id))
         with pytest.raises(JobError, match="nothing can be attacked"):
-            application.attack_with_shadows(run_id)
+            application.renew(run_id, "shadow-models")

@@ -1,0 +1,113 @@
+"""Accuracy you can expect: how far counts can be trusted, from the known noise alone, and as it was forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Cell, Table
+from synth.reports.measured import BAR, ComparedTable
+from synth.reports.panels import Badge, Cards, Forecasted, Heading, Panel, Words
+from synth.reports.report import ACCURACY, PaidAnswers, Report, Screen, Section, Shown
+
+__all__ = ["REPORT", "expected_accuracy"]
+
+_TRUSTED = 0.1
+_MOST_TABLES = 100
+
+
+def expected_accuracy(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    """Say from which size on a count is known to 10 %, and below which it is noise.
+
+    Parameters
+    ----------
+    compared : sequence of ComparedTable
+        Measured tables.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``accuracy.trust`` and ``accuracy.columns`` where a column was measured, and ``accuracy.joint`` where several
+        were measured together.
+    """
+    singles = [one for one in compared if len(one.columns) == 1]
+    joint = [one for one in compared if len(one.columns) > 1]
+    return (*(_of_columns(singles) if singles else ()), *(_of_joint(joint) if joint else ()))
+
+
+def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    noise = max(float(one.noise_std.max()) for one in singles)
+    least, nothing = noise / _TRUSTED, BAR * noise
+    return (
+        SafeEvidence(
+            id="accuracy.trust",
+            title="Smallest count to trust",
+            value=least,
+            unit="rows",
+            sentence=f"Trust measured counts above about {least:,.0f} rows; below {nothing:,.0f}, treat them as noise. "
+            "It follows from the known noise alone. What the generator's model misses comes on top.",
+        ),
+        SafeEvidence(
+            id="accuracy.columns",
+            title="Standard error of a count",
+            value=noise,
+            unit="rows",
+            sentence="The largest over all columns; each column is listed below.",
+            figures=(_errors("Error of a measured count, by column (rows)", "column", singles),),
+        ),
+    )
+
+
+def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    best = sorted(joint, key=lambda one: float(one.noise_std.max()))
+    least = float(best[len(best) // 2].noise_std.max()) / _TRUSTED
+    shown = best[:_MOST_TABLES]
+    title = "Error of a measured joint count (rows)"
+    title += "" if len(shown) == len(best) else f", the {len(shown)} best known of {len(best)} tables"
+    return (
+        SafeEvidence(
+            id="accuracy.joint",
+            title="Smallest joint count to trust",
+            value=least,
+            unit="rows",
+            sentence=f"In a typical measured table of several columns, trust counts above about {least:,.0f} rows; "
+            f"below {BAR * _TRUSTED * least:,.0f}, treat them as noise. What was not measured is the model's guess.",
+            figures=(_errors(title, "columns", shown),),
+        ),
+    )
+
+
+def _errors(title: str, heading: str, compared: Sequence[ComparedTable]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for one in compared:
+        worst = float(one.noise_std.max())
+        rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
+    return Table(title, (heading, "counts", "standard error", "range (95 %)", "trust above"), tuple(rows))
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    return expected_accuracy(answers.fine)
+
+
+def _known(shown: Shown) -> list[Panel]:
+    return [Badge("safe"), Cards(shown.public_of("accuracy"), key="accuracy")]
+
+
+def _forecast(shown: Shown) -> list[Panel]:
+    return [
+        Heading("As it was forecast before the run"),
+        Words("From what was declared alone; above stands what the answers of this run carry.", "note"),
+        Forecasted(),
+    ]
+
+
+REPORT = Report(
+    id="accuracy",
+    title="Accuracy you can expect",
+    sections={"accuracy": Section("Accuracy you can expect")},
+    public=_public,
+    screens=(Screen(ACCURACY, _known), Screen(ACCURACY, _forecast, place=2)),
+)

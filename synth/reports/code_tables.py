@@ -1,0 +1,403 @@
+"""Tables of codes, and how far apart they are: total variation over sets of one to four columns, fast and exact.
+
+The rows of all tables stand one after another. A set of columns turns each row into one key; small sets of keys are
+counted in an array with one bin per declared cell, huge ones after a hash table has numbered the cells that occur. Both
+are exact: cells that no table has add nothing. Nothing here knows where a table comes from.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.errors import InputError
+from synth.generators.coarse_grid import coarse_grid
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Cell, HeatMap, Table
+from synth.schema import ModelledColumn, Schema
+
+__all__ = [
+    "ALPHAS",
+    "FEWEST_ROWS",
+    "PUBLIC_BINS",
+    "AlphaWay",
+    "CodeTable",
+    "MarginalComparison",
+    "StackedTables",
+    "Subsets",
+    "UnitRows",
+    "bin_labels",
+    "choose_subsets",
+    "coarse_bins",
+    "coarse_size",
+    "compare_marginals",
+    "total_variation",
+]
+
+CodeTable = Sequence[NDArray[Any]]
+"""One 1-D array of integer codes per column."""
+
+FEWEST_ROWS = 30
+"""Rows below which a group is listed and not judged."""
+
+PUBLIC_BINS = 32
+"""Bins into which a number's or date's declared range is put where one bin per code would be mostly noise."""
+
+_CELLS_PER_ROW = 1
+"""An array with at most this many cells for each row is counted into; above, a hash table touches less memory."""
+
+_LARGEST_KEY = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitRows:
+    """Rows and whose they are.
+
+    ``codes`` holds one array of shape (n_rows,) per modelled column, ``units`` has shape (n_rows,).
+    """
+
+    codes: CodeTable
+    units: NDArray[np.int64]
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """Every unit once, in order."""
+        return np.unique(self.units)
+
+    def of(self, units: NDArray[np.int64]) -> UnitRows:
+        """Return the rows of some units."""
+        kept = np.isin(self.units, units)
+        return UnitRows([codes[kept] for codes in self.codes], self.units[kept])
+
+    def highest(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the largest score of each unit."""
+        units, place = np.unique(self.units, return_inverse=True)
+        found = np.full(len(units), -np.inf)
+        np.maximum.at(found, place, scores)
+        return found
+
+
+def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
+    """Return the public bin of every code: at most 32 equal parts of a declared range; other codes stay by themselves.
+
+    Returns
+    -------
+    array of shape (column.size,), int32
+    """
+    places = coarse_grid(column, grid=PUBLIC_BINS, atoms=max(column.size, 1))
+    bins = places.bins
+    return np.arange(column.size, dtype=np.int32) if bins is None else bins
+
+
+def coarse_size(column: ModelledColumn) -> int:
+    """Return the number of public bins of a column, as :func:`coarse_bins` makes them."""
+    return min(column.levels, PUBLIC_BINS) + column.size - column.levels
+
+
+def total_variation(left: NDArray[Any], right: NDArray[Any]) -> float:
+    """Return half the L1 distance between the relative frequencies of two tables of counts.
+
+    Parameters
+    ----------
+    left, right : arrays of the same shape, not negative, with a positive sum
+    """
+    return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
+
+
+class StackedTables:
+    """Several tables of the same columns, ready to be compared with the first of them.
+
+    Parameters
+    ----------
+    tables : sequence of CodeTable
+        The reference first; tables may have different numbers of rows, at least one each.
+    sizes : sequence of int
+        Number of codes of each column.
+
+    Raises
+    ------
+    InputError
+        If a table has no row, or another number of columns.
+    """
+
+    def __init__(self, tables: Sequence[CodeTable], sizes: Sequence[int]) -> None:
+        if any(len(table) != len(sizes) for table in tables):
+            raise InputError("Tables can be compared only over the same columns.")
+        rows = [len(table[0]) for table in tables]
+        if min(rows) == 0:
+            raise InputError("A table without rows has no frequencies to compare.")
+        self._sizes = tuple(int(size) for size in sizes)
+        self._rows = np.array(rows)
+        self._columns = [np.concatenate([table[place] for table in tables]) for place in range(len(sizes))]
+        self._table_of_row = np.repeat(np.arange(len(tables)), rows)
+        self._share = 1.0 / self._rows
+        self._prefix: tuple[int, ...] = ()
+        self._prefix_key: tuple[NDArray[np.int64], int] | None = None
+
+    def distances(self, subsets: Subsets, *, on_step: Callable[[int, int], None] | None = None) -> NDArray[np.float64]:
+        """Return the total variation of every further table from the first, for every subset.
+
+        Parameters
+        ----------
+        subsets : Subsets
+            Neighbouring subsets that share their first columns are fastest.
+        on_step : callable, optional
+            Told (done, total) now and then; may raise to stop.
+
+        Returns
+        -------
+        array of shape (n_subsets, n_tables - 1), values in [0, 1]
+        """
+        total = len(subsets.chosen)
+        found = np.empty((total, len(self._rows) - 1))
+        for place, subset in enumerate(subsets.chosen):
+            found[place] = self._distances(subset)
+            if on_step is not None and (place % 16 == 0 or place + 1 == total):
+                on_step(place + 1, total)
+        return found
+
+    def _distances(self, subset: tuple[int, ...]) -> NDArray[np.float64]:
+        key, cells = self._key_of_prefix(subset[:-1])
+        key, cells = self._extended(key, cells, subset[-1])
+        if cells > _CELLS_PER_ROW * len(key):
+            key, cells = self._occurring(key, cells)
+        counts = np.bincount(key, minlength=cells * len(self._rows))
+        return _from_first(counts.reshape(len(self._rows), cells) * self._share[:, None])
+
+    def _key_of_prefix(self, prefix: tuple[int, ...]) -> tuple[NDArray[np.int64], int]:
+        if self._prefix_key is None or prefix != self._prefix:
+            # A row's table comes first in its key, so that one count serves all tables.
+            key, cells = self._table_of_row, 1
+            for column in prefix:
+                key, cells = self._extended(key, cells, column)
+            self._prefix, self._prefix_key = prefix, (key, cells)
+        return self._prefix_key
+
+    def _extended(self, key: NDArray[np.int64], cells: int, column: int) -> tuple[NDArray[np.int64], int]:
+        size = self._sizes[column]
+        if cells * size * len(self._rows) > _LARGEST_KEY:
+            # So that the next key still fits into 64 bits.
+            key, cells = self._occurring(key, cells)
+        longer = key * size
+        longer += self._columns[column]
+        return longer, cells * size
+
+    def _occurring(self, key: NDArray[np.int64], cells: int) -> tuple[NDArray[np.int64], int]:
+        """Return keys over those cells alone that occur in a table: the others add nothing to a distance."""
+        numbers, occurring = pd.factorize(key - cells * self._table_of_row)
+        return numbers + len(occurring) * self._table_of_row, len(occurring)
+
+
+def _from_first(shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(0.5 * np.abs(shares[1:] - shares[0]).sum(axis=1))
+
+
+# Sets of columns ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """Subsets of one size, as column places in ascending order; ``of`` is how many there are in all."""
+
+    alpha: int
+    chosen: tuple[tuple[int, ...], ...]
+    of: int
+
+    @property
+    def sentence(self) -> str:
+        """How many of how many, in words."""
+        if len(self.chosen) == self.of:
+            return f"All {self.of:,} sets of {self.alpha} columns." if self.alpha > 1 else f"All {self.of:,} columns."
+        return f"A seeded sample of {len(self.chosen):,} of {self.of:,} sets of {self.alpha} columns."
+
+
+def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Subsets:
+    """Return every subset of ``alpha`` columns, or ``limit`` of them drawn without replacement.
+
+    Parameters
+    ----------
+    n_columns, alpha : int
+        Columns to choose from, and how many go into one subset; there is no subset when alpha is larger.
+    limit : int
+        Most subsets.
+    seed : int
+        Draws the sample; public.
+    """
+    total = math.comb(n_columns, alpha)
+    if total <= limit:
+        return Subsets(alpha, tuple(itertools.combinations(range(n_columns), alpha)), total)
+    ranks = np.random.default_rng([seed, alpha]).choice(total, size=limit, replace=False)
+    return Subsets(alpha, tuple(sorted(_unrank(int(rank), n_columns, alpha) for rank in ranks)), total)
+
+
+def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
+    """Return the subset with this place in the lexicographic order of all subsets."""
+    subset: list[int] = []
+    column = 0
+    for left in range(alpha, 0, -1):
+        while rank >= (behind := math.comb(n_columns - column - 1, left - 1)):
+            rank -= behind
+            column += 1
+        subset.append(column)
+        column += 1
+    return tuple(subset)
+
+
+# Words --------------------------------------------------------------------------------------------------------------
+
+
+def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ...]:
+    """Name every bin by the codes in it: one value, the first and the last, or the first and how many others.
+
+    Parameters
+    ----------
+    column : ModelledColumn
+    bins : array of shape (column.size,)
+        Bin of every code.
+    """
+    order = np.argsort(bins, kind="stable")
+    ends = np.searchsorted(bins[order], np.arange(int(bins.max()) + 2)).tolist()
+    labels = []
+    for start, end in itertools.pairwise(ends):
+        codes = order[start:end]
+        if start == end:
+            labels.append("nothing")
+        elif int(codes[-1]) - int(codes[0]) == len(codes) - 1:
+            labels.append(" to ".join(column.texts(sorted({int(codes[0]), int(codes[-1])}), missing="missing")))
+        else:
+            (first,) = column.texts([int(codes[0])], missing="missing")
+            labels.append(f"{first} and {len(codes) - 1} more")
+    return tuple(labels)
+
+
+# Distances over sets of columns -------------------------------------------------------------------------------------
+
+
+ALPHAS = (1, 2, 3, 4)
+_WORST = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlphaWay:
+    """Distances over sets of ``alpha`` columns.
+
+    ``distances`` has shape (n_subsets, n_tables), values in [0, 1]: one column for each compared table.
+    """
+
+    subsets: Subsets
+    distances: NDArray[np.float64]
+    names: tuple[str, ...]
+
+    @property
+    def means(self) -> tuple[float | None, ...]:
+        """Mean distance of every compared table; None where there is no set of so many columns."""
+        if not len(self.distances):
+            return (None,) * int(self.distances.shape[1])
+        return tuple(self.distances.mean(axis=0).tolist())
+
+    def worst(self, headings: Sequence[str]) -> Table:
+        """List the ten sets with the largest distance of the first table, beside the others' distances."""
+        order = np.argsort(-self.distances[:, 0], kind="stable")[:_WORST]
+        rows: list[tuple[Cell, ...]] = []
+        for row in order:
+            columns = " + ".join(self.names[place] for place in self.subsets.chosen[row])
+            rows.append((columns, *self.distances[row].tolist()))
+        sets = "columns" if self.subsets.alpha == 1 else f"sets of {self.subsets.alpha} columns"
+        title = f"The {len(rows)} worst {sets}"
+        return Table(title, ("columns", *headings), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginalComparison:
+    """Distances for alpha from 1 to 4, and the pairs as a square where there are any."""
+
+    by_alpha: dict[int, AlphaWay]
+    pairs: HeatMap | None
+
+
+def compare_marginals(
+    tables: Sequence[CodeTable],
+    schema: Schema,
+    *,
+    coarse: bool = False,
+    alphas: Sequence[int] = ALPHAS,
+    limit: int = 1000,
+    seed: int = 0,
+    on_step: Callable[[int, int], None] | None = None,
+) -> MarginalComparison:
+    """Compare tables with the first of them over sets of one to four columns.
+
+    Parameters
+    ----------
+    tables : sequence of CodeTable
+        The reference, then the tables to compare; columns in ``schema.names`` order.
+    schema : Schema
+        Sizes of the columns.
+    coarse : bool
+        Put numbers and dates into at most 32 public bins instead of one bin per code, which is mostly sampling noise
+        where nearly every row has a value of its own.
+    alphas : sequence of int
+        How many columns a set has; 1 and 2 are always wanted.
+    limit : int
+        Most sets of columns for each alpha; a seeded sample is taken where there are more.
+    seed : int
+        Draws that sample; public.
+    on_step : callable, optional
+        Told (done, total) over all alphas; may raise to stop.
+    """
+    sizes = list(schema.sizes)
+    if coarse:
+        bins = [coarse_bins(column) for column in schema.modelled]
+        tables = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in tables]
+        sizes = [int(one.max()) + 1 for one in bins]
+    stacked = StackedTables(tables, sizes)
+    chosen = {alpha: choose_subsets(len(sizes), alpha, limit=limit, seed=seed) for alpha in alphas}
+    steps = _Steps(on_step, sum(len(subsets.chosen) for subsets in chosen.values()))
+    by_alpha = {}
+    for alpha, subsets in chosen.items():
+        by_alpha[alpha] = AlphaWay(subsets, stacked.distances(subsets, on_step=steps.part()), schema.names)
+    return MarginalComparison(by_alpha, _heat_map(stacked, by_alpha, schema.names))
+
+
+class _Steps:
+    """Adds up the steps of several passes for one progress callback."""
+
+    def __init__(self, on_step: Callable[[int, int], None] | None, total: int) -> None:
+        self._on_step, self._total, self._done = on_step, total, 0
+
+    def part(self) -> Callable[[int, int], None]:
+        before = self._done
+
+        def step(done: int, _: int) -> None:
+            self._done = before + done
+            if self._on_step is not None:
+                self._on_step(self._done, self._total)
+
+        return step
+
+
+def _heat_map(stacked: StackedTables, by_alpha: dict[int, AlphaWay], names: tuple[str, ...]) -> HeatMap | None:
+    """Draw all pairs; of a wide table those of the forty columns that differ most by themselves."""
+    if len(names) < 2:
+        return None
+    singles = by_alpha[1]
+    found = dict(zip(singles.subsets.chosen, singles.distances[:, 0], strict=True))
+    ranked = sorted(found, key=lambda subset: (-found[subset], subset))
+    shown = sorted(place for (place,) in ranked[:MAXIMUM_HEAT_MAP_SIDE])
+    found.update(zip(by_alpha[2].subsets.chosen, by_alpha[2].distances[:, 0], strict=True))
+    wanted = [(left, right) for left in shown for right in shown if left < right]
+    lacking = tuple(pair for pair in wanted if pair not in found)
+    extra = stacked.distances(Subsets(2, lacking, len(lacking)))
+    found.update(zip(lacking, extra[:, 0], strict=True))
+    values = tuple(
+        tuple(float(found[(left,) if left == right else (min(left, right), max(left, right))]) for right in shown)
+        for left in shown
+    )
+    title = "Pairs of columns; the diagonal is each column by itself"
+    return HeatMap(title, "total variation", tuple(names[place] for place in shown), values)

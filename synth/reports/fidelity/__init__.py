@@ -1,0 +1,552 @@
+"""Fidelity: numbers and dates as distributions, missing cells, associations, and which random sub-sample is as good."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.names import visible
+from synth.progress import Progress
+from synth.reports.code_tables import CodeTable, StackedTables, Subsets, choose_subsets, coarse_bins
+from synth.reports.controls import Anchored
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence, Value
+from synth.reports.fidelity.distances import (
+    PERCENTS,
+    Associations,
+    ScaleDistance,
+    apart_codes,
+    compare_scales,
+    moved_text,
+    ordered_places,
+    quantiles,
+    scale_unit,
+    scale_values,
+)
+from synth.reports.fidelity.published import published_fidelity
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, HeatMap, Series, Table
+from synth.reports.panels import Cards, Folded, Heading, Option, Panel, Part, Pick, Words
+from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
+from synth.schema import ModelledColumn, Schema
+
+__all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "place_of", "subsample_scale"]
+
+_MOST_LINES = 100
+_MOST_PICTURES = 60
+_WORST = 10
+_RANGE = "part of the declared range"
+_ANCHORS = ("synthetic", "independent", "floor")
+
+
+def owner_fidelity(
+    tables: Anchored,
+    *,
+    limit: int = 1000,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare distributions, missing cells and associations of synthetic and private rows.
+
+    Parameters
+    ----------
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
+    limit : int
+        Most pairs of columns; a seeded sample is taken where there are more.
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        Where there are numbers or dates ``fidelity.ks``, ``.wasserstein``, ``.scales`` and ``.quantiles.<name>``;
+        ``fidelity.apart`` and ``.apart_cells`` where cells may be missing or special; where there are two columns
+        ``fidelity.associations``, ``.associations_independent``, ``.associations_floor``, ``.associations_worst`` and
+        ``.associations_map``.
+    """
+    return (
+        *_scales(tables, tables.schema),
+        *_apart(tables, tables.schema),
+        *_associations(tables, tables.schema, limit=limit, seed=tables.seed, on_step=on_step),
+    )
+
+
+def _number(
+    name: str, title: str, value: Value, unit: str, sentence: str, figures: tuple[Figure, ...] = ()
+) -> OwnerOnlyEvidence:
+    return OwnerOnlyEvidence(
+        id=f"fidelity.{name}",
+        title=title,
+        value=value,
+        unit=unit,
+        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        figures=figures,
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
+    columns = schema.modelled
+    compared: dict[int, tuple[ScaleDistance, ...]] = {}
+    places = ordered_places(columns)
+    for place in places:
+        real, *others = (table[place] for table in tables.tables)
+        found = [compare_scales(columns[place], real, other) for other in others]
+        if found[0] is not None:
+            # Where noise leaves an anchor without any value, it says as little as can be.
+            compared[place] = tuple(one or ScaleDistance(1.0, 1.0) for one in found)
+    if not compared:
+        return []
+    some = "" if len(compared) == len(places) else f" {len(places) - len(compared)} more have no value to compare."
+    over = f"Over {len(compared):,} numbers and dates, rows with a value alone.{some}"
+    ranked = sorted(compared, key=lambda place: -compared[place][0].ks)
+    shown = ranked[:_MOST_LINES]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            columns[place].name,
+            *(one.ks for one in compared[place]),
+            *(one.wasserstein for one in compared[place]),
+            moved_text(columns[place], compared[place][0].wasserstein),
+        )
+        for place in shown
+    ]
+    header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"moved, {name}" for name in _ANCHORS))
+    title = "Numbers and dates as distributions"
+    title += "" if len(shown) == len(ranked) else f": the {len(shown)} that differ most"
+    table = Table(title, (*header, "in units"), tuple(rows))
+    ks, control, floor = (_mean([compared[place][index].ks for place in compared]) for index in range(3))
+    moved = [_mean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
+    beside = f"The independent control: {control:.3g}; a bootstrap of the private rows: {floor:.3g}."
+    return [
+        _number(
+            "ks",
+            "Kolmogorov-Smirnov distance",
+            ks,
+            "share of rows",
+            f"The largest difference between shares of rows up to a value, mean over columns. {over} {beside}",
+        ),
+        _number(
+            "wasserstein",
+            "Wasserstein distance",
+            moved[0],
+            _RANGE,
+            "How far a row has to be moved on average, mean over columns. "
+            f"The independent control: {moved[1]:.3g}; a bootstrap: {moved[2]:.3g}.",
+        ),
+        _number(
+            "scales",
+            "Column by column",
+            None,
+            "",
+            "KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the declared range "
+            "and, for the synthetic rows, in units.",
+            (table,),
+        ),
+        *(_quantiles(columns[place], tables, place) for place in ranked[:_MOST_PICTURES]),
+    ]
+
+
+def _quantiles(column: ModelledColumn, tables: Anchored, place: int) -> OwnerOnlyEvidence:
+    series = []
+    for name, meaning, table in (
+        ("synthetic rows", "synthetic", tables.synthetic),
+        ("private rows", "real", tables.real),
+    ):
+        codes = quantiles(column, table[place])
+        if codes is not None:
+            series.append(Series(name, meaning, scale_values(column, codes)))  # type: ignore[arg-type]
+    _, unit = scale_unit(column)
+    unit = f"{unit} after the lowest date" if unit else "value"
+    percents = tuple(f"{percent} %" for percent in PERCENTS)
+    figure = Bars(f"{column.name}: the value that a part of the rows stays below", unit, percents, tuple(series), True)
+    return _number(
+        f"quantiles.{column.name}",
+        f"Quantiles of {column.name}",
+        None,
+        unit,
+        "Where the lines lie on each other, the distributions agree.",
+        (figure,),
+    )
+
+
+def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
+    lines: list[tuple[str, str, tuple[float, ...]]] = []
+    for place, column in enumerate(schema.modelled):
+        for code, name in apart_codes(column):
+            shares = tuple(float((table[place] == code).mean()) for table in tables.tables)
+            lines.append((column.name, name, shares))
+    if not lines:
+        return []
+    apart = [abs(shares[1] - shares[0]) for _, _, shares in lines]
+    ranked = sorted(range(len(lines)), key=lambda which: -apart[which])[:_MOST_LINES]
+    rows: list[tuple[Cell, ...]] = [(lines[which][0], lines[which][1], *lines[which][2]) for which in ranked]
+    title = "Share of rows that are missing or special, by column"
+    title += "" if len(ranked) == len(lines) else f": the {len(ranked)} that differ most"
+    return [
+        _number(
+            "apart",
+            "Difference of missing cells and special values",
+            _mean(apart),
+            "share of rows",
+            f"How often a cell is missing or has a special value, by how much that differs. Mean over {len(lines):,}.",
+        ),
+        _number(
+            "apart_cells",
+            "Missing cells and special values",
+            None,
+            "",
+            "Synthetic beside private rows.",
+            (Table(title, ("column", "cell", "private", *_ANCHORS), tuple(rows)),),
+        ),
+    ]
+
+
+def _associations(
+    tables: Anchored, schema: Schema, *, limit: int, seed: int, on_step: Callable[[int, int], None] | None
+) -> list[OwnerOnlyEvidence]:
+    subsets = choose_subsets(len(schema.names), 2, limit=limit, seed=seed)
+    pairs = [(left, right) for left, right in subsets.chosen]
+    if not pairs:
+        return []
+    each = [Associations(table, schema) for table in tables.tables]
+    found = [
+        one.of(pairs, on_step=None if on_step is None else _part(on_step, place)) for place, one in enumerate(each)
+    ]
+    apart = [[abs(ours - real) for ours, real in zip(other, found[0], strict=True)] for other in found[1:]]
+    names = schema.names
+    ranked = sorted(range(len(pairs)), key=lambda place: -apart[0][place])
+    rows: list[tuple[Cell, ...]] = [
+        (" + ".join(names[place] for place in pairs[which]), *(one[which] for one in found))
+        for which in ranked[:_WORST]
+    ]
+    worst = Table(f"The {len(rows)} pairs that differ most", ("columns", "private", *_ANCHORS), tuple(rows))
+    unit = "difference of association"
+    shown = _shown([pairs[which] for which in ranked])
+    return [
+        _number(
+            "associations",
+            "Mean error of associations",
+            _mean(apart[0]),
+            unit,
+            "Correlation of two numbers or dates, correlation ratio of a number and a category, Cramer's V of two "
+            f"categories; by how much they differ from the private rows. {subsets.sentence}",
+        ),
+        _number("associations_independent", "For the independent control", _mean(apart[1]), unit, "Unrelated columns."),
+        _number("associations_floor", "For a bootstrap", _mean(apart[2]), unit, "Another draw of the same rows."),
+        _number("associations_worst", "Where they differ most", None, unit, "Synthetic beside private rows.", (worst,)),
+        _number(
+            "associations_map",
+            "Which associations differ",
+            None,
+            unit,
+            "Synthetic against private rows.",
+            (_heat_map(shown, names, each),),
+        ),
+    ]
+
+
+def _part(on_step: Callable[[int, int], None], place: int) -> Callable[[int, int], None]:
+    return lambda done, total: on_step(done + place * total, 4 * total)
+
+
+def _shown(ranked: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the columns of the pairs that differ most, as many as a heat map holds, in order."""
+    shown: set[int] = set()
+    for pair in ranked:
+        if len(shown | set(pair)) <= MAXIMUM_HEAT_MAP_SIDE:
+            shown |= set(pair)
+    return sorted(shown)
+
+
+def _heat_map(shown: Sequence[int], names: Sequence[str], each: Sequence[Associations]) -> HeatMap:
+    pairs = [(left, right) for left in shown for right in shown if left < right]
+    differences = [abs(ours - real) for real, ours in zip(each[0].of(pairs), each[1].of(pairs), strict=True)]
+    found = dict(zip(pairs, differences, strict=True))
+    values = tuple(
+        tuple(None if left == right else found[min(left, right), max(left, right)] for right in shown) for left in shown
+    )
+    return HeatMap(
+        "How much associations differ", "difference of association", tuple(names[place] for place in shown), values
+    )
+
+
+# As good as which random sub-sample ---------------------------------------------------------------------------------
+
+
+_SHARES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+_DRAWS = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubsampleScale:
+    """Where tables stand on the scale of random sub-samples.
+
+    Attributes
+    ----------
+    subsets : Subsets
+        The sets of columns the distances are means over.
+    sizes : tuple of int
+        Rows of the sub-samples, growing.
+    distances : tuple of float
+        Mean distance of sub-samples of these sizes from all rows.
+    places : tuple of float or None
+        For every table, the percentage of rows in a sub-sample that is as near; None where it is farther than the
+        smallest.
+    """
+
+    subsets: Subsets
+    n_rows: int
+    sizes: tuple[int, ...]
+    distances: tuple[float, ...]
+    means: tuple[float, ...]
+    places: tuple[float | None, ...]
+
+
+def subsample_scale(
+    real: CodeTable,
+    others: Sequence[CodeTable],
+    schema: Schema,
+    *,
+    alpha: int = 2,
+    limit: int = 300,
+    seed: int = 0,
+) -> SubsampleScale | None:
+    """Place tables on the scale of random sub-samples of the first.
+
+    Numbers and dates are in at most 32 public bins, so that values of their own are not mistaken for distance.
+
+    Parameters
+    ----------
+    real : CodeTable
+        Codes in ``schema.names`` order.
+    others : sequence of CodeTable
+        Tables to place.
+    schema : Schema
+        The declared columns.
+    alpha : int
+        Columns in a set.
+    limit : int
+        Most sets; a seeded sample is taken where there are more.
+    seed : int
+        Public; draws sets and sub-samples.
+
+    Returns
+    -------
+    SubsampleScale, or None where there is no set of so many columns or only one row
+    """
+    n = len(real[0])
+    subsets = choose_subsets(len(real), alpha, limit=limit, seed=seed)
+    if not subsets.chosen or n < 2:
+        return None
+    bins = [coarse_bins(column) for column in schema.modelled]
+    sizes = tuple(sorted({max(1, round(share * n)) for share in _SHARES}))
+    random = np.random.default_rng([seed, 4])
+    drawn = [np.sort(random.choice(n, size=size, replace=False)) for size in sizes for _ in range(_DRAWS)]
+    merged = [[one[codes] for one, codes in zip(bins, table, strict=True)] for table in (real, *others)]
+    samples = [[codes[rows] for codes in merged[0]] for rows in drawn]
+    means = StackedTables([*merged, *samples], [int(one.max()) + 1 for one in bins]).distances(subsets).mean(axis=0)
+    of_sizes = means[len(others) :].reshape(len(sizes), _DRAWS).mean(axis=1)
+    found = tuple(means[: len(others)].tolist())
+    places = tuple(place_of(distance, n, sizes, of_sizes) for distance in found)
+    return SubsampleScale(subsets, n, sizes, tuple(of_sizes.tolist()), found, places)
+
+
+def place_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDArray[np.float64]) -> float | None:
+    r"""Return the percentage of rows whose random sub-sample is at a distance.
+
+    The distance of m of n rows grows in proportion to the root of 1/m - 1/n (the standard error of a sample drawn
+    without putting back), so distances are interpolated linearly between those roots, from nothing at m = n.
+
+    Parameters
+    ----------
+    distance : float
+        Not negative.
+    n_rows : int
+        Rows in all.
+    sizes : sequence of int
+        Rows of the sub-samples, growing, all smaller than or equal to ``n_rows``.
+    distances : array of shape (n_sizes,)
+        Their mean distances.
+
+    Returns
+    -------
+    float in (0, 100], or None where the distance is larger than all of them
+    """
+    roots = np.sqrt(1 / np.array(sizes[::-1], dtype=float) - 1 / n_rows)
+    # Chance may turn neighbours around; a larger sub-sample is never taken to be farther.
+    known = np.maximum.accumulate(distances[::-1])
+    if distance > known[-1]:
+        return None
+    root = float(np.interp(distance, np.concatenate([[0.0], known]), np.concatenate([[0.0], roots])))
+    return 100 / (n_rows * (root**2 + 1 / n_rows))
+
+
+_WAYS = {1: "single columns", 2: "pairs of columns", 3: "sets of three columns"}
+_TABLES = ("synthetic rows", "independent control", "bootstrap")
+
+
+def owner_subsample(
+    tables: Anchored,
+    *,
+    limit: int = 300,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Say which random sub-sample of the private rows is as near to them as the synthetic rows are.
+
+    Parameters
+    ----------
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
+    limit : int
+        Most sets of columns of each size; a seeded sample is taken where there are more.
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``fidelity.subsample.<1, 2 or 3>`` for as many columns as there are, and ``fidelity.subsample.distances``;
+        nothing where there is one row.
+    """
+    scales: dict[int, SubsampleScale] = {}
+    others = (tables.synthetic, tables.control, tables.floor)
+    for done, alpha in enumerate(_WAYS, start=1):
+        scale = subsample_scale(tables.real, others, tables.schema, alpha=alpha, limit=limit, seed=tables.seed)
+        if scale is not None:
+            scales[alpha] = scale
+        if on_step is not None:
+            on_step(done, len(_WAYS))
+    found = [_evidence(alpha, scale) for alpha, scale in scales.items()]
+    return (*found, _distances(scales)) if found else ()
+
+
+def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
+    place, control, floor = scale.places
+    smallest = 100 * scale.sizes[0] / scale.n_rows
+    sentence = (
+        f"Over {_WAYS[alpha]} the synthetic rows are as near to the private rows as a random sub-sample of "
+        f"{_words(place, smallest)} of these rows. The independent control: {_words(control, smallest)}; a bootstrap "
+        f"of all rows: {_words(floor, smallest)}. {scale.subsets.sentence}"
+    )
+    return OwnerOnlyEvidence(
+        id=f"fidelity.subsample.{alpha}",
+        title=f"As good as a sub-sample: {_WAYS[alpha]}",
+        value=smallest if place is None else place,
+        unit="% of rows",
+        sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+    )
+
+
+def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
+    first = next(iter(scales.values()))
+    rows: list[tuple[Cell, ...]] = [
+        (f"{100 * size / first.n_rows:.3g} % ({size:,} rows)", *(scale.distances[place] for scale in scales.values()))
+        for place, size in enumerate(first.sizes)
+    ]
+    rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
+    table = Table("Mean distance from the private rows", ("table", *(_WAYS[alpha] for alpha in scales)), tuple(rows))
+    return OwnerOnlyEvidence(
+        id="fidelity.subsample.distances",
+        title="Random sub-samples beside the tables",
+        value=None,
+        unit="total variation",
+        sentence="Numbers and dates in at most 32 public bins; three seeded sub-samples of each size. "
+        f"{OWNER_ONLY_SENTENCE}",
+        figures=(table,),
+    )
+
+
+def _words(place: float | None, smallest: float) -> str:
+    return f"less than {smallest:.2g} %" if place is None else f"{place:.2g} %"
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+_SECTION = "fidelity"
+_SCALES = ("fidelity.ks", "fidelity.wasserstein", "fidelity.apart", "fidelity.scales", "fidelity.apart_cells")
+_QUANTILES = "fidelity.quantiles."
+_SUBSAMPLES = "fidelity.subsample."
+_DISTANCES = "fidelity.subsample.distances"
+_ASSOCIATIONS = "fidelity.associations"
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    return published_fidelity(answers.fine, answers.config.schema)
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    progress.phase("Comparing with sub-samples")
+    subsample = owner_subsample(rows.tables, on_step=progress.step)
+    progress.phase("Comparing distributions")
+    return (*subsample, *owner_fidelity(rows.tables, on_step=progress.step))
+
+
+# The screens --------------------------------------------------------------------------------------------------------
+
+
+def _public_panels(shown: Shown) -> list[Panel]:
+    entries = shown.public_of(_SECTION)
+    return [Heading("Numbers, dates and missing cells"), *_distributions(entries, key="scales")] if entries else []
+
+
+def _exact_panels(shown: Shown) -> list[Panel]:
+    entries = shown.exact_of(_SECTION)
+    if not entries:
+        return []
+    return [
+        *_subsamples(entries),
+        Part("scales", "Distributions", _distributions(entries, key="owner-scales")),
+        Part("associations", "Associations", _pairs(entries)),
+    ]
+
+
+def _subsamples(entries: Sequence[Evidence]) -> list[Panel]:
+    """Show which random sub-sample a table is worth, and the distances that say so folded below."""
+    found = [entry for entry in entries if entry.id.startswith(_SUBSAMPLES)]
+    panels: list[Panel] = [
+        Cards([entry for entry in found if entry.id != _DISTANCES], key="owner-subsamples-places"),
+    ]
+    distances = [entry for entry in found if entry.id == _DISTANCES]
+    if distances:
+        panels.append(Folded("How this was measured", [Cards(distances, key="owner-subsamples-distances")]))
+    return panels
+
+
+def _distributions(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
+    """Show numbers and dates as distributions, one picture at a time, and cells that are missing or special."""
+    shown = [entry for entry in entries if entry.id in _SCALES]
+    if not shown:
+        return [Words("There is no number or date, and no cell that may be missing, to compare.")]
+    drawn = {entry.id.removeprefix(_QUANTILES): entry for entry in entries if entry.id.startswith(_QUANTILES)}
+    pictures = [
+        Option(name, visible(name), [Cards([entry], key=f"{key}-quantiles-{name}")]) for name, entry in drawn.items()
+    ]
+    cards: list[Panel] = [Cards(shown, key=f"{key}-scales")]
+    if not pictures:
+        return cards
+    return [*cards, Pick("Look at the quantiles of one column", f"{key}-quantiles", pictures)]
+
+
+def _pairs(entries: Sequence[Evidence]) -> list[Panel]:
+    """Show how pairs of columns belong together, beside the private rows."""
+    shown = [entry for entry in entries if entry.id.startswith(_ASSOCIATIONS)]
+    if not shown:
+        return [Words("There are no two columns to compare.")]
+    return [Cards(shown, key="owner-pairs-associations")]
+
+
+REPORT = Report(
+    id="fidelity",
+    title="Distributions and associations",
+    sections={_SECTION: Section("Numbers, dates and missing cells")},
+    public=_public,
+    owner=_owner,
+    screens=(Screen(COLUMNS, _public_panels), Screen(OWNER_ONLY, _exact_panels, exact=True)),
+)

@@ -1,0 +1,182 @@
+"""Distributions and missing cells that may be published: synthetic rows against noisy counts that are already paid for.
+
+The range of a number follows from the known noise alone. For a distance between shares of rows up to a value: let F be
+the true cumulative share of the n rows on the scale, W the sum of the noise over the first bins, and V over the rest.
+The noisy share differs from F by ((1 - F) W - F V) / (n + W + V), a mixture of the two, so by at most the larger of
+max |W| and max |V| over the noisy total. By Levy's inequality each maximum exceeds x with at most twice the chance
+that the sum over all bins does (Ledoux 1991, proposition 2.3: the terms are independent and symmetric). The cost of
+moving rows is at most the length of the scale times that difference, so the same range holds for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.reports.evidence import SafeEvidence
+from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
+from synth.reports.figures import Cell, Table
+from synth.reports.measured import BAR, ComparedTable
+from synth.schema import ModelledColumn, Schema
+
+__all__ = ["published_fidelity"]
+
+_MOST_LINES = 100
+_TWO_MAXIMA = 2.497705
+"""A normal error is larger than so many standard deviations with a chance of 0.05 / 4: Levy doubles it, twice."""
+
+_AGAINST = "Synthetic rows against the noisy counts; the error is the range caused by privacy noise (95 %)."
+
+
+def published_fidelity(compared: Sequence[ComparedTable], schema: Schema) -> tuple[SafeEvidence, ...]:
+    """Report how distributions and missing cells compare with the paid noisy counts.
+
+    Parameters
+    ----------
+    compared : sequence of ComparedTable
+        Measured tables beside synthetic rows; those of one column are used.
+    schema : Schema
+        The declared columns.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``fidelity.ks``, ``.wasserstein`` and ``.scales`` where a number or date was measured in the order of its scale
+        (the first alone and without a value where noise hides everything); ``fidelity.apart`` and ``.apart_cells``
+        where missing cells or special values were measured by themselves.
+    """
+    singles = [(schema.modelled_column(one.columns[0]), one) for one in compared if len(one.columns) == 1]
+    return (*_scales(singles), *_apart(singles))
+
+
+def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[SafeEvidence]:
+    found: list[tuple[ModelledColumn, ScaleDistance, float]] = []
+    ordered = [(column, one, places) for column, one in singles if (places := _places(column, one.bins[0])) is not None]
+    for column, one, places in ordered:
+        told = _distance(one, places)
+        if told is not None:
+            found.append((column, *told))
+    if not found:
+        return [_hidden(len(ordered))] if ordered else []
+    hidden = len(ordered) - len(found)
+    some = f" Of {hidden:,} more, noise hides it." if hidden else ""
+    found.sort(key=lambda entry: -entry[1].ks)
+    shown = found[:_MOST_LINES]
+    rows: list[tuple[Cell, ...]] = [
+        (column.name, distance.ks, distance.wasserstein, error, moved_text(column, distance.wasserstein))
+        for column, distance, error in shown
+    ]
+    title = "Numbers and dates as distributions"
+    title += "" if len(shown) == len(found) else f": the {len(shown)} that differ most"
+    table = Table(title, ("column", "KS", "moved", "error of both", "moved, in units"), tuple(rows))
+    error = _mean([error for _, _, error in found])
+    return [
+        SafeEvidence(
+            id="fidelity.ks",
+            title="Kolmogorov-Smirnov distance",
+            value=_mean([distance.ks for _, distance, _ in found]),
+            error=error,
+            unit="share of rows",
+            sentence="The largest difference between shares of rows up to a value, at the edges of measured bins; mean "
+            f"over {len(found):,} numbers and dates, rows with a value alone.{some} {_AGAINST}",
+        ),
+        SafeEvidence(
+            id="fidelity.wasserstein",
+            title="Wasserstein distance",
+            value=_mean([distance.wasserstein for _, distance, _ in found]),
+            error=error,
+            unit="part of the declared range",
+            sentence="How far a row has to be moved on average, with counts in the middle of their bins. " + _AGAINST,
+        ),
+        SafeEvidence(
+            id="fidelity.scales",
+            title="Column by column",
+            value=None,
+            sentence="KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the "
+            f"declared range and in units. {_AGAINST}",
+            figures=(table,),
+        ),
+    ]
+
+
+def _hidden(columns: int) -> SafeEvidence:
+    return SafeEvidence(
+        id="fidelity.ks",
+        title="Kolmogorov-Smirnov distance",
+        value=None,
+        sentence="Privacy noise hides how the rows spread over the scale: nothing can be said in public about the "
+        f"distributions of the {columns:,} numbers and dates that were measured.",
+    )
+
+
+def _distance(one: ComparedTable, places: NDArray[np.float64]) -> tuple[ScaleDistance, float] | None:
+    """Return the distances of one column with their error, or None where the counts cannot tell."""
+    kept = slice(0, len(places))
+    measured, synthetic = one.measured[kept], one.synthetic[kept]
+    spread = math.sqrt(float((one.noise_std[kept] ** 2).sum()))
+    total = float(measured.sum())
+    # With so few rows on the scale the noisy total itself might be nothing.
+    if total <= 2 * _TWO_MAXIMA * spread or not synthetic.any():
+        return None
+    distance = scale_distance(places, synthetic, measured)
+    capped = ScaleDistance(min(distance.ks, 1.0), min(distance.wasserstein, 1.0))
+    return capped, min(_TWO_MAXIMA * spread / total, 1.0)
+
+
+def _places(column: ModelledColumn, bins: NDArray[np.int32]) -> NDArray[np.float64] | None:
+    """Return the middle of every bin of the grid, in [0, 1]; None where bins do not follow the scale."""
+    on_grid, others = bins[: column.levels], bins[column.levels :]
+    if not len(on_grid) or on_grid[0] != 0 or bool((np.diff(on_grid) < 0).any()):
+        return None
+    n_bins = int(on_grid[-1]) + 1
+    if len(others) and int(others.min()) < n_bins:
+        return None
+    sums = np.bincount(on_grid, weights=np.arange(column.levels), minlength=n_bins)
+    sizes = np.bincount(on_grid, minlength=n_bins)
+    if not sizes.all():
+        return None
+    return np.asarray(sums / sizes / max(column.levels - 1, 1))
+
+
+def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[SafeEvidence]:
+    lines: list[tuple[str, str, float, float, float]] = []
+    for column, one in singles:
+        rows = one.rows.value
+        of_rows = BAR * one.rows.noise_std / rows
+        in_bin = np.bincount(one.bins[0])
+        for code, name in apart_codes(column):
+            place = int(one.bins[0][code])
+            if in_bin[place] == 1:
+                error = min(BAR * float(one.noise_std[place]) / rows + of_rows, 1.0)
+                shares = (float(counts[place]) / rows for counts in (one.synthetic, one.measured))
+                lines.append((column.name, name, *shares, error))  # type: ignore[arg-type]
+    if not lines:
+        return []
+    lines.sort(key=lambda line: -abs(line[2] - line[3]))
+    title = "Share of rows that are missing or special, by column"
+    title += "" if len(lines) <= _MOST_LINES else f": the {_MOST_LINES} that differ most"
+    table = Table(title, ("column", "cell", "synthetic", "noisy", "error"), tuple(lines[:_MOST_LINES]))
+    return [
+        SafeEvidence(
+            id="fidelity.apart",
+            title="Difference of missing cells and special values",
+            value=_mean([abs(line[2] - line[3]) for line in lines]),
+            error=_mean([line[4] for line in lines]),
+            unit="share of rows",
+            sentence=f"Mean over {len(lines):,} that were counted by themselves. {_AGAINST}",
+        ),
+        SafeEvidence(
+            id="fidelity.apart_cells",
+            title="Missing cells and special values",
+            value=None,
+            sentence=_AGAINST,
+            figures=(table,),
+        ),
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,505 @@
+"""Groups: how small one can be until noise hides it, and what each loses, in its tables and in predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.progress import Progress
+from synth.reports.code_tables import FEWEST_ROWS, Subsets, bin_labels, choose_subsets, coarse_bins
+from synth.reports.controls import Anchored
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.figures import Bars, Cell, Series, Table
+from synth.reports.measured import BAR, ComparedTable
+from synth.reports.panels import Cards, Heading, Panel, Warned, Words
+from synth.reports.report import (
+    ACCURACY,
+    GROUPS,
+    OwnerRows,
+    PaidAnswers,
+    Report,
+    Screen,
+    Section,
+    Shown,
+    groups_declared,
+)
+from synth.schema import Schema
+
+__all__ = ["REPORT", "GroupDistances", "group_accuracy", "group_distances", "owner_group_marginals", "smallest_groups"]
+
+_WAYS = {1: "single columns", 2: "pairs of columns"}
+_MOST_SETS = {1: 200, 2: 60}
+_MOST_GROUPS = 40
+_REPLICATES = 20
+_RANGE = 2.093024
+"""Half the width of a range that covers 95 %, in standard deviations estimated from 20 replicates (Student's t)."""
+
+_ANCHORS = ("synthetic rows", "independent control", "two bootstraps")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupDistances:
+    """Mean distances from the private rows inside every group.
+
+    Attributes
+    ----------
+    distances : array of shape (3, 1 + n_groups)
+        Of the synthetic rows, the control and chance; all rows first. NaN where the private table has no row of a
+        group, 1 where only the other table has none. Chance is the distance between two bootstraps of the private rows,
+        one as large as the private table and one as large as the synthetic: what another draw of the same people would
+        be off. It is larger for small groups.
+    error : array of shape (1 + n_groups,)
+        Half the width of the 95 % range of the synthetic rows' distance, for another draw of the private rows.
+    apart_error : array of shape (n_groups,)
+        The same for the difference from the distance over all rows.
+    subsets : Subsets
+        The sets of columns they are means over.
+    """
+
+    distances: NDArray[np.float64]
+    error: NDArray[np.float64]
+    apart_error: NDArray[np.float64]
+    subsets: Subsets
+
+
+def owner_group_marginals(
+    tables: Anchored,
+    groups: Sequence[str],
+    *,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare marginals inside each declared group, beside the control and chance.
+
+    Parameters
+    ----------
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
+    groups : sequence of str
+        The columns that tell groups apart: by value, numbers and dates by at most 32 public parts of their range.
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``groups.marginals.<column>`` for each column of ``groups`` beside which there is another column.
+    """
+    schema, seed = tables.schema, tables.seed
+    if len(schema.names) < 2:
+        return ()
+    found = []
+    works = [(name, alpha) for name in groups for alpha in _WAYS]
+    by_alpha: dict[int, GroupDistances] = {}
+    for done, (name, alpha) in enumerate(works, start=1):
+        by_alpha[alpha] = group_distances(tables, schema, name, alpha=alpha, limit=_MOST_SETS[alpha], seed=seed)
+        if alpha == max(_WAYS):
+            found.append(_evidence(tables, schema, name, by_alpha))
+            by_alpha = {}
+        if on_step is not None:
+            on_step(done, len(works))
+    return tuple(found)
+
+
+def group_distances(
+    tables: Anchored, schema: Schema, group: str, *, alpha: int, limit: int, seed: int = 0
+) -> GroupDistances:
+    """Average the total variation over sets of the other columns, inside every group and over all rows.
+
+    Parameters
+    ----------
+    tables, schema
+        As in :func:`owner_group_marginals`.
+    group : str
+        The column that tells groups apart.
+    alpha : int
+        Columns of a set. Numbers and dates are put into at most 32 public bins.
+    limit : int
+        Most sets; a seeded sample is taken where there are more.
+    seed : int
+        Public.
+    """
+    columns = schema.modelled
+    others = [place for place, name in enumerate(schema.names) if name != group]
+    subsets = choose_subsets(len(others), alpha, limit=limit, seed=seed)
+    binned = [coarse_bins(column) for column in columns]
+    sizes = [int(bins.max()) + 1 for bins in binned]
+    stacked = [
+        np.concatenate([bins[table[place]] for table in tables.tables]).astype(np.int64)
+        for place, bins in enumerate(binned)
+    ]
+    home = schema.names.index(group)
+    rows = [len(table[0]) for table in tables.tables]
+    table_of_row = np.repeat(np.arange(4), rows)
+    draws = _replicates(rows[0], seed)
+    # Of the synthetic rows, the control and chance; what replicates give is added up for the last.
+    means = np.zeros((3, 1 + sizes[home]))
+    redrawn = np.zeros((_REPLICATES, 1 + sizes[home]))
+    for subset in subsets.chosen:
+        places = [others[place] for place in subset]
+        cells = _Cells.of(stacked[home], sizes[home], [stacked[at] for at in places], [sizes[at] for at in places])
+        counts = cells.counts(table_of_row, 4)
+        means[:2] += [cells.variation(counts[0], other) for other in counts[1:3]]
+        for replicate, weights in enumerate(draws):
+            again = np.bincount(cells.of_row[: rows[0]], weights=weights, minlength=cells.size)
+            redrawn[replicate] += cells.variation(again, counts[1])
+            means[2] += cells.variation(again, counts[3]) / _REPLICATES
+    count = max(len(subsets.chosen), 1)
+    distances, redrawn = means / count, redrawn / count
+    there = np.bincount(stacked[home][: rows[0]], minlength=sizes[home]) > 0
+    distances[:, 1:][:, ~there] = np.nan
+    return GroupDistances(
+        distances=distances,
+        error=_RANGE * redrawn.std(axis=0, ddof=1),
+        apart_error=_RANGE * (redrawn[:, 1:] - redrawn[:, :1]).std(axis=0, ddof=1),
+        subsets=subsets,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cells:
+    """The cells of a set of columns inside every group, those that occur where there are many.
+
+    ``of_row`` is the cell of every row, ``group`` and ``cell`` what a cell is a cell of; ``size`` is how many exist.
+    """
+
+    of_row: NDArray[np.int64]
+    group: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    n_groups: int
+
+    @classmethod
+    def of(
+        cls, groups: NDArray[np.int64], n_groups: int, columns: Sequence[NDArray[np.int64]], sizes: Sequence[int]
+    ) -> Self:
+        key, cells = np.zeros_like(groups), 1
+        for column, size in zip(columns, sizes, strict=True):
+            key, cells = key * size + column, cells * size
+        key += groups * cells
+        if n_groups * cells <= len(key):
+            every = np.arange(n_groups * cells)
+            return cls(key, every // cells, every % cells, n_groups)
+        numbers, occurring = pd.factorize(key)
+        _, cell = np.unique(occurring % cells, return_inverse=True)
+        return cls(numbers.astype(np.int64), occurring // cells, cell, n_groups)
+
+    @property
+    def size(self) -> int:
+        return len(self.group)
+
+    def counts(self, table_of_row: NDArray[np.int64], n_tables: int) -> NDArray[np.int64]:
+        """Count every table, shape (n_tables, size)."""
+        counted = np.bincount(table_of_row * self.size + self.of_row, minlength=n_tables * self.size)
+        return counted.reshape(n_tables, self.size)
+
+    def variation(self, reference: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the total variation over all rows and inside every group; 1 where one of the two has no row."""
+        left, right = (np.bincount(self.group, counts, self.n_groups) for counts in (reference, other))
+        apart = np.abs(reference / np.maximum(left, 1)[self.group] - other / np.maximum(right, 1)[self.group])
+        inside = np.where((left > 0) & (right > 0), 0.5 * np.bincount(self.group, apart, self.n_groups), 1.0)
+        overall = 0.5 * np.abs(np.bincount(self.cell, reference / left.sum() - other / right.sum())).sum()
+        return np.concatenate([[overall], inside])
+
+
+def _replicates(n_rows: int, seed: int) -> list[NDArray[np.float64]]:
+    random = np.random.default_rng([seed, 23])
+    return [
+        np.bincount(random.integers(n_rows, size=n_rows), minlength=n_rows).astype(np.float64)
+        for _ in range(_REPLICATES)
+    ]
+
+
+def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, GroupDistances]) -> OwnerOnlyEvidence:
+    column, place = schema.modelled_column(name), schema.names.index(name)
+    bins = coarse_bins(column)
+    labels = bin_labels(column, bins)
+    counts = np.array([np.bincount(bins[table[place]], minlength=len(labels)) for table in tables.tables[:2]])
+    # With one more column there are no pairs.
+    ways = {alpha: found for alpha, found in by_alpha.items() if found.subsets.chosen}
+    # Inside a group one column is a relation of two already, and chance drowns pairs in small groups.
+    single = ways[1]
+    largest = np.argsort(-counts[0], kind="stable")[:_MOST_GROUPS]
+    shown = [int(one) for one in np.sort(largest) if counts[0, one] > 0]
+    judged = np.flatnonzero(counts[0] >= FEWEST_ROWS)
+    excess = single.distances[0] - single.distances[2]
+    worst = int(judged[np.argmax(excess[1:][judged])]) if len(judged) and (counts[0] > 0).sum() > 1 else None
+    return OwnerOnlyEvidence(
+        id=f"groups.marginals.{name}",
+        title=f"Largest error by {name}, beyond that of all rows",
+        value=None if worst is None else float(excess[1 + worst] - excess[0]),
+        error=None if worst is None else float(single.apart_error[worst]),
+        unit="total variation",
+        sentence=_sentence(name, labels, counts, single.subsets, worst),
+        figures=(_bars(name, labels, shown, single), _table(name, labels, shown, counts, ways)),
+    )
+
+
+def _sentence(name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: Subsets, worst: int | None) -> str:
+    gone = [labels[place] for place in np.flatnonzero((counts[0] > 0) & (counts[1] == 0)).tolist()]
+    sentence = (
+        f"Mean distance over {_WAYS[1]} inside each group of '{name}', less the distance of two bootstraps of "
+        "the private rows, which chance makes larger for small groups. "
+    )
+    sentence += (
+        f"No two groups with {FEWEST_ROWS} rows or more: nothing can be compared. "
+        if worst is None
+        else f"The largest is that of {labels[worst]}; the number is how far it lies above that of all rows. "
+    )
+    if gone:
+        sentence += f"{len(gone)} groups have no synthetic row ({', '.join(gone[:5])}); their distance is 1. "
+    return (
+        f"{sentence}The range covers another draw of the private rows, one by one, not another release. "
+        f"{subsets.sentence} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDistances) -> Bars:
+    def values(which: int) -> tuple[float, ...]:
+        return tuple(float(found.distances[which, 1 + place]) for place in shown)
+
+    errors = tuple(float(found.error[1 + place]) for place in shown)
+    return Bars(
+        f"Mean distance over {_WAYS[found.subsets.alpha]}, by {name}",
+        "total variation",
+        tuple(labels[place] for place in shown),
+        (
+            Series(_ANCHORS[0], "synthetic", values(0), errors),
+            Series(_ANCHORS[1], "control", values(1)),
+            Series(_ANCHORS[2], "floor", values(2)),
+        ),
+    )
+
+
+def _table(
+    name: str,
+    labels: Sequence[str],
+    shown: Sequence[int],
+    counts: NDArray[np.int64],
+    ways: dict[int, GroupDistances],
+) -> Table:
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    rows: list[tuple[Cell, ...]] = [("all rows", int(counts[0].sum()), 1.0, 1.0, *_distances(ways, 0))]
+    rows += [
+        (labels[place], int(counts[0, place]), *map(float, shares[:, place]), *_distances(ways, 1 + place))
+        for place in shown
+    ]
+    header = [name, "private rows", "share, private", "share, synthetic"]
+    for alpha in ways:
+        header += [f"{_WAYS[alpha]}: {which}" for which in ("synthetic", "±", "control", "two bootstraps")]
+    return Table(f"Distances inside the groups of {name}", tuple(header), tuple(rows))
+
+
+def _distances(ways: dict[int, GroupDistances], place: int) -> list[Cell]:
+    cells: list[Cell] = []
+    for found in ways.values():
+        made, control, floor = (float(value) for value in found.distances[:, place])
+        cells += [made, float(found.error[place]), control, floor]
+    return cells
+
+
+# What the noise allows ----------------------------------------------------------------------------------------------
+
+
+_DOUBTFUL = 0.2
+_MOST_LISTED = 200
+_POINTS = (1, 2, 5, 10, 20)
+_HEADLINE = 5
+_MOST_NAMED = 20
+
+
+def smallest_groups(
+    compared: Sequence[ComparedTable], schema: Schema, groups: Sequence[str]
+) -> tuple[SafeEvidence, ...]:
+    """Say from which size of a group on an error of so many points in one of its shares is above the noise.
+
+    A share p of a group is a count of the group together with another column, divided by the size n of the group. Noise
+    of deviation s on the count and t on the size makes an error of deviation sqrt(s^2 + p^2 t^2) / n to first order.
+    As p is at most 1, errors of x lie above the noise (95 %) where n >= 1.96 sqrt(s^2 + t^2) / x. Declared facts, the
+    law of the noise and noisy sizes enter, and nothing else.
+
+    Parameters
+    ----------
+    compared : sequence of ComparedTable
+        Measured tables.
+    schema : Schema
+        The declared columns.
+    groups : sequence of str
+        The columns that tell groups apart.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``groups.smallest.<column>`` for every column of ``groups``, without a value where it was not measured by
+        itself, or not together with another column.
+
+    Notes
+    -----
+    Where the size is a sum that the count is part of, the two errors have a positive covariance, which makes the error
+    of their ratio smaller: the bound stays.
+    """
+    singles = {one.columns[0]: one for one in compared if len(one.columns) == 1}
+    found = []
+    for name in groups:
+        joint = [one for one in compared if len(one.columns) == 2 and name in one.columns]
+        size = singles.get(name)
+        if size is None or not joint:
+            found.append(_unmeasured(name))
+        else:
+            found.append(_of_column(name, size, joint, bin_labels(schema.modelled_column(name), size.bins[0])))
+    return tuple(found)
+
+
+def _unmeasured(name: str) -> SafeEvidence:
+    return SafeEvidence(
+        id=f"groups.smallest.{name}",
+        title=f"Smallest group of {name} to trust",
+        value=None,
+        unit="rows",
+        sentence=f"'{name}' was not measured together with another column: what synthetic rows say about single groups "
+        "of it is the model's guess, whatever the size of the group.",
+    )
+
+
+def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], labels: Sequence[str]) -> SafeEvidence:
+    of_size = float(size.noise_std.max())
+    partners = sorted(
+        ((_needed(one, of_size), next(other for other in one.columns if other != name)) for one in joint),
+        key=lambda pair: pair[0],
+    )
+    typical = partners[len(partners) // 2][0]
+    least = typical / _HEADLINE
+    small = [label for label, count in zip(labels, size.measured.reshape(-1), strict=True) if count < least]
+    more = f" and {len(small) - _MOST_NAMED} more" if len(small) > _MOST_NAMED else ""
+    sentence = (
+        f"In a typical table measured together with '{name}' ({len(partners)} of them) an error of {_HEADLINE} points "
+        f"in a share of a group is above the noise (95 %) for groups of {math.ceil(least):,} rows or more. "
+    )
+    sentence += (
+        f"By their noisy sizes these are smaller: {', '.join(small[:_MOST_NAMED])}{more}. "
+        if small
+        else "By their noisy sizes all groups are that large. "
+    )
+    sentence += "What the generator's model misses comes on top."
+    rows: list[tuple[Cell, ...]] = [
+        (other, *(math.ceil(needed / points) for points in _POINTS)) for needed, other in partners
+    ]
+    header = ("together with", *(f"{points} points" for points in _POINTS))
+    return SafeEvidence(
+        id=f"groups.smallest.{name}",
+        title=f"Smallest group of {name} to trust",
+        value=math.ceil(least),
+        unit="rows",
+        sentence=sentence,
+        figures=(
+            Table(f"Rows a group of {name} needs for an error of its shares to be above noise", header, tuple(rows)),
+        ),
+    )
+
+
+def _needed(one: ComparedTable, of_size: float) -> float:
+    """Return the rows a group needs for one point (a hundredth) of error."""
+    return 100 * BAR * math.hypot(float(one.noise_std.max()), of_size)
+
+
+def group_accuracy(
+    compared: Sequence[ComparedTable], schema: Schema, groups: Sequence[str]
+) -> tuple[SafeEvidence, ...]:
+    """Say for every declared group how well its size is known, and name those with an error above 20 %.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``groups.<column>`` for each column of ``groups`` that was measured.
+    """
+    by_column = {one.columns[0]: one for one in compared if len(one.columns) == 1}
+    found = []
+    for name in groups:
+        one = by_column.get(name)
+        if one is not None and one.measured.size <= _MOST_LISTED:
+            found.append(_groups(one, bin_labels(schema.modelled_column(name), one.bins[0])))
+    return tuple(found)
+
+
+def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
+    name = one.columns[0]
+    # A count that noise has driven to nothing has no relative error; it is as doubtful as can be.
+    relative = one.noise_std / np.maximum(one.measured, 1e-9)
+    relative[one.measured <= 0] = np.inf
+    doubtful = [label for label, error in zip(labels, relative, strict=True) if error > _DOUBTFUL]
+    rows = tuple(
+        (label, float(count), BAR * float(noise), float(error) if np.isfinite(error) else None)
+        for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
+    )
+    sentence = f"Groups of '{name}' whose size is known to no better than 20 %"
+    noise = "What the synthetic rows say about them is mostly noise."
+    sentence += f": {', '.join(doubtful)}. {noise}" if doubtful else ": none."
+    return SafeEvidence(
+        id=f"groups.{name}",
+        title=f"Small groups of {name}",
+        value=len(doubtful),
+        unit=f"of {len(labels)} groups",
+        sentence=sentence,
+        figures=(Table(f"Groups of {name}", ("group", "noisy count", "range (95 %)", "relative error"), rows),),
+    )
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+_SECTION = "groups"
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    schema, groups = answers.config.schema, answers.config.groups
+    return (*group_accuracy(answers.fine, schema, groups), *smallest_groups(answers.fine, schema, groups))
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    if not rows.config.groups:
+        return ()
+    progress.phase("Comparing groups")
+    return owner_group_marginals(rows.tables, rows.config.groups, on_step=progress.step)
+
+
+def _public_panels(shown: Shown) -> list[Panel]:
+    if not shown.config.groups:
+        return [
+            Words(
+                "No groups are declared. Name the columns whose groups are to be compared on 2 Describe, or under "
+                "'groups:' in a codebook, before a run."
+            )
+        ]
+    published = shown.public_of(_SECTION)
+    if published:
+        return [Heading("What the noise allows"), Cards(published, key="published-groups")]
+    nothing = "No column of groups was measured in this run, so nothing can be said about their sizes in public."
+    return [Heading("What the noise allows"), Words(nothing)]
+
+
+def _exact_panels(shown: Shown) -> list[Panel]:
+    found = shown.exact_of(_SECTION)
+    nothing = Words("Not part of this report. Tables by group need a second column.")
+    return [Warned(), Heading("Tables by group"), Cards(found, key="owner-groups-tables") if found else nothing]
+
+
+def _accuracy_panels(shown: Shown) -> list[Panel]:
+    return [Cards(shown.public_of(_SECTION), key="accuracy-groups")]
+
+
+REPORT = Report(
+    id="groups",
+    title="Groups",
+    sections={_SECTION: Section("Groups")},
+    public=_public,
+    owner=_owner,
+    screens=(
+        Screen(ACCURACY, _accuracy_panels, place=1),
+        Screen(GROUPS, _public_panels),
+        Screen(GROUPS, _exact_panels, exact=True, wanted=groups_declared),
+    ),
+)

@@ -1,0 +1,438 @@
+"""Marginals: how far the joint counts of one to four columns are from the private rows, or from noisy counts of them.
+
+Beside every exact distance stand two others over the same sets of columns: the independent control, drawn from one-way
+tables with as much noise as this run's budget buys, and the floor, a bootstrap of the private rows of the same size. A
+table below the floor would be closer to the rows than another draw of the same people.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.names import visible
+from synth.progress import Progress
+from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals
+from synth.reports.controls import Anchored
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
+from synth.reports.measured import BAR, ComparedTable
+from synth.reports.panels import Badge, Cards, Choice, Heading, Listing, Option, Panel, Part, Pick, Words
+from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
+from synth.schema import ModelledColumn, Schema
+
+__all__ = ["REPORT", "owner_marginals", "pair_map", "published_marginals"]
+
+_WORST = 10
+_UNIT = "total variation"
+_PICTURES = 60
+_AGAINST = "Synthetic rows against the noisy counts; the error is the range caused by privacy noise (95 %)."
+
+
+def published_marginals(
+    fine: Sequence[ComparedTable], coarse: Sequence[ComparedTable], schema: Schema
+) -> tuple[SafeEvidence, ...]:
+    """Report how synthetic rows compare with the paid noisy counts.
+
+    Parameters
+    ----------
+    fine, coarse : sequence of ComparedTable
+        Measured tables beside synthetic rows, in measured bins and in at most 32 public bins.
+    schema : Schema
+        The declared columns.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        For each alpha ``marginals.<alpha>.mean``, ``.evaluated`` and ``.of``; where something was measured also
+        ``.independent``, ``.noise`` and ``.worst``, and ``.coarse_mean`` and so on where public bins are coarser than
+        the measured ones; ``marginals.2.map`` where pairs were measured; ``columns.<name>.distance`` with its picture.
+    """
+    found: list[SafeEvidence] = []
+    for alpha in ALPHAS:
+        of = math.comb(len(schema.names), alpha)
+        mine = [one for one in fine if len(one.columns) == alpha]
+        found += _coverage(alpha, len(mine), of)
+        if mine:
+            found += _summary(alpha, mine, "", of)
+        merged = [one for one in coarse if len(one.columns) == alpha]
+        if any(one.measured.size < other.measured.size for one, other in zip(merged, mine, strict=True)):
+            found += _summary(alpha, merged, "coarse_", of)
+    singles = [one for one in coarse if len(one.columns) == 1]
+    drawn = sorted(singles, key=lambda one: -one.distance)[:_PICTURES]
+    found += pair_map(coarse)
+    return (*found, *(_column(one, schema.modelled_column(one.columns[0]), picture=one in drawn) for one in singles))
+
+
+def _coverage(alpha: int, measured: int, of: int) -> list[SafeEvidence]:
+    sets = _sets(alpha)
+    sentence = f"{measured:,} of {of:,} {sets} were measured with noise."
+    found = [
+        SafeEvidence(id=f"marginals.{alpha}.{name}", title=title, value=value, unit=sets, sentence=sentence)
+        for name, title, value in (("evaluated", "Measured", measured), ("of", "There are", of))
+    ]
+    if not measured:
+        sentence = f"No {sets} were measured: nothing can be published about them without spending more."
+        title = f"Mean distance over {sets}"
+        found.append(SafeEvidence(id=f"marginals.{alpha}.mean", title=title, value=None, unit=_UNIT, sentence=sentence))
+    return found
+
+
+def _sets(alpha: int) -> str:
+    return "columns" if alpha == 1 else f"sets of {alpha} columns"
+
+
+def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int) -> list[SafeEvidence]:
+    sets = _sets(alpha)
+    bins = "At most 32 public bins for numbers and dates." if prefix else "One bin for every measured count."
+    worst = sorted(compared, key=lambda one: -one.distance)[:_WORST]
+    rows = tuple(
+        (" + ".join(one.columns), one.distance, one.error, one.control_distance, min(one.expected_noise, 1.0))
+        for one in worst
+    )
+    table = Table(f"The {len(worst)} worst {sets}", ("columns", "synthetic", "error", "independent", "noise"), rows)
+
+    def number(name: str, title: str, value: float, sentence: str, error: float | None = None) -> SafeEvidence:
+        figures = (table,) if name == "worst" else ()
+        identity = f"marginals.{alpha}.{prefix}{name}"
+        return SafeEvidence(
+            id=identity, title=title, value=value, error=error, unit=_UNIT, sentence=sentence, figures=figures
+        )
+
+    mean, error, control = (
+        _mean([getattr(one, name) for one in compared]) for name in ("distance", "error", "control_distance")
+    )
+    noise = _mean([min(one.expected_noise, 1.0) for one in compared])
+    some = "" if len(compared) == of else f" Over the {len(compared):,} of {of:,} {sets} that were measured."
+    return [
+        number("mean", f"Mean distance over {sets}", mean, f"{_AGAINST} {bins}{some}", error),
+        number("independent", "For the independent control", control, "Unrelated columns from the same noisy counts."),
+        number("noise", "What noise alone makes", noise, "A distance near this one cannot be told from zero."),
+        number("worst", f"Worst {sets}", worst[0].distance, f"{_AGAINST} {bins}", worst[0].error),
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _column(one: ComparedTable, column: ModelledColumn, *, picture: bool) -> SafeEvidence:
+    labels = bin_labels(column, one.bins[0])
+    figures: tuple[Figure, ...] = ()
+    if picture and len(labels) <= MAXIMUM_POINTS:
+        measured = Series("noisy counts", "measured", _floats(one.measured), _floats(BAR * one.noise_std))
+        made = Series("synthetic rows", "synthetic", _floats(one.synthetic))
+        figures = (Bars(f"{column.name}: synthetic and noisy counts", "rows", labels, (made, measured)),)
+    return SafeEvidence(
+        id=f"columns.{column.name}.distance",
+        title=f"Column {column.name}",
+        value=one.distance,
+        error=one.error,
+        unit=_UNIT,
+        sentence=f"{_AGAINST} Standard error of a count: {float(one.noise_std.max()):,.1f} rows.",
+        figures=figures,
+    )
+
+
+def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:
+    return tuple(values.tolist())
+
+
+# Against the private rows -------------------------------------------------------------------------------------------
+
+
+_HEADINGS = ("synthetic", "independent", "floor")
+
+
+def owner_marginals(
+    tables: Anchored,
+    *,
+    limit: int = 1000,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Compare synthetic with private rows.
+
+    Parameters
+    ----------
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
+    limit : int
+        Most sets of columns for each alpha; a seeded sample is taken where there are more.
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        For each alpha: ``marginals.<alpha>.mean``, ``.independent``, ``.floor`` and ``.worst``, each also with
+        ``coarse_`` in front for at most 32 public bins; ``.evaluated`` and ``.of``; for pairs ``marginals.2.map``.
+    """
+    found: list[OwnerOnlyEvidence] = []
+    for place, prefix in enumerate(("", "coarse_")):
+        comparison = compare_marginals(
+            tables.tables,
+            tables.schema,
+            coarse=bool(prefix),
+            limit=limit,
+            seed=tables.seed,
+            on_step=_half(on_step, place),
+        )
+        found += _evidence(comparison, prefix)
+    return tuple(found)
+
+
+def _half(on_step: Callable[[int, int], None] | None, place: int) -> Callable[[int, int], None] | None:
+    if on_step is None:
+        return None
+    return lambda done, total: on_step(done + place * total, 2 * total)
+
+
+def _evidence(comparison: MarginalComparison, prefix: str) -> list[OwnerOnlyEvidence]:
+    found = []
+    for alpha, way in comparison.by_alpha.items():
+        found += _of_alpha(alpha, way, prefix)
+    if comparison.pairs is not None and not prefix:
+        found.append(_map(comparison.pairs))
+    return found
+
+
+def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]:
+    bins = "at most 32 public bins for numbers and dates" if prefix else "one bin per declared code"
+    sets = "columns" if alpha == 1 else f"sets of {alpha} columns"
+    mean, control, floor = way.means
+    worst = way.worst(_HEADINGS)
+
+    def number(name: str, title: str, value: float | int | None, sentence: str, unit: str = _UNIT) -> OwnerOnlyEvidence:
+        return OwnerOnlyEvidence(
+            id=f"marginals.{alpha}.{prefix}{name}",
+            title=title,
+            value=value,
+            unit=unit,
+            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+            figures=(worst,) if name == "worst" else (),
+        )
+
+    coverage = way.subsets.sentence
+    largest = float(way.distances[:, 0].max()) if len(way.distances) else None
+    found = [
+        number("mean", f"Mean distance over {sets}", mean, f"Synthetic against private rows, {bins}. {coverage}"),
+        number("independent", "For the independent control", control, "Unrelated columns, this run's noise."),
+        number("floor", "For a bootstrap", floor, "Another draw of the same private rows, of the same size."),
+        number("worst", f"Worst {sets}", largest, f"{bins.capitalize()}."),
+    ]
+    if not prefix:
+        found.append(number("evaluated", f"{sets.capitalize()} compared", len(way.distances), coverage, sets))
+        found.append(number("of", f"{sets.capitalize()} there are", way.subsets.of, coverage, sets))
+    return found
+
+
+def _map(pairs: HeatMap) -> OwnerOnlyEvidence:
+    return OwnerOnlyEvidence(
+        id="marginals.2.map",
+        title="Which pairs differ",
+        value=None,
+        unit=_UNIT,
+        sentence=f"Synthetic against private rows. {OWNER_ONLY_SENTENCE}",
+        figures=(pairs,),
+    )
+
+
+# Pairs as pictures --------------------------------------------------------------------------------------------------
+
+
+_MOST_BARS = 30
+
+
+def pair_map(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    """Draw the pairs that were measured, from noisy counts and synthetic rows alone.
+
+    Parameters
+    ----------
+    compared : sequence of ComparedTable
+        Measured tables beside synthetic rows; those of one column fill the diagonal.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``marginals.2.map``, or nothing where no pair was measured.
+    """
+    pairs = sorted((one for one in compared if len(one.columns) == 2), key=lambda one: -one.distance)
+    if not pairs:
+        return ()
+    unclear = sum(one.distance <= one.error for one in pairs)
+    sentence = (
+        "Synthetic rows against the noisy counts of the pairs that were measured; empty squares were not. "
+        f"{unclear:,} of {len(pairs):,} lie within the range that privacy noise alone makes (95 %)."
+    )
+    singles = [one for one in compared if len(one.columns) == 1]
+    return (
+        SafeEvidence(
+            id="marginals.2.map",
+            title="Which pairs differ",
+            value=None,
+            unit=_UNIT,
+            sentence=sentence,
+            figures=(*_square(pairs, singles), _bars(pairs)),
+        ),
+    )
+
+
+def _square(pairs: Sequence[ComparedTable], singles: Sequence[ComparedTable]) -> tuple[Figure, ...]:
+    """Draw a square over the columns of the worst pairs; two columns alone are one bar and need none."""
+    shown: list[str] = []
+    for pair in pairs:
+        new = [name for name in pair.columns if name not in shown]
+        if len(shown) + len(new) <= MAXIMUM_HEAT_MAP_SIDE:
+            shown += new
+    if len(shown) < 3:
+        return ()
+    distances = {frozenset(one.columns): one.distance for one in (*pairs, *singles)}
+    names = tuple(name for name in (one.columns[0] for one in singles) if name in shown)
+    names += tuple(name for name in shown if name not in names)
+    values = tuple(tuple(distances.get(frozenset((left, right))) for right in names) for left in names)
+    return (HeatMap("Measured pairs; the diagonal is each column by itself", _UNIT, names, values),)
+
+
+def _bars(pairs: Sequence[ComparedTable]) -> Bars:
+    drawn = pairs[:_MOST_BARS]
+    series = (
+        Series(
+            "synthetic rows",
+            "synthetic",
+            tuple(one.distance for one in drawn),
+            tuple(one.error for one in drawn),
+        ),
+        Series("independent control", "control", tuple(one.control_distance for one in drawn)),
+        Series("what noise alone makes", "floor", tuple(min(one.expected_noise, 1.0) for one in drawn)),
+    )
+    which = "The measured pairs" if len(drawn) == len(pairs) else f"The {len(drawn)} measured pairs that differ most"
+    return Bars(
+        f"{which}, with the range of privacy noise", _UNIT, tuple(" + ".join(one.columns) for one in drawn), series
+    )
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+_SECTION, _SINGLE = "marginals", "columns"
+_DISTANCE = ".distance"
+_ALPHAS = ("1", "2", "3", "4")
+_WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
+_GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
+_MOVED = "share of rows to move (total variation)"
+_RANGE = "± range caused by privacy noise (95 %)"
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    if answers.rows is None:
+        return ()
+    return published_marginals(answers.fine, answers.coarse, answers.config.schema)
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    progress.phase("Comparing sets of columns")
+    return owner_marginals(rows.tables, on_step=progress.step)
+
+
+def _by_columns(evidence: Sequence[Evidence]) -> dict[str, Any]:
+    """Gather the numbers by how many columns are compared, and the worst sets as rows."""
+    marginals: dict[str, dict[str, Any]] = {alpha: {} for alpha in _ALPHAS}
+    for entry in evidence:
+        section, _, rest = entry.id.partition(".")
+        alpha, _, name = rest.partition(".")
+        if section == _SECTION and alpha in marginals and name and "." not in name:
+            tables = [figure for figure in entry.figures if isinstance(figure, Table)]
+            worst = tables[0] if tables and name.endswith("worst") else None
+            marginals[alpha][name] = entry.value if worst is None else _rows(worst)
+    return marginals
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
+
+
+# The screens --------------------------------------------------------------------------------------------------------
+
+
+def _public_panels(shown: Shown) -> list[Panel]:
+    singles = [entry for entry in shown.public_of(_SINGLE) if entry.id.endswith(_DISTANCE)]
+    return [
+        Heading("Single columns"),
+        *_each_column(singles),
+        Heading("Columns together"),
+        *_together(shown.public_of(_SECTION), key="ways"),
+    ]
+
+
+def _exact_panels(shown: Shown) -> list[Panel]:
+    return [Part("sets", "Sets of columns", _together(shown.exact_of(_SECTION), key="owner-ways"))]
+
+
+def _each_column(entries: Sequence[Evidence]) -> list[Panel]:
+    """List the distances of all columns, the largest first, and show one of them."""
+    if not entries:
+        return [Words("No single column was measured in this run, so none can be compared in public.")]
+    names = [entry.id.removeprefix(f"{_SINGLE}.").removesuffix(_DISTANCE) for entry in entries]
+    ordered = sorted(zip(names, entries, strict=True), key=lambda pair: -_value(pair[1]))
+    table = Table(
+        "Distance of every column",
+        ("column", _MOVED, _RANGE),
+        tuple((name, _value(entry), entry.error) for name, entry in ordered),
+    )
+    options = [Option(name, visible(name), [Cards([entry], key=f"column-{name}")]) for name, entry in ordered]
+    return [
+        Badge(entries[0].kind),
+        Listing(table, key="column-distances", formats={_MOVED: "%.3f", _RANGE: "%.3f"}),
+        Pick("Look at one column", "look-at-column", options),
+    ]
+
+
+def _together(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
+    """Show tables of a chosen number of columns, always beside the independent control and the floor."""
+    if not entries:
+        return [Words("Nothing about columns together was computed.")]
+    ways = sorted({entry.id.split(".")[1] for entry in entries})
+    options = [Option(way, _WAYS.get(way, way), [_grains(entries, way, key=key)]) for way in ways]
+    return [Choice("Columns together", f"{key}-alpha", options)]
+
+
+def _grains(entries: Sequence[Evidence], way: str, *, key: str) -> Choice:
+    of_way = {entry.id.split(".", 2)[2]: entry for entry in entries if entry.id.split(".")[1] == way}
+    options = []
+    for grain, words in _GRAINS.items():
+        if not any(name.startswith("coarse_") == bool(grain) for name in of_way):
+            continue
+        shown = {
+            name.removeprefix("coarse_"): entry
+            for name, entry in of_way.items()
+            if name.startswith("coarse_") == bool(grain) or name == "map"
+        }
+        compared = shown.pop("evaluated", None)
+        shown.pop("of", None)
+        panel: Panel = Cards(list(shown.values()), key=f"{key}-{way}-{grain}")
+        if all(entry.value is None and name != "map" for name, entry in shown.items()):
+            panel = Words("Nothing was compared." if compared is None else compared.sentence)
+        options.append(Option(grain, words, [panel]))
+    return Choice("Values", f"{key}-grain", options)
+
+
+def _value(entry: Evidence) -> float:
+    return float(entry.value) if isinstance(entry.value, int | float) else 0.0
+
+
+REPORT = Report(
+    id="marginals",
+    title="Sets of columns",
+    sections={_SECTION: Section("Marginals"), _SINGLE: Section("Columns")},
+    public=_public,
+    owner=_owner,
+    summary=_by_columns,
+    screens=(Screen(COLUMNS, _public_panels), Screen(OWNER_ONLY, _exact_panels, exact=True)),
+    compared=("marginals.2.mean", "marginals.1.mean"),
+    spoken=re.compile(r"marginals\.[123]\.coarse_(mean|control)"),
+)

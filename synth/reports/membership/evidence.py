@@ -1,0 +1,319 @@
+"""Membership inference as evidence: each attack beside guessing and under its proven ceiling.
+
+On private rows every number is for the owner only, and an attack above its ceiling is a warning: a release that stopped
+because of private rows would itself tell something of them. On public rows the numbers are safe, and it is an error.
+No word of safety: an attack that fails shows what the guarantee predicts, and proves nothing beyond it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from uuid import uuid4
+
+from synth.reports.code_tables import CodeTable, UnitRows
+from synth.reports.drawing import number_text
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.figures import Bars, Figure, Meaning, Series, Table
+from synth.reports.membership.attacks import ATTACKS, Attack
+from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Estimate, Sides, run_attacks
+from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.report import StandInPart
+from synth.schema import Schema
+
+__all__ = [
+    "ceiling_words",
+    "figures_of",
+    "nothing_attacked",
+    "numbers_of",
+    "owner_attacks",
+    "people_words",
+    "public_attacks",
+    "too_few_words",
+]
+
+Kind = TypeVar("Kind", OwnerOnlyEvidence, SafeEvidence)
+
+_DECLARE = (
+    "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
+    "next run: a fifth of the units is then kept from every generator."
+)
+
+
+def owner_attacks(
+    train: UnitRows,
+    held_out: UnitRows | None,
+    released: CodeTable,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    *,
+    share: float,
+    seed: int,
+    attacks: Sequence[Attack] = ATTACKS,
+    on_step: Callable[[int, int], None] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Attack a release with the private rows in hand.
+
+    Parameters
+    ----------
+    train, held_out : UnitRows
+        The two sides of the split; None where nothing was held out.
+    released : CodeTable
+        The synthetic rows, codes in ``schema.names`` order.
+    schema : Schema
+    ceiling : ProvenCeiling
+        What the certificate promises and its receipts prove.
+    share : float
+        Declared part of the units that was held out.
+    seed : int
+        Public.
+    attacks : sequence of Attack
+    on_step : callable, optional
+        Told (done, total); may raise to stop.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``attacks.<name>.area`` and ``attacks.<name>.caught`` for each attack, ``attacks.reached`` with the pictures,
+        ``attacks.people``; ``attacks.warning`` where the proof was exceeded; ``attacks.none`` where nothing was done.
+    """
+    if held_out is None:
+        return nothing_attacked(_DECLARE)
+    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    if not sides.enough or not len(released[0]):
+        return nothing_attacked(too_few_words(sides))
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
+    numbers = _numbers(OwnerOnlyEvidence, results, ceiling, after=f" {OWNER_ONLY_SENTENCE}")
+    figures = figures_of(results, ceiling, "real")
+    whom = _whom(OwnerOnlyEvidence, sides, schema, ceiling, figures, after=f" {OWNER_ONLY_SENTENCE}")
+    return (*_warnings(results, schema), *numbers, *whom)
+
+
+def public_attacks(
+    train: UnitRows,
+    held_out: UnitRows,
+    released: CodeTable,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    *,
+    share: float,
+    seed: int,
+    attacks: Sequence[Attack] = ATTACKS,
+    among: int = 1,
+    on_step: Callable[[int, int], None] | None = None,
+) -> StandInPart:
+    """Attack a release that was made from public, planted or stand-in rows; whoever asked has to stop the release.
+
+    Parameters
+    ----------
+    train, held_out, released, schema, ceiling, share, seed, attacks, on_step
+        As in :func:`owner_attacks`; no row is private.
+    among : int
+        As in :func:`synth.reports.membership.inference.run_attacks`.
+
+    Returns
+    -------
+    StandInPart
+        With the ids of :func:`owner_attacks`, and the attacks that did better than the proof allows: wrongly with a
+        chance of at most 1e-4 over all of them, and over all reports that are made together.
+    """
+    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    if not sides.enough or not len(released[0]):
+        few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
+        return StandInPart((few,))
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
+    figures = figures_of(results, ceiling, "stand_in")
+    whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Public rows that stand in. ")
+    exceeded = tuple(one.title for one in results if one.is_exceeded)
+    return StandInPart((*_numbers(SafeEvidence, results, ceiling), *whom), exceeded)
+
+
+def nothing_attacked(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
+    """Return the evidence of a report without attacks: the reason, in one sentence."""
+    return (OwnerOnlyEvidence(id="attacks.none", title="Attacks", value=None, sentence=reason),)
+
+
+def _numbers(
+    kind: type[Kind], results: Sequence[AttackResult], ceiling: ProvenCeiling, *, after: str = ""
+) -> list[Kind]:
+    """Return both measures of every attack."""
+    return [
+        kind(id=f"attacks.{one.name}.{measure}", title=title, value=value, unit=unit, sentence=f"{sentence}{after}")
+        for one in results
+        for measure, title, unit, value, sentence in numbers_of(one, ceiling)
+    ]
+
+
+def _whom(
+    kind: type[Kind],
+    sides: Sides,
+    schema: Schema,
+    ceiling: ProvenCeiling,
+    figures: tuple[Figure, ...],
+    *,
+    before: str = "",
+    after: str = "",
+) -> tuple[Kind, Kind]:
+    """Say how many were attacked, and draw what every attack reached under the ceiling."""
+    people = kind(
+        id="attacks.people",
+        title="People attacked",
+        value=sum(sides.sizes),
+        unit="units",
+        sentence=f"{before}{people_words(sides, schema)}{after}",
+    )
+    reached = kind(
+        id="attacks.reached",
+        title="What each attack reached",
+        value=None,
+        sentence=f"{before}{ceiling_words(ceiling)}{after}",
+        figures=figures,
+    )
+    return people, reached
+
+
+def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnlyEvidence]:
+    exceeded = [one.title for one in results if one.is_exceeded]
+    if not exceeded:
+        return []
+    sentence = (
+        f"{', '.join(exceeded)}: more than chance and the proof together allow, with one false alarm in 10,000 honest "
+        f"reports. Either the program has a bug, or what is declared is not so: the {schema.unit.protects} as a unit, "
+        "its ids, its rows. Nothing was stopped, because a release that stops on private rows tells something of them. "
+        "Whether to release is your decision; find out first."
+    )
+    return [
+        OwnerOnlyEvidence(
+            id="attacks.warning",
+            title="Warning: an attack did better than the proof allows",
+            value=_any_id(),
+            unit="incident",
+            sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
+        )
+    ]
+
+
+def _any_id() -> str:
+    # Nothing is logged: that an attack on private rows succeeded is read from these rows.
+    return uuid4().hex[:8]
+
+
+# In words and pictures ----------------------------------------------------------------------------------------------
+
+
+_CAUGHT = "Members called so while at most one non-member in 100 is."
+
+
+def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
+    """Return (name, title, unit, value, sentence) of each number of an attack."""
+    area = _verdict(one.area, beaten=one.area.low > 0.5, most=ceiling.area, exceeded=one.is_exceeded)
+    knows = f"The attacker knows beside the released rows: {one.knows[0].lower()}{one.knows[1:]}"
+    most = ceiling.caught(FALSE_POSITIVE)
+    caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
+    by = f"Caught by {one.title[0].lower()}{one.title[1:]}"
+    return [
+        ("area", one.title, "ROC AUC", one.area.value, " ".join(filter(None, (area, knows, one.caveat)))),
+        (
+            "caught",
+            by,
+            "of members",
+            one.caught.value,
+            f"{_CAUGHT} {caught}",
+        ),
+        *((extra.name, extra.title, extra.unit, extra.value, extra.sentence) for extra in one.extras),
+    ]
+
+
+def _verdict(estimate: Estimate, *, beaten: bool, most: float, exceeded: bool) -> str:
+    interval = f"95 % interval {_short(estimate.low)} to {_short(estimate.high)}"
+    if not beaten:
+        return (
+            f"This attack did not beat guessing ({interval}). That is what the guarantee predicts; it is not extra "
+            "proof."
+        )
+    if exceeded:
+        return f"This attack did better than the proof allows: at most {number_text(most)} ({interval})."
+    if most == 1:
+        return f"This attack beat guessing ({interval}). What is promised allows any attack on membership to succeed."
+    if estimate.value > most:
+        return (
+            f"This attack lies above its proven ceiling of {number_text(most)} ({interval}), but the test behind the "
+            "warning, which errs in one of 10,000 honest reports, does not accuse: look again with more."
+        )
+    return (
+        f"This attack beat guessing ({interval}), by less than the guarantee allows: at most {number_text(most)}. "
+        "Of attacks that know nothing, one in forty looks like this by chance."
+    )
+
+
+def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning: Meaning) -> tuple[Figure, ...]:
+    """Return pictures and tables of both measures: attacks beside guessing and under the ceiling."""
+    measures = (
+        ("How well members are told apart", "ROC AUC", 0.5, ceiling.area, [(r.area, r.null_area) for r in results]),
+        (
+            "Members caught at one false alarm in 100",
+            "share of members",
+            FALSE_POSITIVE,
+            ceiling.caught(FALSE_POSITIVE),
+            [(r.caught, r.null_caught) for r in results],
+        ),
+    )
+    names = tuple(one.title for one in results)
+    figures: list[Figure] = []
+    for title, unit, guess, most, found in measures:
+        values = tuple(estimate.value for estimate, _ in found)
+        above = tuple(estimate.high - estimate.value for estimate, _ in found)
+        below = tuple(estimate.value - estimate.low for estimate, _ in found)
+        series = (
+            Series("attack, 95 % interval", meaning, values, above, below),
+            Series("guessing", "floor", (guess,) * len(names)),
+            Series("proven ceiling", "ceiling", (most,) * len(names)),
+        )
+        header = ("attack", unit, "95 % from", "to", "guessing from", "to (95 %)", "ceiling")
+        rows = tuple(
+            (name, estimate.value, estimate.low, estimate.high, *null, most)
+            for name, (estimate, null) in zip(names, found, strict=True)
+        )
+        figures += [Bars(title, unit, names, series), Table(f"{title}: intervals", header, rows)]
+    return tuple(figures)
+
+
+def people_words(sides: Sides, schema: Schema) -> str:
+    """Say who was attacked."""
+    members, others = sides.sizes
+    known = len(sides.reference.numbers)
+    words = (
+        f"{members:,} units that were trained on and {others:,} that were held out; an attacker may know {known:,} "
+        f"more of these. Drawn by the public seed; of one {schema.unit.protects}'s rows the one with the highest "
+        "score counts."
+    )
+    if sides.capped:
+        words += " There are more; so many are attacked to keep the report short."
+    if schema.unit.id_column is None:
+        words += f" Without an id column every row counts as one {schema.unit.protects}."
+    return words
+
+
+def too_few_words(sides: Sides) -> str:
+    """Say why there is no verdict."""
+    members, others = sides.sizes
+    return (
+        f"No verdict: {members:,} trained-on and {others:,} held-out units could be compared, and fewer than "
+        f"{FEWEST_UNITS} on either side say nothing about an attack. A larger hold-out helps only where the table is "
+        "large enough to spare it."
+    )
+
+
+def ceiling_words(ceiling: ProvenCeiling) -> str:
+    """Say where the ceiling comes from."""
+    if not ceiling.is_about_units:
+        return "Nothing is proven about who was in the table: the promise of this release is about single cells."
+    return (
+        f"The ceiling follows from the promise, epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}, which the "
+        "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that guess "
+        "prove nothing: one that was not tried may do better, though above the ceiling only by chance."
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}" if value < 0.1 or value > 0.995 else f"{value:.2f}"

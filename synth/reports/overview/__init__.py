@@ -1,0 +1,191 @@
+"""At a glance: what was made and at what promise, what the generator says of itself, and the plainest number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlog1py, xlogy
+
+from synth.generators.protocol import Fact
+from synth.privacy.accounting import worth_for_a_row
+from synth.privacy.receipt import Receipt
+from synth.reports.drawing import rounded_up
+from synth.reports.evidence import SafeEvidence
+from synth.reports.figures import Table
+from synth.reports.measured import ComparedTable
+from synth.reports.panels import Cards, Panel, Promised
+from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
+from synth.schema import RunConfig
+
+__all__ = ["REPORT", "expected_distance", "published_subsample"]
+
+_STEPS = 60
+
+
+def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
+    """Say which random sub-sample the measured pairs are as good as, and the synthetic rows at least.
+
+    Parameters
+    ----------
+    compared : sequence of ComparedTable
+        Measured tables beside synthetic rows. Pairs are used, or single columns where no pair was measured.
+
+    Returns
+    -------
+    tuple of SafeEvidence
+        ``overview.subsample``; nothing where nothing was measured or there is one row.
+    """
+    singles, pairs = ([one for one in compared if len(one.columns) == size] for size in (1, 2))
+    used = pairs or singles
+    if not used or used[0].rows.value < 2:
+        return ()
+    n = used[0].rows.value
+    noise = math.fsum(min(one.expected_noise, 1.0) for one in used) / len(used)
+    bound = math.fsum(min(one.distance + one.error, 1.0) for one in used) / len(used)
+    shares = [(one.synthetic / one.synthetic.sum()).reshape(-1) for one in used]
+    percent, least = (100 * _size_at(distance, shares, n) / n for distance in (noise, bound))
+    sets = "pairs of columns" if pairs else "single columns"
+    return (
+        SafeEvidence(
+            id="overview.subsample",
+            title=f"Accuracy of measured {'pairs' if pairs else 'columns'}",
+            value=percent,
+            unit="% of rows",
+            sentence=f"The {len(used):,} noisy tables of {sets} are about as accurate as a random sub-sample of "
+            f"{percent:.2g} % of the private rows, by the known noise alone. The synthetic rows may be nearer, because "
+            "they combine all answers, or farther, where the model misses something; certain is a sub-sample of "
+            f"{least:.2g} % (95 %).",
+        ),
+    )
+
+
+def expected_distance(shares: NDArray[np.float64], size: float, n_rows: float) -> float:
+    r"""Return the mean total variation between a table and a random sub-sample of it.
+
+    .. math:: \frac{1}{2} \sum_c E|\hat p_c - p_c|, \quad
+        E|\hat p - p| = \frac{2 \nu}{m} \binom{m}{\nu} p^\nu (1 - p)^{m - \nu + 1}, \quad \nu = \lfloor m p \rfloor + 1
+
+    where m is ``size``: the mean deviation of a binomial share (De Moivre; Diaconis 1991), times the root of
+    1 - m / n for rows that are drawn without putting back.
+
+    Parameters
+    ----------
+    shares : array of shape (n_cells,), not negative, adding up to 1
+        Share of the rows in each cell of the table.
+    size : float
+        Rows of the sub-sample, m, at least 1.
+    n_rows : float
+        Rows of the table, n.
+    """
+    p = shares[(shares > 0) & (shares < 1)]
+    whole = np.floor(size * p) + 1
+    inside = whole <= size
+    p, whole = p[inside], whole[inside]
+    chance = (
+        gammaln(size + 1)
+        - gammaln(whole + 1)
+        - gammaln(size - whole + 1)
+        + xlogy(whole, p)
+        + xlog1py(size - whole + 1, -p)
+    )
+    return float((whole / size * np.exp(chance)).sum()) * math.sqrt(max(1 - size / n_rows, 0.0))
+
+
+def _size_at(distance: float, shares: Sequence[NDArray[np.float64]], n_rows: float) -> float:
+    """Return the size of the sub-samples whose mean distance is this one, by halving on a logarithmic scale."""
+    low, high = 0.0, math.log(n_rows)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        size = math.exp(middle)
+        mean = math.fsum(expected_distance(one, size, n_rows) for one in shares) / len(shares)
+        low, high = (middle, high) if mean > distance else (low, middle)
+    return math.exp(low)
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+_ROW_EPSILON = "overview.row_epsilon"
+
+
+def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
+    config = answers.config
+    return (
+        *_overview(answers.rows_made, config),
+        *_worth_for_a_row(config, answers.receipts),
+        *map(_of_fact, answers.facts),
+        *published_subsample(answers.coarse),
+    )
+
+
+def _of_fact(fact: Fact) -> SafeEvidence:
+    figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
+    return SafeEvidence(
+        id=f"generator.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
+    )
+
+
+def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[SafeEvidence, ...]:
+    """Say what an epsilon of one cell is worth for a whole row: it is never shown without that."""
+    worth = worth_for_a_row(receipts, config.delta)
+    if worth is None:
+        return ()
+    return (
+        SafeEvidence(
+            id=_ROW_EPSILON,
+            title="Epsilon for a whole row",
+            value=rounded_up(worth),
+            sentence=f"At delta {config.delta:g}, for replacing a row by one with the same label; a changed label has "
+            f"no protection. The entered epsilon, {config.epsilon:g}, is for one cell: compare other releases with "
+            "this number, not with that one.",
+        ),
+    )
+
+
+def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
+    columns, learned = len(config.schema.printed), len(config.schema.modelled)
+    made = columns - learned
+    which = "All of them learned." if not made else f"{learned} of them learned; {made} filled with fresh identifiers."
+    return (
+        SafeEvidence(
+            id="overview.columns",
+            title="Columns",
+            value=columns,
+            sentence=which,
+        ),
+        SafeEvidence(
+            id="overview.rows_made",
+            title="Rows made",
+            value=rows_made,
+            sentence="As many as the owner asked for; not counted in the private table.",
+        ),
+        SafeEvidence(
+            id="overview.unit",
+            title="Protected",
+            value=config.schema.hidden,
+            sentence=f"{config.schema.sentence}. Account {config.account}.",
+        ),
+    )
+
+
+def _panels(shown: Shown) -> list[Panel]:
+    per_cell = any(entry.id == _ROW_EPSILON for entry in shown.public)
+    whose = (
+        "For ONE CELL of the table, in everything that may be published; what that is for a whole row is below."
+        if per_cell
+        else "For everything in this report that may be published."
+    )
+    return [Promised(whose), Cards(shown.public_of("overview", "generator"), key="glance")]
+
+
+REPORT = Report(
+    id="overview",
+    title="At a glance",
+    sections={"overview": Section("At a glance"), "generator": Section("Generator")},
+    public=_public,
+    screens=(Screen(Tab(10, "● At a glance"), _panels),),
+    upper_bounds=(_ROW_EPSILON,),
+)

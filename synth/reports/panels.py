@@ -1,0 +1,172 @@
+"""Pieces of a screen as data: what a report shows, without a word of how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from synth.reports.evidence import Evidence, Kind
+from synth.reports.figures import Table
+
+__all__ = [
+    "Badge",
+    "Cards",
+    "Choice",
+    "Folded",
+    "Forecasted",
+    "Heading",
+    "Listing",
+    "Option",
+    "Panel",
+    "Panels",
+    "Part",
+    "Pick",
+    "Promised",
+    "Rehearsed",
+    "Renewing",
+    "Shouted",
+    "Warned",
+    "Words",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Numbers, three in a line, and below them in full width whatever has pictures or tables."""
+
+    entries: Sequence[Evidence]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading inside a tab."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A sentence or two: a paragraph, a small note, or why something is not there."""
+
+    text: str
+    kind: Literal["paragraph", "note", "info"] = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """What all numbers that follow are."""
+
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What has to be said before exact numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A table of numbers; ``formats`` says how the numbers of a column are printed."""
+
+    table: Table
+    key: str
+    formats: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of several things to look at; a choice without a title is not offered by name."""
+
+    name: str
+    title: str
+    panels: Panels
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few things, chosen by a click; a choice that an option begins with stands beside this one."""
+
+    label: str
+    key: str
+    options: Sequence[Option]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One of many things, picked from a list."""
+
+    label: str
+    key: str
+    options: Sequence[Option]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What is opened by a click."""
+
+    title: str
+    panels: Panels
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts of a tab that several reports share; one of them is looked at."""
+
+    name: str
+    title: str
+    panels: Panels
+
+
+@dataclass(frozen=True, slots=True)
+class Renewing:
+    """Offers to make a part of a report at the owner's wish, and follows it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """What the run promises: epsilon, delta and generator."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasted:
+    """What was forecast before the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """What the rehearsal of this configuration came to in one section."""
+
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shouted:
+    """A number that is an alarm."""
+
+    entry: Evidence
+
+
+Panel = (
+    Cards
+    | Heading
+    | Words
+    | Badge
+    | Warned
+    | Listing
+    | Choice
+    | Pick
+    | Folded
+    | Part
+    | Renewing
+    | Promised
+    | Forecasted
+    | Rehearsed
+    | Shouted
+)
+Panels = Sequence["Panel"]

@@ -1,0 +1,233 @@
+"""Prediction: what a label can be predicted with after learning from synthetic rows, beside its anchors.
+
+Exact numbers on real rows are for the owner; where a run pays for it, held-out rows are counted with noise, and what
+follows from that may be published.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from synth.progress import Progress
+from synth.reports.controls import owner_control
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
+from synth.reports.panels import Cards, Choice, Heading, Option, Panel, Renewing, Warned, Words
+from synth.reports.prediction.charged import charged_predictions
+from synth.reports.report import (
+    GROUPS,
+    OwnerRows,
+    PaidAnswers,
+    Renewal,
+    Report,
+    ReportOption,
+    Screen,
+    Section,
+    Shown,
+    Tab,
+    groups_declared,
+)
+
+__all__ = ["REPORT"]
+
+_EXACT, _CHARGED = "downstream", "predictions"
+_BY_GROUP = f"{_EXACT}.groups."
+_TAB = Tab(40, "○ Prediction")
+_LARGEST_CONTROL = 100_000
+_FAULT = "The predictions failed inside the program"
+_MEASURES = {
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC",
+    "macro_f1": "macro F1",
+    "weighted_f1": "weighted F1",
+    "accuracy": "accuracy",
+    "r2": "R2",
+    "mae": "mean absolute error",
+}
+_TRAINED_ON = ("synthetic", "real", "control", "majority")
+
+
+def _public(answers: PaidAnswers) -> Sequence[Any]:
+    return charged_predictions(answers.releases, answers.config)
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    """Predict the label of real rows after training on synthetic ones, on real ones, and on the control."""
+    # Imported late: a run without an owner's report need not load a library of predictors.
+    from synth.reports.prediction.evidence import owner_downstream
+    from synth.reports.prediction.problem import DownstreamOptions, Problem
+
+    config, test = rows.config, rows.test
+    if config.label is None:
+        return (_unpredicted("No label is declared. Name the column to predict under 'label:'."),)
+    if test is None:
+        reason = rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
+        return (_unpredicted(reason),)
+    words = test.words if rows.test_problem is None else f"{test.words} ({rows.test_problem})"
+    train = rows.train.codes
+    n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
+    control = owner_control(train, config.schema, rows.control_noise, n_rows=n_control, seed=config.seed)
+    problem = Problem(
+        schema=config.schema,
+        label=config.label,
+        tables={"synthetic": rows.synthetic, "real": train, "control": control},
+        test=test.rows.codes,
+        test_units=test.rows.units,
+        groups=config.groups,
+        seed=config.seed,
+    )
+    much = DownstreamOptions.chosen(
+        options.get("classifiers", "quick"), hard_labels=options.get("hard_labels", False), threads=rows.threads
+    )
+    return owner_downstream(problem, much, progress, tested_on=words)
+
+
+def _unpredicted(reason: str) -> OwnerOnlyEvidence:
+    return OwnerOnlyEvidence(
+        id=f"{_EXACT}.none", title="Nothing predicted", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _again(rows: OwnerRows, choice: str, progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    return _owner(rows, {"classifiers": choice}, progress)
+
+
+def _about(minutes: int | None) -> str:
+    return (
+        "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen classifiers or "
+        "five regressors), three times on at most 20,000 rows, take minutes. How long is measured first and said. "
+        "Nothing is charged."
+    )
+
+
+_RENEWAL = Renewal(
+    name="predictions",
+    prefix=f"{_EXACT}.",
+    file="predicting.json",
+    usual="all",
+    make=_again,
+    done="predicted",
+    busy="The predictors are being trained already. Wait for them, or stop them first.",
+    died="The predictors stopped before their end. Start them again.",
+    about=_about,
+    start_label="Train every predictor",
+    stop_label="Stop the training",
+    steps="trainings",
+    failed=_unpredicted,
+    fault=_FAULT,
+)
+
+
+# The screen ---------------------------------------------------------------------------------------------------------
+
+
+def _public_panels(shown: Shown) -> list[Panel]:
+    charged, public = shown.public_of(_CHARGED), shown.public_of(_EXACT)
+    return [*(_paid_for(charged) if charged else ()), *(_numbers(public, key="public-prediction") if public else ())]
+
+
+def _exact_panels(shown: Shown) -> list[Panel]:
+    entries = shown.exact_of(_EXACT)
+    if not entries:
+        return [
+            Words("This report was made before predictions were part of it."),
+            Heading("With every predictor"),
+            Renewing(_RENEWAL.name),
+        ]
+    reason = next((entry for entry in entries if entry.id == f"{_EXACT}.none"), None)
+    if reason is not None:
+        return [Words(_said(reason))]
+    return [
+        Warned(),
+        *_numbers(entries, key="prediction"),
+        Heading("With every predictor"),
+        Renewing(_RENEWAL.name),
+    ]
+
+
+def _group_panels(shown: Shown) -> list[Panel]:
+    found = [entry for entry in shown.exact if entry.id.startswith(_BY_GROUP)]
+    nothing = Words("Not part of this report. Predictions need a label and rows kept apart.")
+    return [
+        Warned(),
+        Heading("Predictions by group"),
+        Cards(found, key="owner-groups-predictions") if found else nothing,
+    ]
+
+
+def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
+    """Show what was paid for, apart from the exact numbers: the predictor, then the anchor of one measure."""
+    by_id = {entry.id.removeprefix(f"{_CHARGED}."): entry for entry in entries}
+
+    def of(measure: str) -> list[Evidence]:
+        wanted = (measure, f"majority_{measure}", "rows")
+        return [by_id[name] for name in wanted if name in by_id]
+
+    return [
+        Heading("Paid for: on held-out rows, with noise"),
+        _by_measure([name for name in _MEASURES if name in by_id], of, key="charged"),
+        Cards([entry for entry in entries if entry.figures], key="charged-figures"),
+        Heading("Exact, for the owner"),
+    ]
+
+
+def _numbers(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
+    by_id = {entry.id: entry for entry in entries}
+
+    def of(measure: str) -> list[Evidence]:
+        wanted = [f"{_EXACT}.{trained}.{measure}" for trained in _TRAINED_ON]
+        return [by_id[name] for name in (*wanted, f"{_EXACT}.rows") if name in by_id]
+
+    notes = by_id.get(f"{_EXACT}.notes")
+    # Groups have a tab of their own.
+    drawn = [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)]
+    return [
+        _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key=key),
+        *([] if notes is None else [Words(_said(notes))]),
+        Cards(drawn, key=f"{key}-figures"),
+    ]
+
+
+def _by_measure(measures: Sequence[str], of: Callable[[str], list[Evidence]], *, key: str) -> Choice:
+    options = [Option(name, _MEASURES[name], [Cards(of(name), key=f"{key}-{name}")]) for name in measures]
+    return Choice("Measure", f"{key}-measure", options)
+
+
+def _said(entry: Evidence) -> str:
+    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
+
+
+REPORT = Report(
+    id="prediction",
+    title="Prediction",
+    sections={
+        _EXACT: Section("Prediction", covers="range by chance of test rows and training"),
+        _CHARGED: Section("Prediction of held-out rows"),
+    },
+    public=_public,
+    owner=_owner,
+    failed=_unpredicted,
+    fault=_FAULT,
+    options=(
+        ReportOption(
+            "classifiers",
+            "what predicts the label: a quick three, or all thirteen, each trained three times",
+            default="quick",
+            choices=("quick", "all"),
+        ),
+        ReportOption(
+            "hard_labels",
+            "areas under curves from predicted classes, the convention of printed tables, instead of from scores",
+            default=False,
+        ),
+    ),
+    renewals=(_RENEWAL,),
+    screens=(
+        Screen(_TAB, _public_panels),
+        Screen(_TAB, _exact_panels, exact=True),
+        Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
+    ),
+    spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),
+    reasons=(f"{_EXACT}.none",),
+)

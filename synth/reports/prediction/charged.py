@@ -1,0 +1,374 @@
+"""Predictions on the hold-out as charged evidence: read off one noisy table that the run's budget paid for.
+
+The table counts rows by guess, bin of confidence and label. Scores are coarse: for class k a row stands the higher the
+more confidently k is guessed, and the lower the more confidently another class is. Areas under curves are those of that
+score, with rows of one bin in random order. For two classes that is the predictor's own score cut into bins. Ranges are
+those of the noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.noisy_sums import NoisyAnswer
+from synth.reports.evidence import ChargedEvidence
+from synth.reports.figures import Cell, Table
+from synth.reports.measured import BAR
+from synth.reports.prediction.holdout import HeldOutTables, charged_groups, held_out_tables
+from synth.reports.prediction.problem import Measure
+from synth.schema import RunConfig
+
+__all__ = ["MEASURES", "WIDEST_RANGE", "TableMeasures", "charged_predictions", "measures_of", "table_measures"]
+
+MEASURES = ("roc_auc", "pr_auc", "macro_f1", "weighted_f1", "accuracy")
+
+_DRAWS = 400
+_TOLD = 3.0
+"""A number of rows counts as there if it is so many standard deviations of its noise above nothing."""
+
+WIDEST_RANGE = 0.25
+"""A measure whose range is wider than this to either side says nothing, and is not shown."""
+
+_RANGE = 0.95
+_WIDENED = 1.1
+"""Draws about noisy counts know the noise a little less well than draws about the exact ones would (measured)."""
+
+Counts = NDArray[np.float64]
+"""Shape (draws, classes, bins, classes): guessed class, bin of its confidence, label."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableMeasures:
+    """What noisy counts say.
+
+    Attributes
+    ----------
+    measures : mapping
+        By name, with half the width of the range that noise makes (95 %); without a value where noise hides it.
+    majority : mapping
+        The same measures for guessing the most frequent label always.
+    rows : Measure
+        Number of rows.
+    classes : tuple of int
+        Classes that are told from nothing: those macro F1 and areas are means over.
+    asked : tuple of int
+        Classes whose areas are taken: the rarer one of two.
+    """
+
+    measures: Mapping[str, Measure]
+    majority: Mapping[str, Measure]
+    rows: Measure
+    classes: tuple[int, ...]
+    asked: tuple[int, ...]
+
+
+def table_measures(counts: NDArray[np.float64], noise_std: float, *, seed: int) -> TableMeasures:
+    """Read measures off one noisy table, with ranges by drawing known noise again.
+
+    Parameters
+    ----------
+    counts : array of shape (classes, bins, classes)
+        Noisy counts, in rows.
+    noise_std : float
+        Standard deviation of the noise on each, in rows.
+    seed : int
+        Public; draws noise that has nothing to do with the noise of the counts but its scale.
+    """
+    random = np.random.default_rng([seed, counts.size, 41])
+    drawn = counts + np.concatenate(
+        [np.zeros((1, *counts.shape)), random.normal(0, noise_std, (_DRAWS, *counts.shape))]
+    )
+    support = counts.sum(axis=(0, 1))
+    of_class = noise_std * np.sqrt(counts.size / len(support))
+    classes = tuple(np.flatnonzero(support > _TOLD * of_class).tolist())
+    rows = drawn.sum(axis=(1, 2, 3))
+    size = _measure(rows, widest=np.inf, most=np.inf)
+    nothing = dict.fromkeys(MEASURES, Measure(None, None))
+    if not classes or rows[0] <= _TOLD * noise_std * np.sqrt(counts.size):
+        return TableMeasures(nothing, nothing, size, classes, ())
+    asked = classes if len(support) > 2 else (int(support.argmin()),)
+    asked = asked if len(classes) > 1 else ()
+    found = measures_of(drawn, classes, asked)
+    always = _majority(drawn, int(support.argmax()), classes, asked)
+    # One class that is told from nothing leaves the number of rows that are guessed right, and nothing to average.
+    told = MEASURES if len(classes) > 1 else ("accuracy",)
+    return TableMeasures(
+        nothing | {name: _measure(found[name]) for name in told},
+        nothing | {name: _measure(always[name]) for name in told},
+        size,
+        classes,
+        asked,
+    )
+
+
+def measures_of(counts: Counts, classes: tuple[int, ...], asked: tuple[int, ...]) -> dict[str, NDArray[np.float64]]:
+    """Measure many tables at once.
+
+    Parameters
+    ----------
+    counts : array of shape (draws, classes, bins, classes)
+    classes : tuple of int
+        Classes that F1 is a mean over.
+    asked : tuple of int
+        Classes whose areas are averaged, one against the rest.
+
+    Returns
+    -------
+    mapping from name to array of shape (draws,)
+        Between 0 and 1 for counts that are not negative; noise can carry a value outside, which is left as it is, since
+        cutting it off would hide noise. NaN where a measure is not defined.
+    """
+    confusion = counts.sum(axis=2)
+    right = np.diagonal(confusion, axis1=1, axis2=2)
+    support, given = confusion.sum(axis=1), confusion.sum(axis=2)
+    known = list(classes)
+    f1 = (2 * right / _positive(support + given))[:, known]
+    weights = np.maximum(support[:, known], 0)
+    found = {
+        "roc_auc": _mean_over(asked, lambda one: _roc_area(*_ordered(counts, one)), len(counts)),
+        "pr_auc": _mean_over(asked, lambda one: _precision_area(*_ordered(counts, one)), len(counts)),
+        "macro_f1": f1.mean(axis=1),
+        "weighted_f1": (f1 * weights).sum(axis=1) / _positive(weights.sum(axis=1)),
+        "accuracy": right.sum(axis=1) / _positive(support.sum(axis=1)),
+    }
+    return found
+
+
+def _majority(
+    counts: Counts, guess: int, classes: tuple[int, ...], asked: tuple[int, ...]
+) -> dict[str, NDArray[np.float64]]:
+    """Measure the predictor that always guesses one class: all its rows stand in one bin."""
+    always = np.zeros((*counts.shape[:2], 1, counts.shape[3]))
+    always[:, guess, 0] = counts.sum(axis=(1, 2))
+    return measures_of(always, classes, asked)
+
+
+def _mean_over(asked: tuple[int, ...], area: Callable[[int], NDArray[np.float64]], n_draws: int) -> NDArray[np.float64]:
+    if not asked:
+        return np.full(n_draws, np.nan)
+    return np.asarray(np.mean([area(one) for one in asked], axis=0))
+
+
+def _ordered(counts: Counts, one: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return rows of one class and of the others by descending score for it, each of shape (draws, 2 bins)."""
+    of_class, total = counts[..., one], counts.sum(axis=3)
+    others = [place for place in range(counts.shape[1]) if place != one]
+    sides = []
+    for table in (of_class, total - of_class):
+        guessed = table[:, one, ::-1]
+        sides.append(np.concatenate([guessed, table[:, others].sum(axis=1)], axis=1))
+    return sides[0], sides[1]
+
+
+def _roc_area(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Linear in each table, so that noise of mean zero leaves it right on average.
+    below = hits.sum(axis=1, keepdims=True) - np.cumsum(hits, axis=1) + hits / 2
+    pairs = (misses * (hits.sum(axis=1, keepdims=True) - below)).sum(axis=1)
+    return np.asarray(pairs / _positive(hits.sum(axis=1)) / _positive(misses.sum(axis=1)))
+
+
+def _precision_area(hits: NDArray[np.float64], misses: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Integrate precision over recall, with rows of one bin in random order.
+
+    Over a bin with p rows of the class among d, after A among B: the integral of p (A + p t) / (B + d t) over t.
+    """
+    p = _not_negative(hits)
+    d = p + _not_negative(misses)
+    before_p, before_d = np.cumsum(p, axis=1) - p, np.cumsum(d, axis=1) - d
+    share = p / _positive(d)
+    grown = np.log1p(d / _positive(before_d)) * (before_d > 0)
+    areas = p * (share + (before_p - share * before_d) / _positive(d) * grown)
+    return np.asarray(np.where(d > 0, areas, 0.0).sum(axis=1) / _positive(p.sum(axis=1)))
+
+
+def _not_negative(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearest counts, row by row, that are not negative and have the same sum."""
+    falling = -np.sort(-counts, axis=1)
+    total = np.maximum(counts.sum(axis=1, keepdims=True), 0.0)
+    excess = (np.cumsum(falling, axis=1) - total) / np.arange(1, counts.shape[1] + 1)
+    kept = np.maximum((falling > excess).sum(axis=1, keepdims=True), 1)
+    return np.asarray(np.maximum(counts - np.take_along_axis(excess, kept - 1, axis=1), 0.0))
+
+
+def _positive(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.maximum(values, 1e-9)
+
+
+def _measure(values: NDArray[np.float64], *, widest: float = WIDEST_RANGE, most: float = 1.0) -> Measure:
+    """Return the first value, less what noise adds to it on average, with its range; nothing where noise hides it.
+
+    Draws about the noisy counts say both: how far noise carries a measure off on average, and how far from that. The
+    range has the first in it as well, since the draws know it only as well as they know the counts.
+    """
+    if np.isnan(values).any():
+        return Measure(None, None)
+    middle = float(values[1:].mean())
+    error = _WIDENED * float(np.quantile(np.abs(values[1:] - middle), _RANGE)) + abs(middle - float(values[0]))
+    if error > widest:
+        return Measure(None, None)
+    return Measure(float(np.clip(2 * values[0] - middle, 0, most)), error)
+
+
+# As evidence --------------------------------------------------------------------------------------------------------
+
+
+_TITLES = {
+    "roc_auc": "ROC AUC",
+    "pr_auc": "PR AUC",
+    "macro_f1": "Macro F1",
+    "weighted_f1": "Weighted F1",
+    "accuracy": "Accuracy",
+}
+_BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
+_HIDDEN = "Privacy noise hides it: the hold-out is too small for the share that was paid."
+_ONE_CLASS = "Not defined: fewer than two classes of the label stand out from nought among the held-out rows."
+
+
+def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> tuple[ChargedEvidence, ...]:
+    """Report how well the label of held-out rows is predicted after training on synthetic rows.
+
+    Parameters
+    ----------
+    releases : sequence of NoisyAnswer
+        The paid answers of a run.
+    config : RunConfig
+
+    Returns
+    -------
+    tuple of ChargedEvidence
+        ``predictions.<measure>``, ``predictions.majority_<measure>``, ``predictions.rows``, ``predictions.table`` and
+        ``predictions.groups.<column>``; nothing where no predictions were paid for.
+    """
+    tables = held_out_tables(releases)
+    if tables is None:
+        return ()
+    charged = _Charged(tables, config)
+    found = table_measures(tables.counts, tables.noise_std, seed=config.seed)
+    return (
+        *(charged.number(name, found.measures[name], found) for name in MEASURES),
+        *(charged.anchor(name, found.majority[name], found) for name in MEASURES),
+        charged.rows(found),
+        charged.table(),
+        *(charged.group(name, counts, noise_std) for name, counts, noise_std in tables.groups),
+    )
+
+
+def _reason(name: str, found: TableMeasures) -> str:
+    """Say why a measure has no value: one class alone has an accuracy and nothing to average, whatever the noise."""
+    return _ONE_CLASS if name != "accuracy" and len(found.classes) == 1 else _HIDDEN
+
+
+class _Charged:
+    """What all numbers of one answer share: its cost, its receipt, the words for classes."""
+
+    def __init__(self, tables: HeldOutTables, config: RunConfig) -> None:
+        self._tables, self._config = tables, config
+        # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
+        self._epsilon = epsilon_of_receipts((replace(tables.receipt, private=True),), config.delta)
+        column = config.schema.modelled_column(tables.label)
+        self._classes = column.texts(range(tables.counts.shape[0]), missing="missing")
+
+    def _evidence(
+        self, name: str, title: str, measure: Measure, sentence: str, *, unit: str = "", table: Table | None = None
+    ) -> ChargedEvidence:
+        return ChargedEvidence(
+            id=f"predictions.{name}",
+            title=title,
+            value=measure.value,
+            # An anchor that no noise moves has no range.
+            error=measure.error or None,
+            unit=unit,
+            sentence=sentence,
+            figures=() if table is None else (table,),
+            epsilon=self._epsilon,
+            receipts=(self._tables.receipt.sequence,),
+        )
+
+    def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
+        """Return one measure of the predictor."""
+        sentence = "Trained on synthetic rows only, counted on held-out rows with noise."
+        if not self._tables.forest.columns:
+            sentence = "Synthetic rows taught nothing: the most frequent class of theirs is always guessed."
+        if name in ("roc_auc", "pr_auc"):
+            n_classes, bins = self._tables.forest.shape
+            sentence += f" Of scores cut into {n_classes * bins} bins"
+            asked = [self._classes[one] for one in found.asked]
+            sentence += f", for '{asked[0]}'." if n_classes == 2 and asked else "; mean over classes, one against all."
+        if measure.value is None:
+            sentence = _reason(name, found)
+        return self._evidence(name, f"{_TITLES[name]}, synthetic rows", measure, sentence)
+
+    def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
+        """Return the same measure for always guessing the most frequent class of the noisy table."""
+        sentence = "No model at all: the anchor at the bottom, from the same counts."
+        if measure.value is None:
+            sentence = _reason(name, found)
+        return self._evidence(f"majority_{name}", f"{_TITLES[name]}, majority class", measure, sentence)
+
+    def rows(self, found: TableMeasures) -> ChargedEvidence:
+        """Return the noisy number of rows, and how the numbers came about."""
+        config = self._config
+        sentence = (
+            f"Noisy number of held-out rows with a known '{self._tables.label}'. Boosted trees were trained on "
+            "synthetic rows, their numbers made whole, and held-out rows counted by bin of prediction and label. "
+            "Ranges (95 %) are from the known noise alone, drawn again about the noisy counts; chance in who was held "
+            "out is not in them."
+        )
+        unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
+        if unknown:
+            sentence += f" Noise hides the classes {', '.join(unknown)}; they are left out of means over classes."
+        if self._tables.left_out:
+            sentence += f" About {max(self._tables.left_out, 0):,.0f} rows without a label were left out."
+        untold = [name for name in config.groups if name not in charged_groups(config) and name != config.label]
+        if untold:
+            sentence += f" Groups of {', '.join(untold)} have too many declared values to be told apart."
+        return self._evidence("rows", "Rows tested on", found.rows, sentence, unit="rows")
+
+    def table(self) -> ChargedEvidence:
+        """Return the noisy counts by guess and label."""
+        counts = self._tables.counts.sum(axis=1)
+        error = BAR * self._tables.noise_std * math.sqrt(self._tables.counts.shape[1])
+        rows: list[tuple[Cell, ...]] = [
+            (guess, *(float(round(count)) for count in row)) for guess, row in zip(self._classes, counts, strict=True)
+        ]
+        header = ("guessed", *(f"is {name}" for name in self._classes))
+        sentence = f"Held-out rows by guess and label, each ± {error:,.0f} rows (95 %, noise alone)."
+        nothing = Measure(None, None)
+        return self._evidence(
+            "table", "Guesses and labels", nothing, sentence, table=Table("Rows", header, tuple(rows))
+        )
+
+    def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
+        """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
+        labels = self._config.schema.modelled_column(name).texts(missing="missing")
+        told = [
+            table_measures(counts[..., place], noise_std, seed=self._config.seed + place)
+            for place in range(counts.shape[3])
+        ]
+        rows = []
+        for label, found in zip(labels, told, strict=True):
+            cells: list[Cell] = [label, round(found.rows.value or 0.0)]
+            for measure in (found.measures[one] for one in _BY_GROUP):
+                cells += [measure.value, measure.error]
+            rows.append(tuple(cells))
+        known = [found.measures["accuracy"] for found in told if found.measures["accuracy"].value is not None]
+        gap = Measure(None, None)
+        if len(known) > 1:
+            low, high = (pick(known, key=lambda one: one.value or 0.0) for pick in (min, max))
+            error = math.hypot(low.error or 0.0, high.error or 0.0)
+            gap = Measure((high.value or 0.0) - (low.value or 0.0), error)
+        titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
+        return self._evidence(
+            f"groups.{name}",
+            f"Widest gap of accuracy between groups of {name}",
+            gap,
+            f"Measures for every value of '{name}' that noise does not hide; the widest of several gaps is too wide "
+            "rather than too narrow.",
+            table=Table(f"Predictions by {name}", (name, "rows (noisy)", *titles), tuple(rows)),
+        )

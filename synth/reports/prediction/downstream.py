@@ -1,0 +1,593 @@
+"""Downstream accuracy: predictors trained on synthetic rows and tested on real rows that no generator saw.
+
+Beside it stand the same predictors trained on real rows, on the independent control, and the most frequent class. Every
+predictor is trained several times, with another seed and, where a table has more rows than are trained on, with another
+sample of them. The range of a number covers what resampling the test rows and training again would change: a weighting
+says how often each test row counts, the first once each, the others as rows are drawn with replacement; with whole
+weights every measure equals that of scikit-learn on the repeated rows.
+
+Trainings run on threads, not processes: rows stay in this process's memory, where a pool of processes would write them
+to files. Every training itself runs on one thread, because several libraries' threads on few processors are slower than
+one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from synth.progress import Progress
+from synth.reports.code_tables import CodeTable, bin_labels, coarse_bins
+from synth.reports.prediction.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
+from synth.reports.prediction.disparity import GroupRisks, mean_losses
+from synth.reports.prediction.features import Features, Target
+from synth.reports.prediction.problem import (
+    Choice,
+    DownstreamOptions,
+    Measure,
+    Predictions,
+    Problem,
+    TrainedOn,
+    Untestable,
+)
+
+__all__ = [
+    "Bench",
+    "Groups",
+    "Outcome",
+    "Weights",
+    "bench_of",
+    "class_measures",
+    "compare_predictions",
+    "in_parallel",
+    "in_words",
+    "majority",
+    "number_measures",
+    "quiet_and_single",
+    "resampled",
+    "seconds_ahead",
+    "seconds_of",
+    "trained",
+]
+
+_MOST_CLASSES = 200
+_FEWEST_TEST_ROWS = 20
+_RESAMPLED_CLASSES = 10
+"""Up to so many classes the test rows are resampled as often as asked; with more, less often: each takes its time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """One training: measures for every weighting of the test rows; by column scores by group, and risks.
+
+    ``scores`` has shape (n_groups,), ``risks`` (n_weightings, 1 + n_groups) as :func:`mean_losses` gives them.
+    """
+
+    measures: Mapping[str, NDArray[np.float64]]
+    scores: Mapping[str, NDArray[np.float64]]
+    risks: Mapping[str, NDArray[np.float64]]
+    constant: str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The groups of the test rows by one column: their names, and the group of every row."""
+
+    labels: tuple[str, ...]
+    of_row: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bench:
+    """The test rows, ready for every training."""
+
+    problem: Problem
+    options: DownstreamOptions
+    features: Features
+    target: Target
+    matrix: NDArray[np.float32]
+    truth: NDArray[np.float64]
+    groups: Mapping[str, Groups]
+    asked: NDArray[np.int64]
+    weights: Weights = field(repr=False)
+
+    @property
+    def maximum_rows(self) -> int:
+        """Rows trained on at most."""
+        return self.options.rows_for(self.features.width, self.target.n_declared)
+
+
+def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable:
+    """Draw and encode the test rows, or say why there is nothing to test."""
+    features, target = Features.of(problem.schema, problem.label), Target.of(problem.schema, problem.label)
+    if not features.width:
+        return Untestable(f"There is no column beside the label '{problem.label}' to predict it from.")
+    if target.kind == "classes" and target.n_classes > _MOST_CLASSES:
+        return Untestable(
+            f"The label '{problem.label}' has {target.n_classes:,} declared values; classifiers are trained for at "
+            f"most {_MOST_CLASSES}. Declare groups of values as the label."
+        )
+    usable = target.usable(problem.test)
+    if len(usable) < _FEWEST_TEST_ROWS:
+        return Untestable(
+            f"Fewer than {_FEWEST_TEST_ROWS} rows with a known label are left to test on. Declare a hold-out, or give "
+            "a test table."
+        )
+    if len(usable) > options.maximum_test_rows:
+        random = np.random.default_rng([problem.seed, 11])
+        usable = np.sort(random.choice(usable, size=options.maximum_test_rows, replace=False))
+    truth = target.values(problem.test, usable)
+    asked = np.zeros(0, dtype=np.int64)
+    if target.kind == "classes":
+        classes, counts = np.unique(truth.astype(np.int64), return_counts=True)
+        asked = classes if len(classes) > 2 else classes[[counts.argmin()]]
+    resamples = max(10, options.resamples * _RESAMPLED_CLASSES // max(len(asked), _RESAMPLED_CLASSES))
+    units = usable if problem.test_units is None else problem.test_units[usable]
+    return Bench(
+        problem=problem,
+        options=options,
+        features=features,
+        target=target,
+        matrix=features.matrix(problem.test, usable),
+        truth=truth,
+        groups={name: _groups_of(problem, name, usable) for name in problem.groups if name != problem.label},
+        asked=asked,
+        weights=resampled(units, resamples, problem.seed),
+    )
+
+
+def _groups_of(problem: Problem, name: str, usable: NDArray[np.int64]) -> Groups:
+    """Return the groups by a column: its values, or at most 32 public parts of a declared range."""
+    column = problem.schema.modelled_column(name)
+    bins = coarse_bins(column)
+    codes = problem.test[problem.schema.names.index(name)][usable]
+    return Groups(bin_labels(column, bins), bins[codes].astype(np.int64))
+
+
+def trained(bench: Bench, predictor: Predictor, codes: CodeTable, usable: NDArray[np.int64], repeat: int) -> Outcome:
+    """Train once on a seeded sample of a table and measure on the test rows."""
+    options, target = bench.options, bench.target
+    if len(usable) > bench.maximum_rows:
+        random = np.random.default_rng([bench.problem.seed, repeat, 13])
+        usable = np.sort(random.choice(usable, size=bench.maximum_rows, replace=False))
+    rows, labels = bench.features.matrix(codes, usable), target.values(codes, usable)
+    seed = (bench.problem.seed + repeat) % 2**31
+    if target.kind == "number":
+        numbers = regress(predictor, rows, labels, bench.matrix, target.bounds, seed=seed)
+        return _measured_numbers(bench, numbers.values, numbers.constant)
+    found = classify(predictor, rows, labels.astype(np.int64), bench.matrix, bench.asked, seed=seed)
+    scores = found.scores
+    if options.hard_labels:
+        scores = (found.classes[:, None] == bench.asked).astype(np.float64)
+    return _measured_classes(bench, found.classes, scores, found.constant)
+
+
+def _measured_classes(
+    bench: Bench, guesses: NDArray[np.int64], scores: NDArray[np.float64], constant: str | None
+) -> Outcome:
+    truth = bench.truth.astype(np.int64)
+    measures = class_measures(truth, guesses, scores, bench.asked, bench.weights)
+    right = (guesses == truth).astype(np.float64)
+    return Outcome(measures, *_by_group(bench, scores=right, losses=1 - right), constant)
+
+
+def _measured_numbers(bench: Bench, guesses: NDArray[np.float64], constant: str | None) -> Outcome:
+    measures = number_measures(bench.truth, guesses, bench.weights)
+    low, high = bench.target.bounds
+    errors = np.abs(guesses - bench.truth)
+    return Outcome(measures, *_by_group(bench, scores=errors, losses=(errors / (high - low)) ** 2), constant)
+
+
+def _by_group(
+    bench: Bench, *, scores: NDArray[np.float64], losses: NDArray[np.float64]
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+    means, risks = {}, {}
+    for name, groups in bench.groups.items():
+        size = len(groups.labels)
+        means[name] = mean_losses(scores, groups.of_row, size, bench.weights[:1])[0, 1:]
+        risks[name] = mean_losses(losses, groups.of_row, size, bench.weights)
+    return means, risks
+
+
+def majority(bench: Bench, usable: Mapping[TrainedOn, NDArray[np.int64]]) -> Outcome | None:
+    """Predict the most frequent class (of numbers: the mean) of the real rows everywhere."""
+    if "real" not in usable or not len(usable["real"]):
+        return None
+    labels = bench.target.values(bench.problem.tables["real"], usable["real"])
+    if bench.target.kind == "number":
+        return _measured_numbers(bench, np.full(len(bench.truth), labels.mean()), None)
+    classes, counts = np.unique(labels.astype(np.int64), return_counts=True)
+    guesses = np.full(len(bench.truth), classes[counts.argmax()])
+    return _measured_classes(bench, guesses, np.zeros((len(guesses), len(bench.asked))), None)
+
+
+# Measures -----------------------------------------------------------------------------------------------------------
+
+
+Weights = NDArray[np.int64]
+"""Shape (1 + n_resamples, n_test); the first row is all ones."""
+
+
+def resampled(units: NDArray[np.int64], n_resamples: int, seed: int) -> Weights:
+    """Return the weightings of a bootstrap of test rows: units are drawn, and all rows of a unit come with it.
+
+    Parameters
+    ----------
+    units : array of shape (n_test,)
+        Whose each row is. Rows of one person are alike: drawn by themselves they would look like more than they are.
+    n_resamples : int
+    seed : int
+        Public; the same weightings for the same seed.
+    """
+    random = np.random.default_rng([seed, len(units), 7])
+    distinct, place = np.unique(units, return_inverse=True)
+    weights = np.ones((1 + n_resamples, len(units)), dtype=np.int64)
+    for replicate in weights[1:]:
+        drawn = np.bincount(random.integers(len(distinct), size=len(distinct)), minlength=len(distinct))
+        replicate[:] = drawn[place]
+    return weights
+
+
+def class_measures(
+    truth: NDArray[np.int64],
+    guesses: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    asked: NDArray[np.int64],
+    weights: Weights,
+) -> Mapping[str, NDArray[np.float64]]:
+    """Measure predicted classes.
+
+    Parameters
+    ----------
+    truth, guesses : arrays of shape (n_test,)
+        Codes of classes.
+    scores : array of shape (n_test, n_asked)
+    asked : array of shape (n_asked,)
+        The rarer class of two, or every class of the test rows.
+    weights : array of shape (n_weightings, n_test)
+
+    Returns
+    -------
+    mapping from name to array of shape (n_weightings,)
+        ``roc_auc`` and ``pr_auc`` (average precision), means over the asked classes, NaN where none of them has both
+        kinds of rows; ``macro_f1`` (mean over the classes of the test rows), ``weighted_f1``, ``accuracy``.
+    """
+    areas = np.array([_areas(truth == one, scores[:, place], weights) for place, one in enumerate(asked)])
+    seen = ~np.isnan(areas).all(axis=0)
+    means = np.where(seen, np.nansum(areas, axis=0), np.nan) / np.maximum((~np.isnan(areas)).sum(axis=0), 1)
+    return {"roc_auc": means[0], "pr_auc": means[1], **_of_classes(truth, guesses, weights)}
+
+
+def _areas(positive: NDArray[np.bool_], scores: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
+    """Return the area under the ROC curve (trapezoids over ties) and the average precision, shape (2, n_weightings)."""
+    order = np.argsort(-scores, kind="stable")
+    ordered = scores[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    drawn = weights[:, order]
+    hits = np.cumsum(drawn * positive[order], axis=1)[:, ends]
+    misses = np.cumsum(drawn, axis=1)[:, ends] - hits
+    both = (hits[:, -1] > 0) & (misses[:, -1] > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        new_hits = np.diff(hits, axis=1, prepend=0)
+        new_misses = np.diff(misses, axis=1, prepend=0)
+        roc = (new_misses * (hits - 0.5 * new_hits)).sum(axis=1) / (hits[:, -1] * misses[:, -1])
+        precision = np.where(new_hits > 0, new_hits * hits / (hits + misses), 0.0).sum(axis=1) / hits[:, -1]
+    return np.where(both, [roc, precision], np.nan)
+
+
+def _of_classes(
+    truth: NDArray[np.int64], guesses: NDArray[np.int64], weights: Weights
+) -> dict[str, NDArray[np.float64]]:
+    classes, places = np.unique(np.concatenate([truth, guesses]), return_inverse=True)
+    size = len(classes)
+    cell = places[: len(truth)] * size + places[len(truth) :]
+    counts = np.array([np.bincount(cell, weights=one, minlength=size * size) for one in weights])
+    counts = counts.reshape(len(weights), size, size)
+    right = np.diagonal(counts, axis1=1, axis2=2)
+    support, given = counts.sum(axis=2), counts.sum(axis=1)
+    f1 = 2 * right / np.maximum(support + given, 1)
+    there = support > 0
+    return {
+        "macro_f1": (f1 * there).sum(axis=1) / there.sum(axis=1),
+        "weighted_f1": (f1 * support).sum(axis=1) / support.sum(axis=1),
+        "accuracy": right.sum(axis=1) / support.sum(axis=1),
+    }
+
+
+def number_measures(
+    truth: NDArray[np.float64], guesses: NDArray[np.float64], weights: Weights
+) -> Mapping[str, NDArray[np.float64]]:
+    """Measure predicted numbers.
+
+    Returns
+    -------
+    mapping from name to array of shape (n_weightings,)
+        ``r2`` (share of the variance explained; NaN where all test rows are alike) and ``mae`` (mean absolute error, in
+        the label's unit).
+    """
+    total = weights.sum(axis=1)
+    mean = weights @ truth / total
+    variance = weights @ truth**2 / total - mean**2
+    error = weights @ (guesses - truth) ** 2 / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(variance > 1e-12 * np.maximum(mean**2, 1e-300), 1 - error / variance, np.nan)
+    return {"r2": r2, "mae": weights @ np.abs(guesses - truth) / total}
+
+
+# Many small trainings -----------------------------------------------------------------------------------------------
+
+
+Answer = TypeVar("Answer")
+
+_LOOK_SECONDS = 0.5
+_SMALL, _LARGE = 300, 900
+
+
+def in_parallel(
+    works: Sequence[Callable[[], Answer]],
+    *,
+    threads: int,
+    on_step: Callable[[int, int], None],
+) -> list[Answer]:
+    """Do every work and return the answers in order.
+
+    Parameters
+    ----------
+    works : sequence of callables
+        Each does its share alone; what they return must not depend on the order in which they run.
+    threads : int
+        How many at once, at least 1.
+    on_step : callable
+        Told (done, total) twice a second at least, on the caller's thread; may raise to stop. Works that have begun
+        are waited for then, the others are not begun.
+    """
+    total = len(works)
+    with quiet_and_single(), ThreadPoolExecutor(max(1, threads), initializer=_single_thread) as pool:
+        futures: list[Future[Answer]] = [pool.submit(work) for work in works]
+        try:
+            open_ones = set(futures)
+            on_step(0, total)
+            while open_ones:
+                ended, open_ones = wait(open_ones, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in ended:
+                    future.result()
+                on_step(total - len(open_ones), total)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
+
+
+@contextmanager
+def quiet_and_single() -> Iterator[None]:
+    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _single_thread() -> None:
+    # OpenMP keeps its number of threads by thread, so every thread of the pool sets its own.
+    threadpool_limits(1)
+
+
+def seconds_ahead(
+    train: Callable[[int], object], rows: int, *, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Say how long a training will take, from two small ones.
+
+    Parameters
+    ----------
+    train : callable
+        Trains on this many rows.
+    rows : int
+        How many rows the training in question has.
+    clock : callable
+        Seconds; a test passes its own.
+
+    Returns
+    -------
+    float
+        Seconds on a straight line through the two small trainings, never falling.
+    """
+    small, large = min(_SMALL, rows), min(_LARGE, rows)
+    taken = []
+    for size in (small, large):
+        begun = clock()
+        train(size)
+        taken.append(clock() - begun)
+    if large == small:
+        return min(taken)
+    slope = max(0.0, (taken[1] - taken[0]) / (large - small))
+    return taken[1] + slope * (rows - large)
+
+
+def in_words(seconds: float) -> str:
+    """Write a time ahead as people say it."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 90:
+        return f"about {5 * round(seconds / 5)} seconds"
+    minutes = round(seconds / 60)
+    return f"about {minutes} minutes"
+
+
+# All predictors on all tables ---------------------------------------------------------------------------------------
+
+
+_RANGE = 1.959964
+
+_CLASSIFIERS: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("logistic_regression", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(CLASSIFIERS),
+}
+_MANY_CLASSES = 10
+_QUICK_FOR_MANY_CLASSES = ("logistic_regression", "random_forest", "lda")
+"""With more than ten declared classes boosting, which grows trees for every class, is no longer quick."""
+
+_REGRESSORS: Mapping[Choice, tuple[str, ...]] = {
+    "quick": ("ridge", "random_forest", "hist_gradient_boosting"),
+    "all": tuple(REGRESSORS),
+}
+
+
+def _predictors_of(target: Target, choice: Choice) -> tuple[dict[str, Predictor], tuple[str, ...]]:
+    """Return the predictors of a choice that this machine has, and the titles of those it lacks."""
+    known = CLASSIFIERS if target.kind == "classes" else REGRESSORS
+    names = (_CLASSIFIERS if target.kind == "classes" else _REGRESSORS)[choice]
+    if target.kind == "classes" and choice == "quick" and target.n_classes > _MANY_CLASSES:
+        names = _QUICK_FOR_MANY_CLASSES
+    there = {name: known[name] for name in names if known[name].is_there}
+    return there, tuple(known[name].title for name in names if name not in there)
+
+
+def seconds_of(problem: Problem, options: DownstreamOptions) -> float:
+    """Say how long :func:`compare_predictions` will take, measured by training on small parts of the synthetic rows.
+
+    Neither private rows nor their number enter, so the time may be shown while a run goes on.
+    """
+    features, target = Features.of(problem.schema, problem.label), Target.of(problem.schema, problem.label)
+    synthetic = problem.tables["synthetic"]
+    usable = target.usable(synthetic)
+    if not len(usable) or not features.width:
+        return 0.0
+    rows = min(options.rows_for(features.width, target.n_declared), len(usable))
+    matrix = features.matrix(synthetic, usable[:rows])
+    labels = target.values(synthetic, usable[:rows])
+    predictors, _ = _predictors_of(target, options.predictors)
+
+    def train(predictor: Predictor, size: int) -> object:
+        part = slice(0, size)
+        if target.kind == "number":
+            return regress(predictor, matrix[part], labels[part], matrix[part], target.bounds, seed=0)
+        whole = labels[part].astype(np.int64)
+        return classify(predictor, matrix[part], whole, matrix[part], whole[:1], seed=0)
+
+    with quiet_and_single():
+        once = sum(seconds_ahead(partial(train, predictor), rows) for predictor in predictors.values())
+    return once * len(problem.tables) * options.repeats / max(1, options.threads)
+
+
+def compare_predictions(problem: Problem, options: DownstreamOptions, progress: Progress) -> Predictions | Untestable:
+    """Train every predictor on every table and test it on the same rows.
+
+    Returns
+    -------
+    Predictions, or Untestable where there is no label or no row to test on
+    """
+    bench = bench_of(problem, options)
+    if isinstance(bench, Untestable):
+        return bench
+    predictors, missing = _predictors_of(bench.target, options.predictors)
+    usable = {name: bench.target.usable(codes) for name, codes in problem.tables.items()}
+    runs = [
+        (title, name, repeat) for title in predictors for name in problem.tables for repeat in range(options.repeats)
+    ]
+    works = [
+        partial(trained, bench, predictors[title], problem.tables[name], usable[name], repeat)
+        for title in predictors
+        for name in problem.tables
+        for repeat in range(options.repeats)
+    ]
+    kind = "classifiers" if bench.target.kind == "classes" else "regressors"
+    ahead = in_words(seconds_of(problem, options))
+    progress.phase(f"Predicting with {len(predictors)} {kind} on {len(problem.tables)} tables, {ahead}")
+    outcomes = dict(zip(runs, in_parallel(works, threads=options.threads, on_step=progress.step), strict=True))
+    by_title = {
+        predictor.title: {
+            name: [outcomes[title, name, repeat] for repeat in range(options.repeats)] for name in problem.tables
+        }
+        for title, predictor in predictors.items()
+    }
+    return _summed(bench, by_title, usable, missing)
+
+
+def _summed(
+    bench: Bench,
+    by_title: Mapping[str, Mapping[TrainedOn, Sequence[Outcome]]],
+    usable: Mapping[TrainedOn, NDArray[np.int64]],
+    missing: Sequence[str],
+) -> Predictions:
+    means: dict[TrainedOn, dict[str, Measure]] = {}
+    risks: dict[str, dict[str, NDArray[np.float64]]] = {name: {} for name in bench.groups}
+    scores: dict[str, dict[TrainedOn, NDArray[np.float64]]] = {name: {} for name in bench.groups}
+    for name in bench.problem.tables:
+        repeats = [[runs[name][repeat] for runs in by_title.values()] for repeat in range(bench.options.repeats)]
+        means[name] = _measures(repeats)
+        for column in bench.groups:
+            scores[column][name] = np.mean([one.scores[column] for outcomes in repeats for one in outcomes], axis=0)
+            risks[column][name] = np.array(
+                [np.mean([one.risks[column] for one in outcomes], axis=0) for outcomes in repeats]
+            )
+    anchor = majority(bench, usable)
+    if anchor is not None:
+        means["majority"] = _measures([[anchor]])
+    return Predictions(
+        kind=bench.target.kind,
+        unit=bench.target.unit,
+        means=means,
+        by_predictor={
+            title: {name: _measures([[outcome] for outcome in outcomes]) for name, outcomes in runs.items()}
+            for title, runs in by_title.items()
+        },
+        groups={
+            name: GroupRisks(one.labels, np.bincount(one.of_row, minlength=len(one.labels)), risks[name])
+            for name, one in bench.groups.items()
+        },
+        group_scores=scores,
+        rows={name: min(len(rows), bench.maximum_rows) for name, rows in usable.items()},
+        test_rows=len(bench.truth),
+        classes=len(np.unique(bench.truth)) if bench.target.kind == "classes" else 0,
+        notes=(*_notes(bench, missing), *_constants(by_title)),
+        options=bench.options,
+    )
+
+
+def _measures(repeats: Sequence[Sequence[Outcome]]) -> dict[str, Measure]:
+    """Average over predictors and trainings, and add the variances of resampled test rows and of trainings."""
+    found = {}
+    for name in repeats[0][0].measures:
+        # Shape (trainings, weightings): the same weightings for all, so that predictors' errors go together.
+        values = np.array([np.mean([one.measures[name] for one in outcomes], axis=0) for outcomes in repeats])
+        overall = values.mean(axis=0)
+        if not math.isfinite(overall[0]):
+            found[name] = Measure(None, None)
+            continue
+        variance = float(np.nanvar(overall[1:])) if np.isfinite(overall[1:]).any() else 0.0
+        if len(values) > 1:
+            variance += float(values[:, 0].var(ddof=1)) / len(values)
+        found[name] = Measure(float(overall[0]), _RANGE * math.sqrt(variance))
+    return found
+
+
+def _notes(bench: Bench, missing: Sequence[str]) -> list[str]:
+    notes = [f"{title} is left out: its package is not installed here." for title in missing]
+    if bench.features.shortened:
+        names = ", ".join(f"'{name}'" for name in bench.features.shortened)
+        notes.append(f"Long lists of values were seen as {bench.features.blocks} blocks of neighbours: {names}.")
+    return notes
+
+
+def _constants(by_title: Mapping[str, Mapping[TrainedOn, Sequence[Outcome]]]) -> list[str]:
+    reasons: dict[tuple[TrainedOn, str], list[str]] = {}
+    for title, runs in by_title.items():
+        for name, outcomes in runs.items():
+            for reason in dict.fromkeys(outcome.constant for outcome in outcomes if outcome.constant):
+                reasons.setdefault((name, reason), []).append(title)
+    every = len(by_title)
+    return [
+        f"Trained on {name} rows, {'every predictor' if len(titles) == every else ', '.join(titles)} gave one constant "
+        f"prediction. {reason}"
+        for (name, reason), titles in reasons.items()
+    ]

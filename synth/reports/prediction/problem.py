@@ -1,0 +1,206 @@
+"""What a downstream report is asked, and what comes out: plain values that cross from one module to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import InputError
+from synth.reports.code_tables import CodeTable
+from synth.reports.figures import Meaning
+from synth.reports.prediction.disparity import GroupRisks
+from synth.schema import Schema
+
+__all__ = [
+    "MEANINGS",
+    "SOURCES",
+    "Choice",
+    "DownstreamOptions",
+    "Measure",
+    "Predictions",
+    "Problem",
+    "TrainedOn",
+    "Untestable",
+]
+
+TrainedOn = Literal["synthetic", "real", "control", "majority"]
+"""What a predictor was trained on; the most frequent class of the real rows is no predictor but an anchor."""
+
+SOURCES: Mapping[TrainedOn, str] = {
+    "synthetic": "synthetic rows",
+    "real": "real rows",
+    "control": "the control",
+    "majority": "majority class",
+}
+"""What a predictor was trained on, in words."""
+
+MEANINGS: Mapping[TrainedOn, Meaning] = {
+    "synthetic": "synthetic",
+    "real": "real",
+    "control": "control",
+    "majority": "floor",
+}
+"""How it is drawn."""
+
+_NARROW = 150
+"""Coordinates up to which a quick look may train on all the rows it is allowed."""
+
+_FEWEST_ROWS = 2_000
+
+Choice = Literal["quick", "all"]
+"""A quick look that every run can afford, or all predictors there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class DownstreamOptions:
+    """How much is trained, and how it is scored.
+
+    Attributes
+    ----------
+    predictors : {"quick", "all"}
+    repeats : int
+        Trainings of each predictor, 1 to 20.
+    maximum_rows, maximum_test_rows : int
+        Of larger tables seeded samples of this many rows are trained on and tested on; a quick look trains on fewer
+        where rows are wide or classes many.
+    hard_labels : bool
+        Areas under curves from predicted classes instead of scores: the convention of the printed tables
+        (Vinaroz 2022, Table 2). It undervalues every classifier and is here for comparison with them.
+    resamples : int
+        Bootstrap samples of the test rows.
+    threads : int
+        Trainings at once; results do not depend on it.
+    """
+
+    predictors: Choice = "quick"
+    repeats: int = 2
+    maximum_rows: int = 10_000
+    maximum_test_rows: int = 20_000
+    hard_labels: bool = False
+    resamples: int = 40
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.predictors not in get_args(Choice):
+            raise InputError(f"Classifiers must be {' or '.join(get_args(Choice))}, got '{self.predictors}'.")
+        if not 1 <= self.repeats <= 20:
+            raise InputError(f"Trainings of each classifier must be 1 to 20, got {self.repeats}.")
+        if min(self.maximum_rows, self.maximum_test_rows, self.resamples) < 2:
+            raise InputError("Rows to train on, rows to test on and bootstrap samples must be at least 2.")
+
+    def rows_for(self, width: int, n_classes: int) -> int:
+        """Return how many rows are trained on; a public number, the same on every machine.
+
+        Parameters
+        ----------
+        width : int
+            Coordinates of a row.
+        n_classes : int
+            Declared classes; 0 for numbers.
+        """
+        if self.predictors == "all":
+            return self.maximum_rows
+        # Measured: trees take time in proportion to width, boosting to classes beside.
+        slower = max(1.0, width / _NARROW) * (1.0 + max(0, n_classes - 2) / 4)
+        return min(self.maximum_rows, max(_FEWEST_ROWS, round(self.maximum_rows / slower)))
+
+    @classmethod
+    def thorough(cls, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
+        """Return what a careful owner asks for: every classifier, three times, on up to 20,000 rows."""
+        return cls(predictors="all", repeats=3, maximum_rows=20_000, hard_labels=hard_labels, threads=threads)
+
+    @classmethod
+    def chosen(cls, choice: Choice, *, hard_labels: bool = False, threads: int = 1) -> DownstreamOptions:
+        """Return how much is trained quickly, in every run, or with all predictors, when the owner asks for it."""
+        if choice == "all":
+            return cls.thorough(hard_labels=hard_labels, threads=threads)
+        return cls(hard_labels=hard_labels, threads=threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """What is predicted from what, and on which rows it is tested.
+
+    Attributes
+    ----------
+    schema : Schema
+    label : str
+    tables : mapping
+        Rows to train on, codes in ``schema.names`` order; "real" also gives the most frequent class.
+    test : CodeTable
+        Rows to test on.
+    test_units : array of shape (n_test_rows,), optional
+        Whose each test row is; every row its own if absent.
+    groups : sequence of str
+        Columns by whose values accuracies are told apart.
+    seed : int
+        Public.
+    """
+
+    schema: Schema
+    label: str
+    tables: Mapping[TrainedOn, CodeTable]
+    test: CodeTable
+    test_units: NDArray[np.int64] | None = None
+    groups: Sequence[str] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One number with half the width of its 95 % range; None where it is not defined."""
+
+    value: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictions:
+    """What came out.
+
+    Attributes
+    ----------
+    kind : {"classes", "number"}
+    unit : str
+        Unit of the mean absolute error.
+    means : mapping of mappings
+        By what was trained on and by measure, the mean over predictors.
+    by_predictor : mapping of mappings of mappings
+        By title of predictor first.
+    groups : mapping
+        By column: the risks of its groups, which are its values, or at most 32 parts of a declared range.
+    group_scores : mapping of mappings
+        By column and by what was trained on: accuracy (mean absolute error for numbers) for every group, shape
+        (n_groups,), NaN where no test row belongs to it.
+    rows : mapping
+        Rows trained on, by table.
+    test_rows : int
+    classes : int
+        Classes among the test rows; 0 for numbers.
+    notes : tuple of str
+        What could not be trained, was left out, or was cut.
+    options : DownstreamOptions
+    """
+
+    kind: Literal["classes", "number"]
+    unit: str
+    means: Mapping[TrainedOn, Mapping[str, Measure]]
+    by_predictor: Mapping[str, Mapping[TrainedOn, Mapping[str, Measure]]]
+    groups: Mapping[str, GroupRisks]
+    group_scores: Mapping[str, Mapping[TrainedOn, NDArray[np.float64]]]
+    rows: Mapping[TrainedOn, int]
+    test_rows: int
+    classes: int
+    notes: tuple[str, ...]
+    options: DownstreamOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Untestable:
+    """Why nothing can be predicted, in one sentence."""
+
+    reason: str

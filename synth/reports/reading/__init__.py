@@ -1,0 +1,91 @@
+"""How the table was read: what became of lines and cells that are not as declared. Exact, for the owner's eyes only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synth.progress import Progress
+from synth.reading.reader import ReadingCounts
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.figures import Table
+from synth.reports.panels import Cards, Panel, Warned
+from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
+from synth.schema import ModelledColumn, Schema
+
+__all__ = ["REPORT", "owner_reading"]
+
+
+def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerOnlyEvidence, ...]:
+    """Say how many lines and cells did not arrive as declared, and what became of them.
+
+    Parameters
+    ----------
+    reading : ReadingCounts, optional
+        As the reader counted them; nothing is said where the rows were no file.
+    schema : Schema
+        What was declared.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``reading.cells``: the number of cells that could not be read or lay outside, with a line for every column.
+    """
+    if reading is None:
+        return ()
+    rows = []
+    for column in schema.modelled:
+        counts = reading.cells[column.name]
+        rows.append((column.name, counts.missing, counts.malformed, counts.outside, _fate(column)))
+    total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
+    lines = [
+        f"{reading.rows:,} rows were read, {reading.blank_lines:,} of them blank lines and "
+        f"{reading.unreadable_lines:,} unreadable ones, whose cells all count as unreadable."
+    ]
+    if schema.unit.id_column is not None:
+        lines.append(f"{reading.without_id:,} rows have no '{schema.unit.id_column}'; nothing of them is used.")
+    table = Table(
+        "Cells that are not as declared, in all rows",
+        ("column", "missing", "unreadable", "outside what is declared", "unreadable ones became"),
+        tuple(rows),
+    )
+    return (
+        OwnerOnlyEvidence(
+            id="reading.cells",
+            title="Cells not as declared",
+            value=total,
+            unit="cells",
+            sentence=f"{' '.join(lines)} {OWNER_ONLY_SENTENCE}",
+            figures=(table,),
+        ),
+    )
+
+
+def _fate(column: ModelledColumn) -> str:
+    if column.missing_code is not None:
+        return "missing"
+    if column.other_code is not None:
+        return "other"
+    if isinstance(column.fallback, float | int):
+        return f"{column.fallback:,.12g}"
+    return "the first value" if column.fallback is None else str(column.fallback)
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    return owner_reading(rows.reading, rows.config.schema)
+
+
+def _panels(shown: Shown) -> list[Panel]:
+    return [Warned(), Cards(shown.exact_of("reading"), key="owner-reading")]
+
+
+REPORT = Report(
+    id="reading",
+    title="How the table was read",
+    sections={"reading": Section("Reading")},
+    owner=_owner,
+    screens=(Screen(OWNER_ONLY, _panels, exact=True),),
+)

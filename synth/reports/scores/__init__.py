@@ -1,0 +1,163 @@
+"""The two scores of SDMetrics against the private rows: numbers many readers know, for the owner's eyes only.
+
+Scores only. The library's pictures and details hold real values and are never asked for. Cells are handed over
+decoded, as the released table prints them; wide tables by a seeded sample of columns, because its pairs take long, and
+long lists of categories not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from synth.progress import Progress
+from synth.reports.code_tables import CodeTable
+from synth.reports.controls import Anchored
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
+from synth.reports.figures import Cell, Table
+from synth.reports.panels import Cards, Panel, Part
+from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
+from synth.schema import ModelledColumn, Schema
+from synth.schema.encoding import decode_column
+
+__all__ = ["REPORT", "no_scores", "owner_scores"]
+
+_MOST_ROWS = 10_000
+_MOST_COLUMNS = 20
+_MOST_CATEGORIES = 500
+"""A dense table of two columns with longer lists would not fit into memory."""
+
+_TABLE = "table"
+_OVERALL = "overall"
+_WORDS = {
+    "quality": ("SDMetrics quality score", "How alike single columns and pairs of columns are"),
+    "diagnostic": ("SDMetrics diagnostic score", "Whether values and structure are valid"),
+}
+
+
+def owner_scores(tables: Anchored) -> tuple[OwnerOnlyEvidence, ...]:
+    """Score synthetic rows against private ones with SDMetrics.
+
+    Parameters
+    ----------
+    tables : Anchored
+        Private and synthetic rows, with the control and the floor.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``scores.quality`` and ``scores.diagnostic``, values in [0, 1], 1 the best; or ``scores.none`` where every
+        column has more than 500 categories.
+    """
+    schema, seed = tables.schema, tables.seed
+    random = np.random.default_rng([seed, 5])
+    short = [place for place, column in enumerate(schema.modelled) if column.size - column.levels <= _MOST_CATEGORIES]
+    if not short:
+        return (no_scores(f"Every column has more than {_MOST_CATEGORIES} categories."),)
+    kept = sorted(random.choice(short, size=min(len(short), _MOST_COLUMNS), replace=False).tolist())
+    real, *others = (_frame(table, schema, kept, random) for table in tables.tables)
+    columns = {schema.names[place]: {"sdtype": _kind(schema.modelled[place])} for place in kept}
+    metadata = {"tables": {_TABLE: {"columns": columns}}}
+    width = len(schema.names)
+    which = "All columns."
+    if len(kept) < width:
+        which = (
+            f"{len(kept)} of {width:,} columns, a seeded sample of those with at most {_MOST_CATEGORIES} categories."
+        )
+    return tuple(
+        _evidence(name, [_scores(make(), real, other, metadata) for other in others], which)
+        for name, make in _reports().items()
+    )
+
+
+def no_scores(reason: str) -> OwnerOnlyEvidence:
+    """Say why there are no scores."""
+    return OwnerOnlyEvidence(
+        id="scores.none", title="SDMetrics scores", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> OwnerOnlyEvidence:
+    title, words = _WORDS[name]
+    rows: tuple[tuple[Cell, ...], ...] = tuple((part, *(one.get(part) for one in scores)) for part in scores[0])
+    return OwnerOnlyEvidence(
+        id=f"scores.{name}",
+        title=title,
+        value=scores[0].get(_OVERALL),
+        unit="of 1",
+        sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which} "
+        f"{OWNER_ONLY_SENTENCE}",
+        figures=(Table(title, ("score", "synthetic", "independent", "floor"), rows),),
+    )
+
+
+def _reports() -> dict[str, Callable[[], Any]]:
+    # Imported late: most commands need no library of metrics.
+    from sdmetrics.reports import DiagnosticReport, QualityReport
+
+    # What it logs may quote cells.
+    logging.getLogger("sdmetrics").setLevel(logging.CRITICAL + 1)
+    return {"quality": QualityReport, "diagnostic": DiagnosticReport}
+
+
+def _scores(report: Any, real: pd.DataFrame, other: pd.DataFrame, metadata: dict[str, Any]) -> dict[str, float]:
+    with warnings.catch_warnings():
+        # Constant columns have no correlation, and it says so once for every pair.
+        warnings.simplefilter("ignore")
+        report.generate({_TABLE: real}, {_TABLE: other}, metadata, verbose=False)
+        parts = report.get_properties()
+    found = {_OVERALL: report.get_score(), **dict(zip(parts["Property"], parts["Score"], strict=True))}
+    # What does not apply (constraints, of which there are none) has no score.
+    return {name: float(score) for name, score in found.items() if math.isfinite(score)}
+
+
+def _frame(table: CodeTable, schema: Schema, kept: Sequence[int], random: np.random.Generator) -> pd.DataFrame:
+    n = len(table[0])
+    rows = np.sort(random.choice(n, size=min(n, _MOST_ROWS), replace=False))
+    columns = schema.modelled
+    return pd.DataFrame({columns[place].name: _cells(columns[place], table[place][rows]) for place in kept})
+
+
+def _cells(column: ModelledColumn, codes: NDArray[Any]) -> NDArray[Any]:
+    kind = _kind(column)
+    if kind == "categorical":
+        return np.asarray(np.array([text or None for text in column.texts()], dtype=object)[codes])
+    values = decode_column(column, codes).cast("float64" if kind == "numerical" else "timestamp[s]")
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _kind(column: ModelledColumn) -> str:
+    """Return what sdmetrics calls a column like this."""
+    return {"int64": "numerical", "double": "numerical", "date32": "datetime"}.get(column.cell_type, "categorical")
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    progress.phase("Scoring")
+    return owner_scores(rows.tables)
+
+
+def _panels(shown: Shown) -> list[Panel]:
+    scores = shown.exact_of("scores")
+    return [Part("scores", "Scores", [Cards(scores, key="owner-scores")])] if scores else []
+
+
+REPORT = Report(
+    id="scores",
+    title="Scores",
+    sections={"scores": Section("Scores")},
+    owner=_owner,
+    # A library of others: what it cannot score must not cost the owner a report.
+    failed=no_scores,
+    fault="SDMetrics could not score this table",
+    screens=(Screen(OWNER_ONLY, _panels, exact=True),),
+)
