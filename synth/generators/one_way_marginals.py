@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options, check_between
 from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
@@ -44,25 +45,23 @@ _LONG = 32
 
 
 @dataclass(frozen=True, slots=True)
-class OneWayOptions:
+class OneWayOptions(Options):
     """How finely columns are counted."""
 
-    grid: int = 2048
+    grid: Annotated[int, Between(16, 2**16)] = 2048
     """Most places of a number or date."""
 
-    categories: int = 4096
+    categories: Annotated[int, Between(1, 2**16)] = 4096
     """Most places of a category; longer lists share places between neighbouring codes."""
 
-    coarse_part: float = 0.7
+    coarse_part: Annotated[float, Between(0.01, 0.9)] = 0.7
     """Part of a number's squared norm for its 32 widest cells; what the three parts leave goes to single places."""
 
     middle_part: float = 0.2
     """Part of a number's squared norm for the cells in between, where there are any."""
 
     def __post_init__(self) -> None:
-        check_between("grid", self.grid, 16, 2**16)
-        check_between("categories", self.categories, 1, 2**16)
-        check_between("coarse_part", self.coarse_part, 0.01, 0.9)
+        Options.__post_init__(self)
         check_between("middle_part", self.middle_part, 0.01, 0.99 - self.coarse_part)
 
 

@@ -1,6 +1,7 @@
-"""Options of a generator: frozen dataclasses of plain values, built from a configuration and drawn as a form.
+"""Options of a generator, each declared once: its type, its bounds, its default, and its help text below it.
 
-The docstring under each field is the help text of the form, so it is read from the source once.
+From that one declaration it is read from a configuration, checked, and drawn as a form; the help text is a docstring,
+so it is read from the source once.
 """
 
 from __future__ import annotations
@@ -17,9 +18,26 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from synth.errors import ConfigError
 
-__all__ = ["OptionField", "build_options", "check_between", "option_fields"]
+__all__ = ["Between", "OptionField", "Options", "build_options", "check_between", "option_fields"]
 
 _KIND_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """The least and the largest value of an option: ``bins: Annotated[int, Between(2, 256)] = 32``."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the options of a generator begin as: a class below it lists them, and none can be out of its bounds."""
+
+    def __post_init__(self) -> None:
+        for name, bounds in _bounds(type(self)).items():
+            check_between(name, getattr(self, name), bounds.low, bounds.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +69,7 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, gene
     Parameters
     ----------
     options_type : type
-        A frozen dataclass whose fields are int, float, bool, str or a Literal of texts, with defaults.
+        A class of :class:`Options` whose fields are int, float, bool, str or a Literal of texts, with defaults.
     values : mapping
         Option names and values; what is absent keeps its default.
     generator : str
@@ -88,6 +106,17 @@ def _convert(field: OptionField, value: object, generator: str) -> object:
     if field.choices and value not in field.choices:
         raise ConfigError(f"option '{field.name}' must be one of {', '.join(field.choices)}, got '{value}'.")
     return value
+
+
+@functools.cache
+def _bounds(options_type: type[Any]) -> dict[str, Between]:
+    hints = get_type_hints(options_type, include_extras=True)
+    return {
+        name: bounds
+        for name, hint in hints.items()
+        for bounds in getattr(hint, "__metadata__", ())
+        if isinstance(bounds, Between)
+    }
 
 
 @functools.cache  # read from the source, and pages ask at every view

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Mode
 
 __all__ = ["CARDS", "ToyOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class ToyOptions:
+class ToyOptions(Options):
     """Options of the toy."""
 
     mode: Literal["plain", "shy"] = "plain"
     """Which of its promises it is run with: plain asks and draws, shy draws every code as often."""
 
-    flatness: float = 0.5
+    flatness: Annotated[float, Between(0.0, 1.0)] = 0.5
     """How much of an even distribution is mixed into the counted one, from 0 to 1."""
-
-    def __post_init__(self) -> None:
-        check_between("flatness", self.flatness, 0.0, 1.0)
 
 
 CARDS = (

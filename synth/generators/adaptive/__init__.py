@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card
 
 __all__ = ["CARD", "CARDS", "AdaptiveOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveOptions:
+class AdaptiveOptions(Options):
     """Options of the adaptive generator."""
 
-    bins: int = 32
+    bins: Annotated[int, Between(2, 256)] = 32
     """Most bins of a number or date where it is counted together with other columns."""
 
-    columns_share: float = 0.2
+    columns_share: Annotated[float, Between(0.01, 1.0)] = 0.2
     """Least part of the budget for the columns by themselves; small tables get more."""
 
-    label_share: float = 0.2
+    label_share: Annotated[float, Between(0.0, 0.5)] = 0.2
     """Part of the budget for counting every column by class of the label, if there is one; small tables give more."""
 
-    choosing_share: float = 0.15
+    choosing_share: Annotated[float, Between(0.01, 0.9)] = 0.15
     """Part of every round that goes into choosing which columns to count together."""
 
-    cells: int = 200_000
+    cells: Annotated[int, Between(1000, 10**8)] = 200_000
     """Most cells of the joint model: more follow more relations between columns and take longer to fit."""
 
     model: Literal["auto", "field", "mixture"] = "auto"
     """Joint model: field (Markov random field), mixture (of products), or auto: a field where it can hold the table."""
-
-    def __post_init__(self) -> None:
-        check_between("bins", self.bins, 2, 256)
-        check_between("columns_share", self.columns_share, 0.01, 1.0)
-        check_between("label_share", self.label_share, 0.0, 0.5)
-        check_between("choosing_share", self.choosing_share, 0.01, 0.9)
-        check_between("cells", self.cells, 1000, 10**8)
 
 
 CARD = Card(

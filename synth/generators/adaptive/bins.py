@@ -22,14 +22,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import CoarseGrid
 from synth.generators.one_way_marginals import OneWayMarginal, OneWayMarginals
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.models.marginals import NoisyMarginal
 from synth.schema import ModelledColumn
 
@@ -237,30 +237,23 @@ def _summed(bins: NDArray[np.int32], values: Vector, size: int) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class CoarseningOptions:
+class CoarseningOptions(Options):
     """How coarse bins are."""
 
-    bins: int = 32
+    bins: Annotated[int, Between(1, 1024)] = 32
     """Most bins over the grid of a number or date."""
 
-    clear: float = 1.0
+    clear: Annotated[float, Between(0.0, 1e6)] = 1.0
     """Rows that a bin of a number or date should hold, as a multiple of the noise of one count."""
 
-    clear_code: float = 0.0
+    clear_code: Annotated[float, Between(0.0, 1e6)] = 0.0
     """Rows that a category or special value needs for a bin of its own, as a multiple of the noise of one count."""
 
-    rare: int = 3
+    rare: Annotated[int, Between(2, 10_000)] = 3
     """Fewest codes that are worth a shared bin for rare ones."""
 
-    most_categories: int = 256
+    most_categories: Annotated[int, Between(2, 10_000)] = 256
     """Most bins of a category other than the label."""
-
-    def __post_init__(self) -> None:
-        check_between("bins", self.bins, 1, 1024)
-        check_between("clear", self.clear, 0.0, 1e6)
-        check_between("clear_code", self.clear_code, 0.0, 1e6)
-        check_between("rare", self.rare, 2, 10_000)
-        check_between("most_categories", self.most_categories, 2, 10_000)
 
 
 def coarsen(one_ways: OneWayMarginals, options: CoarseningOptions) -> tuple[ColumnBins, ...]:

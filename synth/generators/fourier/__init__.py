@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card
 
 __all__ = ["CARD", "CARDS", "DpMerfOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class DpMerfOptions:
+class DpMerfOptions(Options):
     """Options of dp-merf."""
 
-    features: int = 1000
+    features: Annotated[int, Between(2, 100_000)] = 1000
     """Random Fourier features of the numbers, cosines and sines together; half see one number, half all of them."""
 
-    length_scale: float = 0.1
+    length_scale: Annotated[float, Between(0.02, 10.0)] = 0.1
     """Width of the kernel as a part of each number's declared range; n numbers together take sqrt(n) times it."""
 
-    steps: int = 1500
+    steps: Annotated[int, Between(1, 1_000_000)] = 1500
     """Training steps; they use the released answer only, so more cost time and no privacy."""
 
-    batch_size: int = 512
+    batch_size: Annotated[int, Between(16, 100_000)] = 512
     """Synthetic rows drawn in each training step."""
 
-    learning_rate: float = 0.005
+    learning_rate: Annotated[float, Between(1e-6, 1.0)] = 0.005
     """Step size of the optimiser at the start; it falls to zero."""
-
-    def __post_init__(self) -> None:
-        check_between("features", self.features, 2, 100_000)
-        check_between("length_scale", self.length_scale, 0.02, 10.0)
-        check_between("steps", self.steps, 1, 1_000_000)
-        check_between("batch_size", self.batch_size, 16, 100_000)
-        check_between("learning_rate", self.learning_rate, 1e-6, 1.0)
 
 
 CARD = Card(

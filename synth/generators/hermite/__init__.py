@@ -3,62 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card
 
 __all__ = ["CARD", "CARDS", "DpHpOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class DpHpOptions:
+class DpHpOptions(Options):
     """Options of dp-hp, named as in the paper where it has them."""
 
-    order: int = 200
+    order: Annotated[int, Between(0, 500)] = 200
     """Highest Hermite order of the sum kernel, which sees each column by itself."""
 
-    order_product: int = 5
+    order_product: Annotated[int, Between(0, 100)] = 5
     """Highest Hermite order of the product kernel, which sees a few columns together."""
 
-    prod_dimension: int = 2
+    prod_dimension: Annotated[int, Between(1, 10)] = 2
     """Columns that the product kernel takes together; its features grow as (order_product + 1) to this power."""
 
-    gamma: float = 1.0
+    gamma: Annotated[float, Between(0.0, 1e9)] = 1.0
     """Weight of the product kernel's distance beside the sum kernel's."""
 
-    epochs: int = 30
+    epochs: Annotated[int, Between(1, 10_000)] = 30
     """How often the columns of the product kernel are redrawn; each time is paid for."""
 
-    split: float = 0.5
+    split: Annotated[float, Between(0.01, 0.99)] = 0.5
     """Part of the privacy budget (of mu squared) for the sum kernel; the epochs share the rest evenly."""
 
-    length_scale: float = 0.07
+    length_scale: Annotated[float, Between(0.01, 100.0)] = 0.07
     """Width of the sum kernel on a column's declared range, which is scaled to run from -1 to 1."""
 
-    length_scale_product: float = 0.5
+    length_scale_product: Annotated[float, Between(0.01, 100.0)] = 0.5
     """Width of the product kernel on the same range; its few orders see numbers within a few widths of the middle."""
 
-    batch_size: int = 512
+    batch_size: Annotated[int, Between(16, 100_000)] = 512
     """Synthetic rows drawn in each training step."""
 
-    learning_rate: float = 0.01
+    learning_rate: Annotated[float, Between(1e-6, 1.0)] = 0.01
     """Step size of the optimiser at the start; it falls to zero."""
 
-    steps_per_epoch: int = 50
+    steps_per_epoch: Annotated[int, Between(1, 100_000)] = 50
     """Training steps for each epoch; they use released answers only, so more cost time and no privacy."""
-
-    def __post_init__(self) -> None:
-        check_between("order", self.order, 0, 500)
-        check_between("order_product", self.order_product, 0, 100)
-        check_between("prod_dimension", self.prod_dimension, 1, 10)
-        check_between("gamma", self.gamma, 0.0, 1e9)
-        check_between("epochs", self.epochs, 1, 10_000)
-        check_between("split", self.split, 0.01, 0.99)
-        check_between("length_scale", self.length_scale, 0.01, 100.0)
-        check_between("length_scale_product", self.length_scale_product, 0.01, 100.0)
-        check_between("batch_size", self.batch_size, 16, 100_000)
-        check_between("learning_rate", self.learning_rate, 1e-6, 1.0)
-        check_between("steps_per_epoch", self.steps_per_epoch, 1, 100_000)
 
 
 CARD = Card(

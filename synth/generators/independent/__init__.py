@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Needs
 
 __all__ = ["BY_CLASS", "CARDS", "INDEPENDENT", "IndependentOptions"]
 
 
 @dataclass(frozen=True, slots=True)
-class IndependentOptions:
+class IndependentOptions(Options):
     """Options of both controls."""
 
-    bins: int = 32
+    bins: Annotated[int, Between(1, 4096)] = 32
     """Equal parts of a number's or date's declared range; more follow its shape, fewer carry less noise."""
-
-    def __post_init__(self) -> None:
-        check_between("bins", self.bins, 1, 4096)
 
 
 INDEPENDENT = Card(

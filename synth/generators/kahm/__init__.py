@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from synth.errors import ConfigError
-from synth.generators.options import check_between
+from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Mode
 from synth.schema import Schema
 
@@ -56,32 +56,29 @@ _MANY_CATEGORIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class KahmOptions:
+class KahmOptions(Options):
     """Options of the KAHM generator."""
 
     mode: Literal["record", "rows", "cell", "paper"] = "record"
     """What is hidden: record or rows (one person's whole row), cell (one cell), paper (nothing: refused)."""
 
-    n: int = 20
+    n: Annotated[int, Between(1, 1000)] = 20
     """Dimension of the subspace in which kernel affine hull machines compare rows."""
 
-    steps: int = 2
+    steps: Annotated[int, Between(0, 50)] = 2
     """Machines built one after another to smooth rows; a public number. 0 (record only) leaves rows as they are."""
 
-    block: int = 1000
+    block: Annotated[int, Between(10, 5000)] = 1000
     """Most rows that one machine is built from; blocks are random."""
 
     noise: Literal["gaussian", "laplace"] = "gaussian"
     """Noise of mode rows; one cell is always hidden by Laplace noise, and mode record adds none to rows."""
 
-    label_share: float = 0.25
+    label_share: Annotated[float, Between(0.01, 0.99)] = 0.25
     """Part of the budget that protects the label in mode rows."""
 
     def __post_init__(self) -> None:
-        check_between("n", self.n, 1, 1000)
-        check_between("steps", self.steps, 0, 50)
-        check_between("block", self.block, 10, 5000)
-        check_between("label_share", self.label_share, 0.01, 0.99)
+        Options.__post_init__(self)
         if self.mode == "paper":
             raise ConfigError(PAPER_REFUSAL)
         if self.mode != "record" and self.steps < 1:
