@@ -1,8 +1,9 @@
-"""Public rules between columns, kept by repairing synthetic rows: post-processing of a release, so it costs nothing.
+"""Public constraints between columns, the ``rules:`` of a configuration, kept by repairing synthetic rows.
 
-A rule is one line: ``end >= start``, ``age >= 18``, ``total = part_a + part_b``. Where a row breaks it, the column on
-the left moves to the nearest place of its declared grid that keeps it; where there is none, the column on the right
-moves instead. Rows with a missing value in one of the columns are left alone.
+That is post-processing of a release, so it costs nothing. A constraint is one line: ``end >= start``, ``age >= 18``,
+``total = part_a + part_b``. Where a row breaks it, the column on the left moves to the nearest place of its declared
+grid that keeps it; where there is none, the column on the right moves instead. Rows with a missing value in one of the
+columns are left alone.
 """
 
 from __future__ import annotations
@@ -41,26 +42,26 @@ class Constraint:
 
 
 def parse_constraints(lines: Sequence[str], schema: Schema) -> tuple[Constraint, ...]:
-    """Read rules against the declared columns.
+    """Read the lines of ``rules:`` against the declared columns.
 
     Raises
     ------
     ConfigError
-        If a rule is not of a known form, names an unknown column, or compares what cannot be compared.
+        If a line is not of a known form, names an unknown column, or compares what cannot be compared.
     """
     declared = {column.name: column for column in schema.modelled}
     return tuple(_parse(text, declared) for text in lines)
 
 
 def repair(codes: CodeArray, constraints: Sequence[Constraint], schema: Schema) -> CodeArray:
-    """Return the rows with every rule kept where the declared grids allow it.
+    """Return the rows with every constraint kept where the declared grids allow it.
 
     Parameters
     ----------
     codes : int64 array of shape (rows, modelled columns)
         Synthetic codes; not changed.
     constraints : sequence of Constraint
-        Applied in order, so a later rule wins.
+        Applied in order, so a later one wins.
     schema : Schema
         Declares the columns in the order of ``codes``.
     """
@@ -100,7 +101,7 @@ def _move_right(
 
 
 def _parse(text: str, declared: Mapping[str, ModelledColumn]) -> Constraint:
-    """Read one rule: what stands before its first sign, the sign, and what stands behind it."""
+    """Read one constraint: what stands before its first sign, the sign, and what stands behind it."""
     place = min((found for sign in "<>=" if (found := text.find(sign)) >= 0), default=-1)
     sign = next((sign for sign in _SIGNS if text.startswith(sign, max(place, 0))), "")
     name, right = text[: max(place, 0)].strip(), text[place + len(sign) :].strip()
