@@ -36,7 +36,8 @@ class Options:
     """What the options of a generator begin as: a class below it lists them, and none can be out of its bounds."""
 
     def __post_init__(self) -> None:
-        for name, bounds in _bounds(type(self)).items():
+        declared = _bounds(type(self))  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
+        for name, bounds in declared.items():
             check_between(name, getattr(self, name), bounds.low, bounds.high)
 
 
