@@ -17,6 +17,7 @@ from synth.reports.report import ReportOption
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
+    from synth.application import Application
     from synth.schema import RunConfig
 
 __all__ = ["config_of", "main", "say", "tell"]
@@ -84,9 +85,16 @@ def _check_paths(parsed: argparse.Namespace) -> None:
                 path_of(one, what)
 
 
-def say(line: str) -> None:
-    """Say a result; what cannot be seen in it is said by its number."""
-    sys.stdout.write(visible_lines(line) + "\n")
+def _application() -> Application:
+    """Open the installation; imported late, since it loads every library that a run needs."""
+    from synth.application import Application
+
+    return Application.from_environment()
+
+
+def say(*lines: str) -> None:
+    """Say lines of a result; what cannot be seen in them is said by its number."""
+    sys.stdout.writelines(visible_lines(line) + "\n" for line in lines)
     sys.stdout.flush()
 
 
@@ -129,8 +137,7 @@ def _run(parsed: argparse.Namespace) -> int:
         force=parsed.force,
         say=tell,
     )
-    for line in result.lines:
-        say(line)
+    say(*result.lines)
     return 0
 
 
@@ -138,8 +145,7 @@ def _forecast(parsed: argparse.Namespace) -> int:
     from synth.services.planning import forecast_lines
 
     config = config_of(parsed)
-    for line in forecast_lines(config):
-        say(line)
+    say(*forecast_lines(config))
     return 0
 
 
@@ -186,15 +192,12 @@ def _rehearse(parsed: argparse.Namespace) -> int:
             seeds=parsed.seeds,
         )
     found = rehearse_locally(config, stand_in, grid=grid, out=parsed.out, say=tell)
-    for line in found.lines:
-        say(line)
+    say(*found.lines)
     return 0 if found.incident is None else AttackError.exit_code
 
 
 def _incidents(parsed: argparse.Namespace) -> int:
-    from synth.application import Application
-
-    with Application.from_environment() as application:
+    with _application() as application:
         if parsed.clear is not None:
             application.stops.clear(parsed.clear, who="owner", because=parsed.because)
             say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
@@ -228,16 +231,14 @@ def _add_option(parser: argparse.ArgumentParser, option: ReportOption) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> int:
-    from synth.application import Application
     from synth.services import run_folder
 
-    with Application.from_environment() as application:
+    with _application() as application:
         ids = [
             str(run_folder.read_json(Path(folder) / "owner" / "run.json").get("run_id")) for folder in parsed.folders
         ]
         found = application.compare(ids)
-    for line in found.lines:
-        say(line)
+    say(*found.lines)
     return 0
 
 
@@ -256,8 +257,7 @@ def _verify(parsed: argparse.Namespace) -> int:
     if parsed.json:
         say(json.dumps(verdict.json, indent=2, sort_keys=True))
     else:
-        for line in verdict.lines:
-            say(line)
+        say(*verdict.lines)
     return 0 if verdict.ok else 1
 
 
@@ -267,8 +267,7 @@ def _replay(parsed: argparse.Namespace) -> int:
 
     folder = empty_folder(parsed.out, force=parsed.force)
     again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
-    for line in again.lines:
-        say(line)
+    say(*again.lines)
     return 0 if again.as_certified else 1
 
 
@@ -282,8 +281,7 @@ def _parties(parsed: argparse.Namespace) -> int:
         raise InputError("To classify rows, say with --like which bundle declares their columns.")
     else:
         lines = classify(source, [Path(one) for one in parsed.models], out, like=Path(parsed.like))
-    for line in lines:
-        say(line)
+    say(*lines)
     return 0
 
 
@@ -327,10 +325,9 @@ def _account(parsed: argparse.Namespace) -> int:
 
 
 def _one_account(parsed: argparse.Namespace) -> int:
-    from synth.application import Application
     from synth.services.views import row_worth_words
 
-    with Application.from_environment() as application:
+    with _application() as application:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
             raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
         if parsed.epsilon_cap is not None:
@@ -350,34 +347,30 @@ def _one_account(parsed: argparse.Namespace) -> int:
 
 
 def _heads() -> int:
-    from synth.application import Application
     from synth.ledger.heads import heads_text
 
-    with Application.from_environment() as application:
+    with _application() as application:
         say(heads_text(application.ledger.heads()).rstrip("\n"))
     return 0
 
 
 def _check_heads(path: Path) -> int:
-    from synth.application import Application
     from synth.ledger.heads import check_heads
 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
-    with Application.from_environment() as application:
+    with _application() as application:
         found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
-    for line in found.lines:
-        say(line)
+    say(*found.lines)
     return 0 if found.ok else 1
 
 
 def _enter(paths: list[str]) -> int:
-    from synth.application import Application
     from synth.services.entering import enter_bundles
 
-    with Application.from_environment() as application:
+    with _application() as application:
         entered = enter_bundles(application.installation, paths, who="owner")
         for one in entered:
             say(one.sentence)
@@ -388,11 +381,10 @@ def _enter(paths: list[str]) -> int:
 
 
 def _ledger(_: argparse.Namespace) -> int:
-    from synth.application import Application
     from synth.ledger.ledger import SPENT_OR_FREED
     from synth.services.views import row_worth_words
 
-    with Application.from_environment() as application:
+    with _application() as application:
         rows = application.ledger_rows()
     if not rows:
         say("Nothing spent yet.")
@@ -429,12 +421,10 @@ def _restore(parsed: argparse.Namespace) -> int:
 
 
 def _advisory(_: argparse.Namespace) -> int:
-    from synth.application import Application
     from synth.ledger.advisories import advisory_lines
 
-    with Application.from_environment() as application:
-        for line in advisory_lines(application.store):
-            say(line)
+    with _application() as application:
+        say(*advisory_lines(application.store))
     return 0
 
 

@@ -123,10 +123,10 @@ def inspect_header(
     )
 
 
-def _kind(name: str, of_cells: ColumnKind | None) -> ColumnKind | None:
+def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
     """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
     by_name = kind_by_name(name)
-    return by_name if by_name in {"identifier", "drop"} or of_cells is None else of_cells
+    return by_name if by_name in {"identifier", "drop"} or by_cells is None else by_cells
 
 
 def kind_by_name(name: str) -> ColumnKind | None:
@@ -176,7 +176,7 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: boo
         raise TableError(NO_HEADER)
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
     if look:
-        kinds = [kind or _kind_of_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
+        kinds = [kind or _kind_by_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
     body = {"names": batches.names, "kinds": kinds, "rows": rows, "lines": batches.odd_lines}
     write_frame(answers, b"Z", dumps(body).encode())
 
@@ -210,7 +210,7 @@ def _present(cells: pa.Array, missing: tuple[str, ...]) -> pa.Array:
     return texts.filter(pc.invert(pc.is_in(texts, value_set=pa.array([*missing, ""], texts.type))))
 
 
-def _kind_of_cells(cells: pa.Array, missing: tuple[str, ...]) -> ColumnKind:
+def _kind_by_cells(cells: pa.Array, missing: tuple[str, ...]) -> ColumnKind:
     return _kind_of_texts(_present(cells, missing))
 
 
