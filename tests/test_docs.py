@@ -32,6 +32,14 @@ def test_deploying_names_every_setting() -> None:
         assert f"`{setting}`" in deploying, setting
 
 
+SAID = {"synth/generators/mine/__init__.py", "docs/architecture.md"}
+"""Files that are examples, or still to be written."""
+
+FILES = {"app.py"}.union(
+    *({path.name for path in (ROOT / part).rglob("*.py")} for part in ("synth", "pages", "tests", "benchmarks"))
+)
+
+
 def documents() -> list[Path]:
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -43,6 +51,29 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8"))
         if not target.startswith(("http://", "https://")) and not (path.parent / target).exists()
     ]
+
+
+def test_documents_name_files_that_are_there() -> None:
+    assert not [
+        f"{path.name}: {named}"
+        for path in documents()
+        for named in re.findall(
+            r"`((?:synth|pages|tests|scripts|benchmarks|docs)/[\w./-]+|\w+\.py)`", path.read_text(encoding="utf-8")
+        )
+        if named not in SAID and not ((ROOT / named).exists() or named in FILES)
+    ]
+
+
+def test_proof_notes_name_functions_where_they_stand() -> None:
+    looked = 0
+    for path in sorted((ROOT / "docs" / "proofs").glob("*.md")):
+        for said in re.findall(r"^Code: (.*?)\n\n", path.read_text(encoding="utf-8"), re.M | re.S):
+            for names, place in re.findall(r"((?:`\w+`[, and\n]*)+)in\s`(synth/[\w/]+\.py)`", said):
+                source = (ROOT / place).read_text(encoding="utf-8")
+                for name in re.findall(r"`(\w+)`", names):
+                    assert re.search(rf"(?:def|class) {name}\b", source), f"{path.name}: {name} in {place}"
+                    looked += 1
+    assert looked > 30
 
 
 def test_citations_have_a_reference() -> None:
