@@ -35,9 +35,15 @@ def test_deploying_names_every_setting() -> None:
 SAID = {"synth/generators/mine/__init__.py", "docs/architecture.md"}
 """Files that are examples, or still to be written."""
 
-FILES = {"app.py"}.union(
-    *({path.name for path in (ROOT / part).rglob("*.py")} for part in ("synth", "pages", "tests", "benchmarks"))
-)
+FILES = [
+    *(path.name for kind in ("py", "md") for path in ROOT.glob(f"*.{kind}")),
+    *(
+        path.relative_to(ROOT).as_posix()
+        for part in ("synth", "pages", "tests", "benchmarks", "scripts", "docs", "examples")
+        for kind in ("py", "md")
+        for path in (ROOT / part).rglob(f"*.{kind}")
+    ),
+]
 
 
 def documents() -> list[Path]:
@@ -57,10 +63,8 @@ def test_documents_name_files_that_are_there() -> None:
     assert not [
         f"{path.name}: {named}"
         for path in documents()
-        for named in re.findall(
-            r"`((?:synth|pages|tests|scripts|benchmarks|docs)/[\w./-]+|\w+\.py)`", path.read_text(encoding="utf-8")
-        )
-        if named not in SAID and not ((ROOT / named).exists() or named in FILES)
+        for named in re.findall(r"`([\w/.-]*\w\.(?:py|md))`", path.read_text(encoding="utf-8"))
+        if named not in SAID and not any(f"/{there}".endswith(f"/{named}") for there in FILES)
     ]
 
 
