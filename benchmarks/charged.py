@@ -33,9 +33,9 @@ from tables import Table, load
 from synth.bundle.certificate import current_versions
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.holdout import held_out_tables
 from synth.reports.prediction.charged import MEASURES, table_measures
 from synth.reports.prediction.downstream import compare_predictions
-from synth.reports.prediction.holdout import held_out_tables
 from synth.reports.prediction.problem import DownstreamOptions, Predictions, Problem
 from synth.schema import RunConfig
 from synth.services.pipeline import fit_and_sample

@@ -40,9 +40,10 @@ from marginals import Cell, Results, released, spread, write_inputs
 from tables import Table, load_split
 
 from synth.generators import GENERATORS
+from synth.reports.features import Features, Target
+from synth.reports.holdout import quiet_and_single
 from synth.reports.prediction.classifiers import CLASSIFIERS, classify
-from synth.reports.prediction.downstream import class_measures, quiet_and_single, resampled
-from synth.reports.prediction.features import Features, Target
+from synth.reports.prediction.downstream import class_measures, resampled
 from synth.schema import CategoryColumn, Schema
 
 LEARNT_FROM = 20_000

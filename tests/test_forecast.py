@@ -21,8 +21,8 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import coarse_bins, coarse_size
 from synth.reports.forecast import PlannedSession, budget_parts, forecast, one_way_noise, smallest_epsilon
+from synth.reports.holdout import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
-from synth.reports.prediction.holdout import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, Weight
 from synth.services.planning import forecast_lines
 

@@ -46,8 +46,8 @@ from synth.reports.evidence import (
     evidence_from_dict,
     publishable,
 )
+from synth.reports.holdout import PREDICTION_QUERY
 from synth.reports.measured import EVALUATION_QUERY
-from synth.reports.prediction.holdout import PREDICTION_QUERY
 from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
 from synth.schema.documents import read_mapping
 from synth.system.confined import answers_alone, confine

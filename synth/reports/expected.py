@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from synth.reports.holdout import WIDEST_RANGE
 from synth.reports.measured import BAR
-from synth.reports.prediction.charged import WIDEST_RANGE
 from synth.reports.proven_ceiling import advantage_against_noise, caught_against_noise, printed_ceiling
 from synth.reports.risk_bounds import (
     advantage_ceiling,

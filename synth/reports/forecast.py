@@ -41,8 +41,8 @@ from synth.reports.expected import (
     Promise,
     promise_of,
 )
+from synth.reports.holdout import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
-from synth.reports.prediction.holdout import PREDICTION_QUERY, held_out_tables, planned_question
 from synth.schema import RunConfig, Schema
 
 __all__ = [

@@ -29,16 +29,16 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress, TellsOwner
 from synth.reports.document import published_evidence
+from synth.reports.features import Target
 from synth.reports.forecast import PREDICTIONS, budget_parts
-from synth.reports.measured import EVALUATION_QUERY, evaluation_question
-from synth.reports.prediction.features import Target
-from synth.reports.prediction.holdout import (
+from synth.reports.holdout import (
     PREDICTION_QUERY,
     bins_of_confidence,
     constant_forest,
     prediction_question,
     synthetic_forest,
 )
+from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig
 from synth.schema.constraints import parse_constraints, repair
 from synth.services.incidents import record_incident

@@ -27,7 +27,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.document import published_evidence, report_document
-from synth.reports.prediction.holdout import PREDICTION_QUERY
+from synth.reports.holdout import PREDICTION_QUERY
 from synth.schema import RunConfig
 from synth.services import pipeline
 from synth.services.pipeline import FittedRun, fit_and_sample

@@ -24,9 +24,9 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.evidence import ChargedEvidence, evidence_from_dict
 from synth.reports.forecast import forecast
+from synth.reports.holdout import PREDICTION_QUERY, held_out_tables
 from synth.reports.measured import measured_tables
 from synth.reports.prediction.charged import table_measures
-from synth.reports.prediction.holdout import PREDICTION_QUERY, held_out_tables
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
 from synth.services import pipeline
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release

@@ -7,7 +7,7 @@ import datetime
 import numpy as np
 import pytest
 
-from synth.reports.prediction.features import Features, Target
+from synth.reports.features import Features, Target
 from synth.schema import CategoryColumn, Column, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
 
 GAIN = NumberColumn("gain", 0, 10, 1, special=(0, 99), missing=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synth.reports.prediction.features import Target
-from synth.reports.prediction.holdout import constant_forest, synthetic_forest
+from synth.reports.features import Target
+from synth.reports.holdout import constant_forest, synthetic_forest
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 SCHEMA = Schema(

@@ -17,7 +17,7 @@ from synth.bundle.verify import verify
 from synth.cli.local import run_locally
 from synth.privacy import table as table_module
 from synth.privacy.table import PrivateTable
-from synth.reports.prediction.holdout import held_out_tables
+from synth.reports.holdout import held_out_tables
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 CONFIG = RunConfig(

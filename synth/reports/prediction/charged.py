@@ -19,21 +19,18 @@ from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.reports.evidence import ChargedEvidence
 from synth.reports.figures import Cell, Table
+from synth.reports.holdout import WIDEST_RANGE, HeldOutTables, charged_groups, held_out_tables
 from synth.reports.measured import BAR
-from synth.reports.prediction.holdout import HeldOutTables, charged_groups, held_out_tables
 from synth.reports.prediction.problem import Measure
 from synth.schema import RunConfig
 
-__all__ = ["MEASURES", "WIDEST_RANGE", "TableMeasures", "charged_predictions", "measures_of", "table_measures"]
+__all__ = ["MEASURES", "TableMeasures", "charged_predictions", "measures_of", "table_measures"]
 
 MEASURES = ("roc_auc", "pr_auc", "macro_f1", "weighted_f1", "accuracy")
 
 _DRAWS = 400
 _TOLD = 3.0
 """A number of rows counts as there if it is so many standard deviations of its noise above nothing."""
-
-WIDEST_RANGE = 0.25
-"""A measure whose range is wider than this to either side says nothing, and is not shown."""
 
 _RANGE = 0.95
 _WIDENED = 1.1

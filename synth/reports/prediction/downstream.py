@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -29,9 +27,10 @@ from threadpoolctl import threadpool_limits
 
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, bin_labels, coarse_bins
+from synth.reports.features import Features, Target
+from synth.reports.holdout import quiet_and_single
 from synth.reports.prediction.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
 from synth.reports.prediction.disparity import GroupRisks, mean_losses
-from synth.reports.prediction.features import Features, Target
 from synth.reports.prediction.problem import (
     Choice,
     DownstreamOptions,
@@ -54,7 +53,6 @@ __all__ = [
     "in_words",
     "majority",
     "number_measures",
-    "quiet_and_single",
     "resampled",
     "seconds_ahead",
     "seconds_of",
@@ -367,14 +365,6 @@ def in_parallel(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-@contextmanager
-def quiet_and_single() -> Iterator[None]:
-    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _single_thread() -> None:

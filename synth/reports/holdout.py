@@ -10,12 +10,15 @@ over all rows, which gets half of the question's share then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from synth.errors import ConfigError
 from synth.privacy.column_maps import OneHot
@@ -25,12 +28,13 @@ from synth.privacy.more.products import Product
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import CodeTable
-from synth.reports.prediction.features import Target
+from synth.reports.features import Target
 from synth.schema import ModelledColumn, RunConfig, Schema
 
 __all__ = [
     "MOST_GROUPS",
     "PREDICTION_QUERY",
+    "WIDEST_RANGE",
     "HeldOutTables",
     "bins_of_confidence",
     "charged_groups",
@@ -38,10 +42,14 @@ __all__ = [
     "held_out_tables",
     "planned_question",
     "prediction_question",
+    "quiet_and_single",
     "synthetic_forest",
 ]
 
 PREDICTION_QUERY = "predictions on the hold-out"
+
+WIDEST_RANGE = 0.25
+"""A measure whose range is wider than this to either side says nothing, and is not shown."""
 
 MOST_GROUPS = 20
 """A column of groups with more declared values than this has no table: its counts would be noise."""
@@ -282,12 +290,18 @@ def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64
     return places
 
 
+@contextmanager
+def quiet_and_single() -> Iterator[None]:
+    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _grown(matrix: NDArray[np.float32], truth: NDArray[np.int64], n_classes: int, seed: int) -> _Grown:
     """Boost trees on places, and write them as whole numbers."""
     # Imported late: a run that charges no prediction need not load a library of predictors.
     from sklearn.ensemble import GradientBoostingClassifier
-
-    from synth.reports.prediction.downstream import quiet_and_single
 
     present, known = np.unique(truth, return_inverse=True)
     outputs = 1 if len(present) == 2 else len(present)
