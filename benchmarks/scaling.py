@@ -33,7 +33,7 @@ from tables import load
 from synth.generators import GeneratorTask, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
-from synth.privacy.more.selection import Selection
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

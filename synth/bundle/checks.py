@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
+from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import SIGNED_BY_HASH, Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import (
     DECLARED,
@@ -208,7 +209,7 @@ class _Check:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
         yield from _pairing_problems(found, certificate)
         for answer in found.answers:
-            yield from answer.problems(schema)
+            yield from ENTRIES[type(answer)].problems(answer, schema)
         yield from row_count_problems(found, schema, holdout=config.holdout)
         of_answers = {one.sequence: answer.assumptions(schema) for answer in found.answers for one in answer.receipts}
         for receipt in certificate.receipts:

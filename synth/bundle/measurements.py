@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, RowCount, of_kind
+from synth.privacy.answers import ROW_COUNT_QUERY, RowCount, of_kind
 from synth.privacy.column_maps import Constant
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.noisy_sums import NoisyAnswer
@@ -82,17 +83,17 @@ def measurements_to_bytes(measurements: Measurements) -> bytes:
 
 def _members(measurements: Measurements) -> dict[str, NDArray[Any]]:
     """Return every array of the file by name, the index first; answers of a kind are listed together."""
-    if any(type(answer) not in KINDS.values() for answer in measurements.answers):
+    if any(type(answer) not in ENTRIES for answer in measurements.answers):
         raise PrivacyError("The file of answers holds answers of the closed set alone.")
     arrays = _Arrays()
     index: dict[str, Any] = {
         "format": _FORMAT,
         "rows": None if measurements.rows is None else asdict(measurements.rows),
     }
-    for kind in KINDS.values():
+    for kind, entry in ENTRIES.items():
         of_kind = [answer for answer in measurements.answers if type(answer) is kind]
-        if of_kind or kind.always_listed:
-            index[kind.listed_as] = [answer.to_json(place, arrays) for place, answer in enumerate(of_kind)]
+        if of_kind or entry.always_listed:
+            index[entry.listed_as] = [entry.to_json(answer, place, arrays) for place, answer in enumerate(of_kind)]
     return {_INDEX: np.frombuffer(_index_text(index), dtype=np.uint8), **arrays.by_name}
 
 
@@ -130,11 +131,11 @@ def measurements_from_bytes(data: bytes) -> Measurements:
         if index["format"] != _FORMAT:
             raise ValueError
         listed = [
-            (kind, entry)
-            for kind in KINDS.values()
-            for entry in (index[kind.listed_as] if kind.always_listed else index.get(kind.listed_as, ()))
+            (entry, said)
+            for entry in ENTRIES.values()
+            for said in (index[entry.listed_as] if entry.always_listed else index.get(entry.listed_as, ()))
         ]
-        found = Measurements(tuple(kind.from_json(entry, arrays) for kind, entry in listed), _row_count(index["rows"]))
+        found = Measurements(tuple(entry.from_json(said, arrays) for entry, said in listed), _row_count(index["rows"]))
     except PrivacyError as refusal:
         raise VerificationError(f"measurements.npz cannot be used: {refusal}") from None
     except _UNREADABLE:

@@ -20,9 +20,9 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import KINDS, AnswerSource, AnswerT, RowCount, of_kind
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
-from synth.privacy.more.selection import Selection
 from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
 from synth.privacy.questions import Answer, Question
+from synth.privacy.selection import Selection
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.schema import Schema
 

@@ -15,9 +15,9 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.column_maps import Lookup
 from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
-from synth.privacy.more.selection import Candidate, PrivateChoice, Selection
 from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
 from synth.privacy.questions import Answer, Question
+from synth.privacy.selection import Candidate, PrivateChoice, Selection
 from synth.schema import Neighbours, Schema
 
 __all__ = ["KINDS", "ROW_COUNT_QUERY", "AnswerSource", "AnswerT", "RowCount", "of_kind"]

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import PrivacyError, SynthError
+from synth.errors import PrivacyError
 from synth.privacy.costs import discretisation_slack, mu_of_gaussian, mu_squared_of, units_of
 from synth.privacy.counting import Rows
 from synth.privacy.feature_maps import Block, FeatureMap, blocks_of, bound_of, exact_sum
-from synth.privacy.known_maps import add_map, check_fits, describe, from_description, is_known, same_map
+from synth.privacy.known_maps import add_map, check_fits, same_map
 from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
 from synth.privacy.questions import (
     Allowance,
     Answer,
-    ArrayFile,
     Digest,
     Numbers,
     Question,
     require_whole_rows,
-    sensitivity_problems,
-    variance_problems,
 )
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.schema import Schema
 
 __all__ = [
+    "FINE",
     "GaussianPlan",
     "NoisyAnswer",
     "NoisySum",
@@ -48,11 +45,6 @@ SMALLEST_SENSITIVITY = 2.0**-6
 """A map that hardly tells two rows apart still gets noise that a grid can carry."""
 
 NOISE_MARGIN = 1 + 1e-9
-
-_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
-
-_OFF_GRID = 1e-3
-"""An answer is a whole number of grid steps, up to the rounding of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +183,6 @@ class SumPlan:
 class NoisyAnswer(Answer):
     """One noisy sum and its receipt; safe to keep, print and publish."""
 
-    listed_as: ClassVar[str] = "releases"
-    always_listed: ClassVar[bool] = True
-
     receipt: Receipt
     value: NDArray[np.float64]
     """Noisy answer, in units of the answer, in the shape of the question; read-only."""
@@ -222,57 +211,6 @@ class NoisyAnswer(Answer):
         if self.receipt.mechanism != "discrete_gaussian":
             raise PrivacyError(f"'{self.receipt.query}' is a selection; it has no standard deviation of noise.")
         return self.receipt.noise_scale
-
-    def problems(self, schema: Schema) -> Iterator[str]:
-        """Yield what does not fit between the sum, its receipt and the declared table."""
-        receipt, question, name = self.receipt, self.feature_map, f"The noisy answer to '{self.receipt.query}'"
-        if receipt.mechanism != "discrete_gaussian":
-            yield f"{name} has a receipt that is not of a sum."
-            return
-        if not is_known(question):
-            yield f"{name} has no question of the closed set."
-            return
-        if not self.value.size == receipt.dimension == question.dimension or self.value.shape != question.shape:
-            yield f"{name} has another number of coordinates than its receipt or its question."
-            return
-        if not np.isfinite(self.value).all():
-            yield f"{name} holds a number that is not finite."
-        elif np.abs(self.value / receipt.grid - np.rint(self.value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
-            yield f"{name} does not lie on the grid of its receipt."
-        if receipt.grid not in _GRIDS:
-            yield f"The receipt of '{receipt.query}' states a grid that no sum is taken on."
-            return
-        try:
-            NoisySum(question).check(schema)
-            least = sensitivity_of_sum(question, schema, half_bits=_GRIDS[receipt.grid])
-        except SynthError as refusal:
-            yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
-            return
-        yield from sensitivity_problems(receipt, least)
-        yield from variance_problems(receipt)
-
-    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
-        """Return the sum, its receipt and its map."""
-        answer = arrays.put(f"answer_{place:04d}", np.asarray(self.value, dtype="<f8"))
-        if not is_known(self.feature_map):
-            raise PrivacyError(f"The question '{self.receipt.query}' is not a feature map of the closed set.")
-        question, tables = describe(self.feature_map)
-        return {
-            "answer": answer,
-            "noise_scale": self.receipt.noise_scale,
-            "receipt": self.receipt.to_dict(),
-            "question": question,
-            "tables": {key: arrays.add(table) for key, table in tables.items()},
-        }
-
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the answer of sum, receipt and map."""
-        receipt = Receipt.from_dict(said["receipt"])
-        if said["noise_scale"] != receipt.noise_scale:
-            raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
-        tables = {str(key): arrays[name] for key, name in said["tables"].items()}
-        return cls(receipt, arrays[said["answer"]], from_description(said["question"], tables))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

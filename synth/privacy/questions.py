@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,21 +27,15 @@ from synth.schema import Schema
 __all__ = [
     "Allowance",
     "Answer",
-    "ArrayFile",
     "Digest",
     "Numbers",
     "Plan",
     "Question",
     "require_whole_rows",
-    "sensitivity_problems",
-    "variance_problems",
 ]
 
 Numbers = tuple[NDArray[np.int64], ...]
 """An answer before it is scaled: whole numbers of grid steps, an index, codes."""
-
-_RELATIVE = 1e-9
-"""Two computers may disagree on a bound by this much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +66,10 @@ class Plan(Protocol):
         ...
 
 
-class ArrayFile(Protocol):
-    """Where arrays of answers are written: by a name that is given, or by one name for each different array."""
-
-    def put(self, name: str, array: NDArray[Any]) -> str:
-        """Keep an array under a name, and return the name."""
-        ...
-
-    def add(self, array: NDArray[Any]) -> str:
-        """Keep an array once however often it is used, and return its name."""
-        ...
-
-
 class Answer(ABC):
     """An answer with its receipts and the public question it was given to; safe to keep, print and publish."""
 
     __slots__ = ()
-
-    listed_as: ClassVar[str]
-    """The list in the file of answers that holds answers of this kind."""
-
-    always_listed: ClassVar[bool] = False
-    """Whether the file has the list where it is empty."""
 
     @property
     @abstractmethod
@@ -110,19 +84,6 @@ class Answer(ABC):
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
         """Return what its receipts lean on, beside what every receipt of the table does."""
         return ()
-
-    @abstractmethod
-    def problems(self, schema: Schema) -> Iterator[str]:
-        """Yield what does not fit between the answer, its receipts and the declared table: all is worked out again."""
-
-    @abstractmethod
-    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
-        """Return JSON types for the file of answers; ``place`` counts the answers of this kind."""
-
-    @classmethod
-    @abstractmethod
-    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the answer that ``to_json`` wrote."""
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
@@ -216,22 +177,3 @@ def require_whole_rows(schema: Schema) -> None:
             f"Where {schema.hidden} is protected only noisy rows can be asked for; declare 'protection: record' for "
             "sums, choices and the number of rows."
         )
-
-
-def sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
-    """Yield a problem where a receipt states a smaller sensitivity than its question has."""
-    if not receipt.sensitivity >= least * (1 - _RELATIVE):
-        yield (
-            f"The receipt of '{receipt.query}' states a sensitivity of {receipt.sensitivity:.6g}; its question and "
-            f"schema.json give {least:.6g}."
-        )
-
-
-def variance_problems(receipt: Receipt) -> Iterator[str]:
-    """Yield a problem where Gaussian noise has no whole variance in grid steps; it is stated a last digit too small."""
-    stated = math.nextafter(receipt.noise_scale, math.inf) / receipt.grid
-    variance = round(Fraction(stated) ** 2)
-    # Beyond 2^53 neighbouring whole numbers have the same root: one of those that float64 tells apart will do.
-    step = max(1, variance >> 53)
-    if variance < 1 or not any(math.sqrt(variance + k * step) == stated for k in range(-2, 3) if variance + k * step):
-        yield f"The receipt of '{receipt.query}' states noise that no variance in whole grid steps gives."

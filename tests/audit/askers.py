@@ -25,7 +25,7 @@ from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.more.selection import Candidate
+from synth.privacy.selection import Candidate
 from synth.progress import NullProgress
 from synth.schema import Schema
 

@@ -27,9 +27,9 @@ from synth.privacy import accounting
 from synth.privacy import noise as samplers
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
+from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 

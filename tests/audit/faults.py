@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.bins import ColumnBins
-from synth.privacy import accounting, column_maps, counting, noise, noisy_sums, session, split, table
+from synth.privacy import accounting, column_maps, counting, noise, noisy_sums, selection, session, split, table
 from synth.privacy.answers import RowCount
 from synth.privacy.column_maps import Lookup
 from synth.privacy.feature_maps import Block
-from synth.privacy.more import products, selection
+from synth.privacy.more import products
 from synth.privacy.more.fourier import Fourier
-from synth.privacy.more.selection import Selection
 from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Selection
 from synth.privacy.sensitivity import Bound
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

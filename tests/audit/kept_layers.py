@@ -22,8 +22,8 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
 from synth.privacy.column_maps import Constant
 from synth.privacy.kept_answers import AnswerFile, answers_path
-from synth.privacy.more.selection import Selection
 from synth.privacy.receipt import Receipt
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Store

@@ -27,8 +27,8 @@ from synth.privacy import accounting, noise, noisy_sums
 from synth.privacy.answers import RowCount
 from synth.privacy.column_maps import OneHot
 from synth.privacy.counting import CountMemory
-from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 

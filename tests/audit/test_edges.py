@@ -20,8 +20,7 @@ from faults import Between, wrapped_noise
 from worlds import WORLDS
 
 from synth.errors import PrivacyError
-from synth.privacy import accounting, noise
-from synth.privacy.more import selection
+from synth.privacy import accounting, noise, selection
 from synth.privacy.session import PrivateSession
 
 Plant = Callable[[pytest.MonkeyPatch], None]

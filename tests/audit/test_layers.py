@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from transcripts import record
 from worlds import WORLDS, Row, extreme_rows, far_rows, ordinary_rows
 
-from synth.privacy.more.selection import Selection
+from synth.privacy.selection import Selection
 
 
 @pytest.mark.parametrize("world", WORLDS)

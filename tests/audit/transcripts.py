@@ -16,9 +16,9 @@ from worlds import World
 from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.known_maps import same_map
-from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
+from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 

@@ -27,10 +27,10 @@ from synth.privacy.answers import of_kind
 from synth.privacy.column_maps import OneHot
 from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
+from synth.privacy.selection import Candidate, Selection
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)

@@ -20,8 +20,8 @@ from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.column_maps import OneHot
 from synth.privacy.feature_maps import Stack
-from synth.privacy.more.selection import Candidate, Selection
 from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Candidate, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.document import published_evidence

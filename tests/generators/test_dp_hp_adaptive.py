@@ -24,7 +24,7 @@ from synth.generators.one_way_marginals import OneWayOptions, measure_one_way_ma
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import of_kind
-from synth.privacy.more.selection import Candidate, Selection
+from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

@@ -20,8 +20,8 @@ from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.table_files import read_table
 from synth.privacy.answers import of_kind
-from synth.privacy.more.selection import Selection
 from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

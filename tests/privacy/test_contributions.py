@@ -33,7 +33,7 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.more.selection import SCORE_STEP, Candidate, scores_of
+from synth.privacy.selection import SCORE_STEP, Candidate, scores_of
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import IdentifierColumn, PrivacyUnit, Schema

@@ -23,8 +23,8 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.column_maps import Lookup
 from synth.privacy.kept_answers import AnswerFile, answers_path, sweep_answers
 from synth.privacy.known_maps import describe, from_description
-from synth.privacy.more.selection import Candidate
 from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
+from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import NumberColumn, PrivacyUnit, Schema, YesNoColumn

@@ -19,9 +19,9 @@ from synth.privacy.costs import MU_UNIT, mu_of_pure
 from synth.privacy.more import perturbed_rows
 from synth.privacy.more.perturbed_rows import MAXIMUM_NUMBERS
 from synth.privacy.more.row_sensitivity import cell_bound, whole_table
-from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import CipherStream, SystemNoise, random_order, randomised_response
 from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
+from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn

@@ -14,8 +14,8 @@ from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.more.selection import Candidate, sensitivity_of_choice
 from synth.privacy.noisy_sums import sensitivity_of_sum
+from synth.privacy.selection import Candidate, sensitivity_of_choice
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema

@@ -25,10 +25,10 @@ from synth.privacy.column_maps import Constant, Lookup, OneHot
 from synth.privacy.costs import mu_of_exponential, units_of
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
-from synth.privacy.more.selection import Candidate
 from synth.privacy.noise import SystemNoise
 from synth.privacy.noisy_sums import GaussianPlan, NoisySum, _variance
 from synth.privacy.receipt import Receipt, require_honest
+from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema

@@ -34,7 +34,7 @@ from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.answers import of_kind
 from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.more.selection import Selection
+from synth.privacy.selection import Selection
 from synth.progress import NullProgress
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping

@@ -28,7 +28,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.more.selection import Candidate
+from synth.privacy.selection import Candidate
 from synth.schema import ModelledColumn, Weight
 
 __all__ = [

@@ -14,19 +14,19 @@ Gaussian noise, or k times the mu^2 of one cell with Laplace noise, and the mu o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import PrivacyError, SynthError
+from synth.errors import PrivacyError
 from synth.privacy.column_maps import Lookup
 from synth.privacy.costs import MU_UNIT, mu_of_pure, pure_of_mu, units_of
 from synth.privacy.counting import Rows
-from synth.privacy.known_maps import add_map, check_fits, describe, from_description, same_map
+from synth.privacy.known_maps import add_map, check_fits, same_map
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, row_epsilon_of_cells, units_of_cells
 from synth.privacy.more.row_sensitivity import CellBound, cell_bound, whole_table
 from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
@@ -34,17 +34,15 @@ from synth.privacy.noisy_sums import GaussianPlan, gaussian_on_grid
 from synth.privacy.questions import (
     Allowance,
     Answer,
-    ArrayFile,
     Digest,
     Numbers,
     Question,
-    sensitivity_problems,
-    variance_problems,
 )
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.schema import Neighbours, Schema
 
 __all__ = [
+    "GRIDS",
     "LABEL_SHARE",
     "MAXIMUM_NUMBERS",
     "ROW_NOISES",
@@ -52,6 +50,7 @@ __all__ = [
     "RowNoise",
     "RowsPlan",
     "RowsQuestion",
+    "bounds_of",
     "draw_rows",
     "plan_rows",
 ]
@@ -81,8 +80,6 @@ SMALLEST_SCALE = 2**12
 
 SAFETY = 1 + 1e-12
 ROUNDED_DOWN = 1 - 2.0**-40
-
-_OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +202,6 @@ class PerturbedRows(Answer):
         Code of each row's class; read-only.
     """
 
-    listed_as: ClassVar[str] = "row_releases"
-
     receipts: tuple[Receipt, ...] = field()
     question: RowsQuestion
     numbers: Whole
@@ -236,102 +231,6 @@ class PerturbedRows(Answer):
     def assumptions(self, schema: Schema) -> tuple[str, ...]:
         """Return what its question leans on."""
         return self.question.assumptions(schema)
-
-    def problems(self, schema: Schema) -> Iterator[str]:
-        """Yield what does not fit between noisy rows, their receipts and the declared table."""
-        receipt, question = self.receipt, self.question
-        name = f"The answer to '{receipt.query}'"
-        try:
-            question.check(schema)
-        except SynthError as refusal:
-            yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
-            return
-        width = sum(question.widths)
-        if self.numbers.ndim != 2 or self.numbers.shape[1] != width or receipt.dimension != width:
-            yield f"{name} has rows of another width than its question and its receipt."
-            return
-        if receipt.mechanism != _OF_NOISE[question.noise]:
-            yield f"{name} has a receipt that is not of rows with {question.noise} noise."
-            return
-        if receipt.grid not in {2.0**-bits for bits in GRIDS}:
-            yield f"The receipt of '{receipt.query}' states a grid that no row is let out on."
-            return
-        bits = round(-math.log2(receipt.grid))
-        bounds, of_rows = (
-            _bounds_of(question.tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0)
-        )
-        if receipt.mechanism == "discrete_laplace":
-            yield from self._noise_problems(bounds, of_rows)
-        else:
-            least = math.sqrt(sum(bound.squared for bound in of_rows)) * receipt.grid
-            yield from sensitivity_problems(receipt, least)
-            yield from variance_problems(receipt)
-        yield from self._label_problems(schema)
-
-    def _noise_problems(self, bounds: list[CellBound], of_rows: list[CellBound]) -> Iterator[str]:
-        receipt = self.receipt
-        cells, query, grid = receipt.cells, receipt.query, receipt.grid
-        if len(cells) != len(bounds):
-            yield f"The receipt of '{query}' does not state the noise of every column."
-            return
-        dearest = max(cells, key=lambda cell: Fraction(cell.l1, cell.scale))
-        if (receipt.sensitivity, receipt.noise_scale) != (max(dearest.l1, 1) * grid, dearest.scale * grid):
-            yield f"The receipt of '{query}' does not state the sensitivity and noise of its dearest column."
-        for table, bound, of_row, cell in zip(self.question.tables, bounds, of_rows, cells, strict=True):
-            if bound.l1 > cell.l1 or of_row.l1 > cell.row_l1 or of_row.largest > cell.row_largest:
-                yield f"A cell of '{table.column}' moves the answer to '{query}' farther than its receipt says."
-
-    def _label_problems(self, schema: Schema) -> Iterator[str]:
-        name, label, labels = f"The answer to '{self.receipt.query}'", self.question.label, self.labels
-        if label is None or labels is None:
-            if len(self.receipts) != 1 or labels is not None or label is not None:
-                yield f"{name} has a receipt or labels too many, as it was asked without a label."
-            return
-        size = schema.modelled_column(label).size
-        declared = labels.size == 0 or bool((labels >= 0).all() and (labels < size).all())
-        if labels.shape != (len(self.numbers),) or not declared:
-            yield f"{name} does not have one declared label for each row."
-        of_labels = self.receipts[1:]
-        if schema.neighbours is Neighbours.CELL:
-            if of_labels:
-                yield f"{name} has a receipt for labels, which are public where one cell is hidden."
-        elif [one.mechanism for one in of_labels] != ["randomised_response"] or of_labels[0].dimension != size:
-            yield f"{name} lets labels out without a receipt for a randomised response over its {size} classes."
-        else:
-            yield from sensitivity_problems(of_labels[0], 1.0)
-
-    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
-        """Return the rows, their receipts and their question."""
-        numbers = arrays.put(f"rows_{place:04d}", _smallest(self.numbers))
-        labels = None if self.labels is None else arrays.put(f"labels_{place:04d}", _smallest(self.labels))
-        tables = [describe(table) for table in self.question.tables]
-        return {
-            "receipts": [receipt.to_dict() for receipt in self.receipts],
-            "numbers": numbers,
-            "labels": labels,
-            "label": self.question.label,
-            "noise": self.question.noise,
-            "question": [question for question, _ in tables],
-            "tables": [{key: arrays.add(table) for key, table in held.items()} for _, held in tables],
-        }
-
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the rows of numbers, labels, receipts and question."""
-        tables = [
-            from_description(question, {str(key): arrays[name] for key, name in names.items()})
-            for question, names in zip(said["question"], said["tables"], strict=True)
-        ]
-        label, noise = said["label"], said["noise"]
-        numbers, labels = (None if said[key] is None else arrays[said[key]] for key in ("numbers", "labels"))
-        found = [array for array in (numbers, labels) if array is not None]
-        lookups = tuple(table for table in tables if isinstance(table, Lookup))
-        if len(lookups) != len(tables) or any(array.dtype.kind != "i" for array in found):
-            raise ValueError
-        if numbers is None or (label is None) != (labels is None) or noise not in ROW_NOISES:
-            raise ValueError
-        question = RowsQuestion(lookups, None if label is None else str(label), noise=noise)
-        return cls(tuple(map(Receipt.from_dict, said["receipts"])), question, numbers, labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -472,7 +371,7 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
     if units < 1 or label_epsilon == 0:
         raise PrivacyError("This share of the budget is too small for noisy rows. Choose a larger epsilon.")
     for bits in GRIDS:
-        bounds, of_rows = (_bounds_of(tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0))
+        bounds, of_rows = (bounds_of(tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0))
         cells: tuple[CellNoise, ...] = ()
         gaussian = None
         if question.noise == "laplace":
@@ -499,7 +398,7 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
     )
 
 
-def _bounds_of(tables: Sequence[Lookup], schema: Schema, *, bits: int, change: float) -> list[CellBound]:
+def bounds_of(tables: Sequence[Lookup], schema: Schema, *, bits: int, change: float) -> list[CellBound]:
     """Bound what a cell of each column moves when numbers and dates change by at most a part of their range."""
     return [cell_bound(table, schema.modelled_column(table.column), bits=bits, change=change) for table in tables]
 
@@ -584,10 +483,3 @@ def _numbers(table: Lookup, rows: Rows, bits: int) -> Whole:
     codes = rows.column(table.column)
     whole = whole_table(table, bits)
     return np.asarray(whole[codes if table.bins is None else table.bins[codes]])
-
-
-def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
-    """Return whole numbers in the smallest type that holds them: noisy rows are as many as the table has cells."""
-    low, high = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
-    kinds = ("<i1", "<i2", "<i4", "<i8")
-    return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))

@@ -9,15 +9,15 @@ depend on the order of rows or on how they are counted. The cost is proved in ``
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import PrivacyError, SynthError
+from synth.errors import PrivacyError
 from synth.privacy.column_maps import OneHot
 from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
 from synth.privacy.counting import Axis, Rows, tables_of_counts
@@ -27,12 +27,10 @@ from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
     Allowance,
     Answer,
-    ArrayFile,
     Digest,
     Numbers,
     Question,
     require_whole_rows,
-    sensitivity_problems,
 )
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
@@ -144,9 +142,6 @@ class Candidate:
 class Selection(Answer):
     """The candidate that a private selection chose, and what it cost."""
 
-    listed_as: ClassVar[str] = "selections"
-    always_listed: ClassVar[bool] = True
-
     receipt: Receipt
     index: int
     candidate: Candidate
@@ -155,54 +150,6 @@ class Selection(Answer):
     def receipts(self) -> tuple[Receipt, ...]:
         """The one receipt."""
         return (self.receipt,)
-
-    def problems(self, schema: Schema) -> Iterator[str]:
-        """Yield what does not fit between the choice, its receipt and the declared table.
-
-        Of a private choice only the chosen candidate is kept, and it is enough: weights are divided by the largest
-        before candidates are scored, so the sensitivity is that of a score of weight 1, whatever the other candidates
-        were. Which ones they were, and whether the stated parameter was the one that was drawn with, no bundle shows.
-        """
-        receipt, name = self.receipt, f"The private choice '{self.receipt.query}'"
-        if receipt.mechanism != "exponential":
-            yield f"{name} has a receipt that is not of a choice."
-            return
-        try:
-            require_whole_rows(schema)
-            check_fits(self.candidate.one_hot, schema)
-        except SynthError as refusal:
-            yield f"{name} cannot have been made on the declared table: {refusal}"
-            return
-        if not 0 <= self.index < receipt.dimension:
-            yield f"{name} chose a candidate that is not among the {receipt.dimension:,} of its receipt."
-        if receipt.grid != SCORE_STEP:
-            yield f"The receipt of '{receipt.query}' states a grid that no score is taken on."
-        yield from sensitivity_problems(receipt, sensitivity_of_choice(schema))
-
-    def to_json(self, place: int, arrays: ArrayFile) -> dict[str, Any]:
-        """Return the chosen candidate, its index and the receipt."""
-        candidate = self.candidate
-        return {
-            "receipt": self.receipt.to_dict(),
-            "index": self.index,
-            "columns": list(candidate.columns),
-            "table": arrays.add(candidate.table),
-            "weight": candidate.weight,
-            "penalty": candidate.penalty,
-            "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
-        }
-
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make the selection of candidate, index and receipt."""
-        candidate = Candidate(
-            columns=tuple(map(str, said["columns"])),
-            table=arrays[said["table"]],
-            weight=float(said["weight"]),
-            penalty=float(said["penalty"]),
-            bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
-        )
-        return cls(Receipt.from_dict(said["receipt"]), int(said["index"]), candidate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,311 @@
+"""Answers in a bundle: how each kind is listed in ``measurements.npz``, read back, and checked against its receipts.
+
+How far one unit moves an answer is worked out again from its question and the declared table; nothing is believed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError, SynthError
+from synth.privacy.column_maps import Lookup
+from synth.privacy.known_maps import check_fits, describe, from_description, is_known
+from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
+from synth.privacy.more.row_sensitivity import CellBound
+from synth.privacy.noisy_sums import FINE, NoisyAnswer, NoisySum, sensitivity_of_sum
+from synth.privacy.questions import Answer, require_whole_rows
+from synth.privacy.receipt import Receipt
+from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
+from synth.schema import Neighbours, Schema
+
+__all__ = ["ENTRIES", "ArrayFile", "Entry"]
+
+_RELATIVE = 1e-9
+"""Two computers may disagree on a bound by this much."""
+
+_SUM_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
+
+_OFF_GRID = 1e-3
+"""An answer is a whole number of grid steps, up to the rounding of float64."""
+
+_OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
+
+
+class ArrayFile(Protocol):
+    """Where arrays of answers are written: by a name that is given, or by one name for each different array."""
+
+    def put(self, name: str, array: NDArray[Any]) -> str:
+        """Keep an array under a name, and return the name."""
+        ...
+
+    def add(self, array: NDArray[Any]) -> str:
+        """Keep an array once however often it is used, and return its name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a bundle does with answers of one kind.
+
+    Attributes
+    ----------
+    listed_as : str
+        The list in the file of answers.
+    to_json : callable
+        Returns JSON types for an answer and its place among those of its kind, and keeps its arrays.
+    from_json : callable
+        Makes the answer again of JSON types and arrays.
+    problems : callable
+        Yields what does not fit between an answer, its receipts and the declared table.
+    always_listed : bool
+        Whether the file has the list where it is empty.
+    """
+
+    listed_as: str
+    to_json: Callable[[Any, int, ArrayFile], dict[str, Any]]
+    from_json: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Answer]
+    problems: Callable[[Any, Schema], Iterator[str]]
+    always_listed: bool = False
+
+
+def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
+    """Yield what does not fit between the sum, its receipt and the declared table."""
+    receipt, question, name = answer.receipt, answer.feature_map, f"The noisy answer to '{answer.receipt.query}'"
+    if receipt.mechanism != "discrete_gaussian":
+        yield f"{name} has a receipt that is not of a sum."
+        return
+    if not is_known(question):
+        yield f"{name} has no question of the closed set."
+        return
+    if not answer.value.size == receipt.dimension == question.dimension or answer.value.shape != question.shape:
+        yield f"{name} has another number of coordinates than its receipt or its question."
+        return
+    if not np.isfinite(answer.value).all():
+        yield f"{name} holds a number that is not finite."
+    elif np.abs(answer.value / receipt.grid - np.rint(answer.value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
+        yield f"{name} does not lie on the grid of its receipt."
+    if receipt.grid not in _SUM_GRIDS:
+        yield f"The receipt of '{receipt.query}' states a grid that no sum is taken on."
+        return
+    try:
+        NoisySum(question).check(schema)
+        least = sensitivity_of_sum(question, schema, half_bits=_SUM_GRIDS[receipt.grid])
+    except SynthError as refusal:
+        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        return
+    yield from _sensitivity_problems(receipt, least)
+    yield from _variance_problems(receipt)
+
+
+def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the sum, its receipt and its map."""
+    value = arrays.put(f"answer_{place:04d}", np.asarray(answer.value, dtype="<f8"))
+    if not is_known(answer.feature_map):
+        raise PrivacyError(f"The question '{answer.receipt.query}' is not a feature map of the closed set.")
+    question, tables = describe(answer.feature_map)
+    return {
+        "answer": value,
+        "noise_scale": answer.receipt.noise_scale,
+        "receipt": answer.receipt.to_dict(),
+        "question": question,
+        "tables": {key: arrays.add(table) for key, table in tables.items()},
+    }
+
+
+def _sum_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyAnswer:
+    """Make the answer of sum, receipt and map."""
+    receipt = Receipt.from_dict(said["receipt"])
+    if said["noise_scale"] != receipt.noise_scale:
+        raise PrivacyError(f"the noise of '{receipt.query}' differs from its receipt.")
+    tables = {str(key): arrays[name] for key, name in said["tables"].items()}
+    return NoisyAnswer(receipt, arrays[said["answer"]], from_description(said["question"], tables))
+
+
+def _choice_problems(answer: Selection, schema: Schema) -> Iterator[str]:
+    """Yield what does not fit between the choice, its receipt and the declared table.
+
+    Of a private choice only the chosen candidate is kept, and it is enough: weights are divided by the largest
+    before candidates are scored, so the sensitivity is that of a score of weight 1, whatever the other candidates
+    were. Which ones they were, and whether the stated parameter was the one that was drawn with, no bundle shows.
+    """
+    receipt, name = answer.receipt, f"The private choice '{answer.receipt.query}'"
+    if receipt.mechanism != "exponential":
+        yield f"{name} has a receipt that is not of a choice."
+        return
+    try:
+        require_whole_rows(schema)
+        check_fits(answer.candidate.one_hot, schema)
+    except SynthError as refusal:
+        yield f"{name} cannot have been made on the declared table: {refusal}"
+        return
+    if not 0 <= answer.index < receipt.dimension:
+        yield f"{name} chose a candidate that is not among the {receipt.dimension:,} of its receipt."
+    if receipt.grid != SCORE_STEP:
+        yield f"The receipt of '{receipt.query}' states a grid that no score is taken on."
+    yield from _sensitivity_problems(receipt, sensitivity_of_choice(schema))
+
+
+def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the chosen candidate, its index and the receipt."""
+    candidate = answer.candidate
+    return {
+        "receipt": answer.receipt.to_dict(),
+        "index": answer.index,
+        "columns": list(candidate.columns),
+        "table": arrays.add(candidate.table),
+        "weight": candidate.weight,
+        "penalty": candidate.penalty,
+        "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
+    }
+
+
+def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
+    """Make the selection of candidate, index and receipt."""
+    candidate = Candidate(
+        columns=tuple(map(str, said["columns"])),
+        table=arrays[said["table"]],
+        weight=float(said["weight"]),
+        penalty=float(said["penalty"]),
+        bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
+    )
+    return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), candidate)
+
+
+def _rows_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
+    """Yield what does not fit between noisy rows, their receipts and the declared table."""
+    receipt, question = answer.receipt, answer.question
+    name = f"The answer to '{receipt.query}'"
+    try:
+        question.check(schema)
+    except SynthError as refusal:
+        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        return
+    width = sum(question.widths)
+    if answer.numbers.ndim != 2 or answer.numbers.shape[1] != width or receipt.dimension != width:
+        yield f"{name} has rows of another width than its question and its receipt."
+        return
+    if receipt.mechanism != _OF_NOISE[question.noise]:
+        yield f"{name} has a receipt that is not of rows with {question.noise} noise."
+        return
+    if receipt.grid not in {2.0**-bits for bits in GRIDS}:
+        yield f"The receipt of '{receipt.query}' states a grid that no row is let out on."
+        return
+    bits = round(-math.log2(receipt.grid))
+    bounds, of_rows = (
+        bounds_of(question.tables, schema, bits=bits, change=change) for change in (schema.cell_change, 1.0)
+    )
+    if receipt.mechanism == "discrete_laplace":
+        yield from _noise_problems(answer, bounds, of_rows)
+    else:
+        least = math.sqrt(sum(bound.squared for bound in of_rows)) * receipt.grid
+        yield from _sensitivity_problems(receipt, least)
+        yield from _variance_problems(receipt)
+    yield from _label_problems(answer, schema)
+
+
+def _noise_problems(answer: PerturbedRows, bounds: list[CellBound], of_rows: list[CellBound]) -> Iterator[str]:
+    receipt = answer.receipt
+    cells, query, grid = receipt.cells, receipt.query, receipt.grid
+    if len(cells) != len(bounds):
+        yield f"The receipt of '{query}' does not state the noise of every column."
+        return
+    dearest = max(cells, key=lambda cell: Fraction(cell.l1, cell.scale))
+    if (receipt.sensitivity, receipt.noise_scale) != (max(dearest.l1, 1) * grid, dearest.scale * grid):
+        yield f"The receipt of '{query}' does not state the sensitivity and noise of its dearest column."
+    for table, bound, of_row, cell in zip(answer.question.tables, bounds, of_rows, cells, strict=True):
+        if bound.l1 > cell.l1 or of_row.l1 > cell.row_l1 or of_row.largest > cell.row_largest:
+            yield f"A cell of '{table.column}' moves the answer to '{query}' farther than its receipt says."
+
+
+def _label_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
+    name, label, labels = f"The answer to '{answer.receipt.query}'", answer.question.label, answer.labels
+    if label is None or labels is None:
+        if len(answer.receipts) != 1 or labels is not None or label is not None:
+            yield f"{name} has a receipt or labels too many, as it was asked without a label."
+        return
+    size = schema.modelled_column(label).size
+    declared = labels.size == 0 or bool((labels >= 0).all() and (labels < size).all())
+    if labels.shape != (len(answer.numbers),) or not declared:
+        yield f"{name} does not have one declared label for each row."
+    of_labels = answer.receipts[1:]
+    if schema.neighbours is Neighbours.CELL:
+        if of_labels:
+            yield f"{name} has a receipt for labels, which are public where one cell is hidden."
+    elif [one.mechanism for one in of_labels] != ["randomised_response"] or of_labels[0].dimension != size:
+        yield f"{name} lets labels out without a receipt for a randomised response over its {size} classes."
+    else:
+        yield from _sensitivity_problems(of_labels[0], 1.0)
+
+
+def _rows_to_json(answer: PerturbedRows, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the rows, their receipts and their question."""
+    numbers = arrays.put(f"rows_{place:04d}", _smallest(answer.numbers))
+    labels = None if answer.labels is None else arrays.put(f"labels_{place:04d}", _smallest(answer.labels))
+    tables = [describe(table) for table in answer.question.tables]
+    return {
+        "receipts": [receipt.to_dict() for receipt in answer.receipts],
+        "numbers": numbers,
+        "labels": labels,
+        "label": answer.question.label,
+        "noise": answer.question.noise,
+        "question": [question for question, _ in tables],
+        "tables": [{key: arrays.add(table) for key, table in held.items()} for _, held in tables],
+    }
+
+
+def _rows_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PerturbedRows:
+    """Make the rows of numbers, labels, receipts and question."""
+    tables = [
+        from_description(question, {str(key): arrays[name] for key, name in names.items()})
+        for question, names in zip(said["question"], said["tables"], strict=True)
+    ]
+    label, noise = said["label"], said["noise"]
+    numbers, labels = (None if said[key] is None else arrays[said[key]] for key in ("numbers", "labels"))
+    found = [array for array in (numbers, labels) if array is not None]
+    lookups = tuple(table for table in tables if isinstance(table, Lookup))
+    if len(lookups) != len(tables) or any(array.dtype.kind != "i" for array in found):
+        raise ValueError
+    if numbers is None or (label is None) != (labels is None) or noise not in ROW_NOISES:
+        raise ValueError
+    question = RowsQuestion(lookups, None if label is None else str(label), noise=noise)
+    return PerturbedRows(tuple(map(Receipt.from_dict, said["receipts"])), question, numbers, labels)
+
+
+def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
+    """Yield a problem where a receipt states a smaller sensitivity than its question has."""
+    if not receipt.sensitivity >= least * (1 - _RELATIVE):
+        yield (
+            f"The receipt of '{receipt.query}' states a sensitivity of {receipt.sensitivity:.6g}; its question and "
+            f"schema.json give {least:.6g}."
+        )
+
+
+def _variance_problems(receipt: Receipt) -> Iterator[str]:
+    """Yield a problem where Gaussian noise has no whole variance in grid steps; it is stated a last digit too small."""
+    stated = math.nextafter(receipt.noise_scale, math.inf) / receipt.grid
+    variance = round(Fraction(stated) ** 2)
+    # Beyond 2^53 neighbouring whole numbers have the same root: one of those that float64 tells apart will do.
+    step = max(1, variance >> 53)
+    if variance < 1 or not any(math.sqrt(variance + k * step) == stated for k in range(-2, 3) if variance + k * step):
+        yield f"The receipt of '{receipt.query}' states noise that no variance in whole grid steps gives."
+
+
+def _smallest(whole: NDArray[np.int64]) -> NDArray[Any]:
+    """Return whole numbers in the smallest type that holds them: noisy rows are as many as the table has cells."""
+    low, high = (int(whole.min()), int(whole.max())) if whole.size else (0, 0)
+    kinds = ("<i1", "<i2", "<i4", "<i8")
+    return whole.astype(next(kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max))
+
+
+ENTRIES: dict[type[Answer], Entry] = {
+    NoisyAnswer: Entry("releases", _sum_to_json, _sum_from_json, _sum_problems, always_listed=True),
+    Selection: Entry("selections", _choice_to_json, _choice_from_json, _choice_problems, always_listed=True),
+    PerturbedRows: Entry("row_releases", _rows_to_json, _rows_from_json, _rows_problems),
+}
