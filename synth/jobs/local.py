@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from synth.jobs import processes
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
-from synth.privacy.kept_answers import answers_path, forget_answers, sweep_answers
 from synth.store import ChargeState, Run, RunState, Store
 from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
+from synth.vault.kept_answers import answers_path, forget_answers, sweep_answers
 
 __all__ = ["MOST_ATTEMPTS", "WORKER_COMMAND", "LocalEngine", "put_back"]
 

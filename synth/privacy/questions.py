@@ -27,7 +27,9 @@ from synth.schema import Schema
 __all__ = [
     "Allowance",
     "Answer",
+    "Asked",
     "Digest",
+    "KeptAnswers",
     "Numbers",
     "Plan",
     "Question",
@@ -141,6 +143,42 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     def foreseen(self, receipts: tuple[Receipt, ...], plan: PlanT) -> AnswerT:
         """Return an answer without rows, where what is asked next does not depend on it."""
         raise PrivacyError("What is asked next depends on this answer.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A question as it was planned, before a row is read: its receipts, and a digest of everything else about it."""
+
+    receipts: tuple[Receipt, ...]
+    digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types that are equal exactly where the questions are."""
+        return {"receipts": [receipt.to_dict() for receipt in self.receipts], "digest": self.digest}
+
+
+class KeptAnswers(Protocol):
+    """What a session writes its answers to before it hands them on, and hears them from again."""
+
+    def repeated(self, asked: Asked) -> Numbers | None:
+        """Return the kept answer that is next, or None where no more are left.
+
+        Raises
+        ------
+        JobError
+            If it was given to another question, or cannot be read; every later question is refused then as well.
+        """
+        ...
+
+    def keep(self, asked: Asked, answer: Numbers) -> None:
+        """Write an answer; once this returns it survives a crash.
+
+        Raises
+        ------
+        DiskFullError, JobError
+            If it cannot be written. Nobody may be told the answer then.
+        """
+        ...
 
 
 class Digest:

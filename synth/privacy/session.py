@@ -18,10 +18,9 @@ from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, Priv
 from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, AnswerSource, AnswerT, RowCount, of_kind
 from synth.privacy.column_maps import Constant
 from synth.privacy.counting import CountMemory, Rows
-from synth.privacy.kept_answers import Asked, KeptAnswers
 from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.noisy_sums import NoisyAnswer
-from synth.privacy.questions import Allowance, Answer, Numbers, Question
+from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question
 from synth.privacy.receipt import Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.privacy.table import PrivateTable

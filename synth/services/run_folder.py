@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
 from synth.errors import JobError
-from synth.privacy.kept_answers import forget_answers
 from synth.system.settings import Settings
+from synth.vault.kept_answers import forget_answers
 
 __all__ = [
     "PUBLISHABLE",

@@ -11,7 +11,6 @@ from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
-from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
@@ -26,6 +25,7 @@ from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
 from synth.system.devices import resolved_device
 from synth.system.settings import Settings
+from synth.vault.kept_answers import AnswerFile, answers_path
 
 __all__ = ["carry_out", "execute"]
 

@@ -17,11 +17,9 @@ from worlds import World, ordinary_rows
 from synth.errors import JobError
 from synth.jobs import local
 from synth.ledger.ledger import Ledger
-from synth.privacy import kept_answers
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
 from synth.privacy.column_maps import Constant
-from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
@@ -29,6 +27,8 @@ from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Store
 from synth.system.machine import this_host
 from synth.system.settings import Settings
+from synth.vault import kept_answers
+from synth.vault.kept_answers import AnswerFile, answers_path
 
 KEY = bytes(32)
 RUN = "0a4b3d55-7a0e-4d34-a1f5-2a4d6f4c8e01"

@@ -13,10 +13,10 @@ from worlds import WORLDS
 
 from synth.errors import JobError, PrivacyError
 from synth.jobs import local
-from synth.privacy import kept_answers
-from synth.privacy.kept_answers import AnswerFile, Asked
-from synth.privacy.questions import Numbers
+from synth.privacy.questions import Asked, Numbers
 from synth.privacy.session import PrivateSession
+from synth.vault import kept_answers
+from synth.vault.kept_answers import AnswerFile
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 KEPT_FAULTS: dict[str, Plant] = {}

@@ -25,9 +25,9 @@ from walking import CODEBOOK, small_table
 
 from synth.application import Application
 from synth.errors import JobError
-from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.store import Run, RunState, TableState
 from synth.system.settings import Settings
+from synth.vault.kept_answers import AnswerFile, answers_path
 
 SEED = 20261122
 KILLS = 20

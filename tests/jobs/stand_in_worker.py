@@ -12,10 +12,10 @@ from pathlib import Path
 
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
-from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.progress import Progress
 from synth.store import PATIENCE_SECONDS, ChargeState, RunState, Store
 from synth.system.settings import Settings
+from synth.vault.kept_answers import AnswerFile, answers_path
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))

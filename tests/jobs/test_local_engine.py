@@ -23,11 +23,11 @@ from synth.errors import DatabaseAwayError
 from synth.jobs import LocalEngine, local, processes
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.kept_answers import answers_path
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
 from synth.system.machine import cores, this_host
 from synth.system.settings import Settings
+from synth.vault.kept_answers import answers_path
 
 SCRIPT = Path(__file__).with_name("stand_in_worker.py")
 COMMAND = (sys.executable, str(SCRIPT))

@@ -18,16 +18,16 @@ from questions import every_kind_of_map, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, DiskFullError, JobError
-from synth.privacy import kept_answers
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.column_maps import Lookup
-from synth.privacy.kept_answers import AnswerFile, answers_path, sweep_answers
 from synth.privacy.known_maps import describe, from_description
 from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import NumberColumn, PrivacyUnit, Schema, YesNoColumn
+from synth.vault import kept_answers
+from synth.vault.kept_answers import AnswerFile, answers_path, sweep_answers
 
 KEY = bytes(range(32))
 RUN = "6f1f9a0e-0f6b-4f5c-9d1c-0c9a4f5d3b11"

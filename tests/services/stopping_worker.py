@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from synth.privacy.kept_answers import AnswerFile
 from synth.services import runs
 from synth.services.pipeline import PhaseTimer
 from synth.store import Store
 from synth.system.settings import Settings
+from synth.vault.kept_answers import AnswerFile
 from synth.worker import main
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))

@@ -32,7 +32,6 @@ from synth.jobs.processes import birth_of
 from synth.ledger.backup import back_up, restore
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.answers import of_kind
-from synth.privacy.kept_answers import AnswerFile, answers_path
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.selection import Selection
 from synth.progress import NullProgress
@@ -44,6 +43,7 @@ from synth.store import ChargeState, Run, RunState
 from synth.system.devices import is_lack_of_means
 from synth.system.machine import this_host
 from synth.system.settings import Settings
+from synth.vault.kept_answers import AnswerFile, answers_path
 
 CONFIG = """
 account: town

@@ -19,29 +19,29 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 from uuid import UUID
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synth.errors import JobError, TableError
-from synth.privacy.questions import Numbers
-from synth.privacy.receipt import Receipt
 from synth.system.disks import naming_full_disk
 from synth.vault.sealing import SEAL_BYTES, seal, unseal
 
 __all__ = [
     "ANSWERS_FILE",
     "AnswerFile",
-    "Asked",
-    "KeptAnswers",
+    "KeptQuestion",
     "answers_path",
     "forget_answers",
     "sweep_answers",
 ]
+
+_Numbers = tuple[NDArray[np.int64], ...]
+"""An answer before it is scaled."""
 
 ANSWERS_FILE = "answers.kept"
 
@@ -70,39 +70,11 @@ COPIED = (
 ANOTHER_WORKER = "Another process still works on this run. Wait until it has ended."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Asked:
-    """A question as it was planned, before a row is read: its receipts, and a digest of everything else about it."""
-
-    receipts: tuple[Receipt, ...]
-    digest: str
+class KeptQuestion(Protocol):
+    """A question as it was planned, before a row is read."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types that are equal exactly where the questions are."""
-        return {"receipts": [receipt.to_dict() for receipt in self.receipts], "digest": self.digest}
-
-
-class KeptAnswers(Protocol):
-    """What a session writes its answers to before it hands them on, and hears them from again."""
-
-    def repeated(self, asked: Asked) -> Numbers | None:
-        """Return the kept answer that is next, or None where no more are left.
-
-        Raises
-        ------
-        JobError
-            If it was given to another question, or cannot be read; every later question is refused then as well.
-        """
-        ...
-
-    def keep(self, asked: Asked, answer: Numbers) -> None:
-        """Write an answer; once this returns it survives a crash.
-
-        Raises
-        ------
-        DiskFullError, JobError
-            If it cannot be written. Nobody may be told the answer then.
-        """
         ...
 
 
@@ -173,8 +145,8 @@ class AnswerFile:
         self._end = place
         return facts
 
-    def repeated(self, asked: Asked) -> Numbers | None:
-        """Return the kept answer that is next, if it is one to this question; see :class:`KeptAnswers`."""
+    def repeated(self, asked: KeptQuestion) -> _Numbers | None:
+        """Return the kept answer that is next, if it is one to this question, as ``questions.KeptAnswers`` says."""
         self._require_working()
         if not self.remaining:
             return None
@@ -186,8 +158,8 @@ class AnswerFile:
         self._next, self._stopped = self._next + 1, False
         return numbers
 
-    def keep(self, asked: Asked, answer: Numbers) -> None:
-        """Write an answer behind all others and wait until the disk has it; see :class:`KeptAnswers`."""
+    def keep(self, asked: KeptQuestion, answer: _Numbers) -> None:
+        """Write an answer behind all others and wait until the disk has it, as ``questions.KeptAnswers`` says."""
         self._require_working()
         if self.remaining:
             raise JobError(OTHER_QUESTION)
@@ -233,7 +205,7 @@ class AnswerFile:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def _append(self, number: int, body: bytes, answer: Numbers) -> None:
+    def _append(self, number: int, body: bytes, answer: _Numbers) -> None:
         """Write a record: the lengths of its parts, its words, then its arrays, each piece sealed with its place."""
         arrays = [np.ascontiguousarray(numbers, dtype="<i8").reshape(-1).view(np.uint8) for numbers in answer]
         parts = [memoryview(body), *(array.data for array in arrays)]
@@ -273,7 +245,7 @@ class AnswerFile:
         lengths = self._opened(number, 0, place, LENGTHS_BYTES)
         return [int.from_bytes(lengths[start : start + 8], "big") for start in range(0, LENGTHS_BYTES, 8)]
 
-    def _body(self, number: int, place: int) -> tuple[dict[str, Any], Numbers]:
+    def _body(self, number: int, place: int) -> tuple[dict[str, Any], _Numbers]:
         parts = []
         piece, place, lengths = 1, place + HEAD_BYTES, self._lengths(number, place)
         for length in lengths:
