@@ -231,7 +231,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("what cells are worth for a row taken of one cell", "cell")
 def _(patch: pytest.MonkeyPatch) -> None:
     right = cells.changes_of_cells
-    patch.setattr(cells, "changes_of_cells", lambda cells, *, numbers: right(cells[:1], numbers=numbers)[:1])
+    for module in (accounting, cells):
+        patch.setattr(module, "changes_of_cells", lambda cells, *, numbers: right(cells[:1], numbers=numbers)[:1])
 
 
 @fault("rows not charged", "rows")
