@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
-from pages.ui.compare import choose_runs, side_by_side
+from pages.ui.badges import badge
+from pages.ui.charts import draw, show_table, table_of
 from pages.ui.guards import guard, through_the_application
+from pages.ui.session import application
+from pages.ui.words import note, plain
+from synth.reports.comparison import compared_table
+from synth.reports.drawing import number_text
+from synth.reports.registry import reports
+from synth.services.comparing import FEWEST_COMPARED, MOST_COMPARED, names_of
 
 __all__ = ["screen"]
+
+_READY = {"reported", "released"}
+_MOST_NAMED = 2
+_ABOUT_NOISE = (
+    "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
+    "'What noise alone makes' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
+    "numbers would weaken the promise."
+)
 
 
 def screen() -> None:
@@ -21,6 +37,62 @@ def screen() -> None:
     if chosen:
         with guard():
             side_by_side(chosen)
+
+
+def choose_runs() -> list[str]:
+    """Ask for people and for runs about them; returns their ids, none while there are too few."""
+    ready = [run for run in application().runs() if run.state in _READY]
+    accounts = sorted({run.account for run in ready})
+    several = [name for name in accounts if sum(run.account == name for run in ready) >= FEWEST_COMPARED]
+    if not several:
+        st.info("Two finished runs about the same people are needed. Make another one under 4 Generate.")
+        return []
+    account = st.selectbox("People", several, key="compare-account")
+    runs = [run for run in ready if run.account == account]
+    by_name = dict(zip(names_of(runs), (run.run_id for run in runs), strict=True))
+    chosen = st.multiselect(
+        "Runs",
+        list(by_name),
+        default=list(by_name)[:FEWEST_COMPARED],
+        max_selections=MOST_COMPARED,
+        key=f"compare-runs-{account}",
+    )
+    if len(chosen) < FEWEST_COMPARED:
+        st.info("Choose at least two runs.")
+        return []
+    return [by_name[name] for name in chosen]
+
+
+def side_by_side(run_ids: list[str]) -> None:
+    """Draw one chosen number of every run, then all numbers as a table, under the sentence of what they cost."""
+    found = application().compare(run_ids)
+    st.warning(plain(found.sentence))
+    badge("safe")
+    note(_ABOUT_NOISE)
+    if not found.numbers:
+        st.info("These runs have no number in common.")
+        return
+    ids = [number.id for number in found.numbers]
+    titles = {number.id: f"{number.title} ({number.id})" for number in found.numbers}
+    first = next((ids.index(name) for report in reports() for name in report.compared if name in ids), 0)
+    shown = st.selectbox("Look at one number", ids, index=first, format_func=titles.__getitem__, key="compare-number")
+    # Whole names of more than two runs would not fit beside each other.
+    names = found.names if len(found.names) <= _MOST_NAMED else tuple("ABCD"[: len(found.names)])
+    for letter, name in zip(names, found.names, strict=True):
+        if letter != name:
+            note(f"{letter}: {plain(name)}")
+    draw(found.numbers[ids.index(shown)].bars(names), key=f"compare-{shown}")
+    st.subheader("All numbers")
+    frame = table_of(compared_table(found.numbers, names))
+    # In one column, where both stand in full.
+    units = frame.pop("unit")
+    frame["number"] = [
+        f"{title}, {unit}" if unit else title for title, unit in zip(frame["number"], units, strict=True)
+    ]
+    for name in names:
+        # As words: counts in full beside small distances, which no one format for a column writes.
+        frame[name] = [number_text(value) if pd.notna(value) else "" for value in frame[name]]
+    show_table(frame, alt="Runs side by side", key="compare-table")
 
 
 if __name__ == "__main__":
