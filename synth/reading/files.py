@@ -20,7 +20,7 @@ from synth.reading.request import Readable, ReaderLimits, too_large
 from synth.reading.text import TextTable
 from synth.schema import TableFormat
 
-__all__ = ["Batch", "Batches", "Counted", "open_batches"]
+__all__ = ["Batch", "Batches", "Counted", "holds_text", "open_batches"]
 
 CHUNK = 2**20
 """Bytes read at a time."""
@@ -230,7 +230,7 @@ def _without_odd_cells(cells: pa.Array, limits: ReaderLimits) -> tuple[pa.Array,
         return cells, 0
     odd = pc.greater(pc.binary_length(cells), limits.cell_bytes)
     if is_text and not _is_utf8(cells):
-        readable = [cell is None or _decodes(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
+        readable = [cell is None or holds_text(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
         odd = pc.or_(odd, pa.array([not good for good in readable]))
     count = pc.sum(odd).as_py() or 0
     return (pc.if_else(pc.fill_null(odd, False), pa.scalar(None, cells.type), cells), count) if count else (cells, 0)
@@ -248,7 +248,8 @@ def _bytes_like(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_large_string(kind) else pa.binary()
 
 
-def _decodes(cell: bytes) -> bool:
+def holds_text(cell: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
     try:
         cell.decode()
     except UnicodeError:

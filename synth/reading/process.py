@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from synth.errors import InputError, TableError
 from synth.limits import NAME_CHARACTERS
 from synth.names import SHOWN_CHARACTERS, shown
-from synth.reading.files import Batches, open_batches
+from synth.reading.files import Batches, holds_text, open_batches
 from synth.reading.request import HASH_BYTES, Request, read_exactly, read_frame, size_text, too_large, write_frame
 from synth.schema import modelled_columns
 from synth.schema.columns.base import CellCounts
@@ -70,10 +70,12 @@ def _refuse(answers: BinaryIO, kind: str, sentence: str) -> None:
 
 def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches:
     limits = request.limits
-    asked = None if request.size is None else _AskedRanges(questions, answers, request.size)
-    if asked is not None and asked.size() > limits.input_bytes:
+    if request.size is None:
+        return open_batches(questions, request.format, limits, ranges=None)
+    if request.size > limits.input_bytes:
         raise too_large("The file", limits.input_bytes)
-    return open_batches(questions if asked is None else asked, request.format, limits, ranges=asked)
+    asked = _AskedRanges(questions, answers, request.size)
+    return open_batches(asked, request.format, limits, ranges=asked)
 
 
 class _AskedRanges(io.RawIOBase):
@@ -99,9 +101,6 @@ class _AskedRanges(io.RawIOBase):
 
     def tell(self) -> int:
         return self._place
-
-    def size(self) -> int:
-        return self._size
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._size - self._place)
@@ -194,18 +193,10 @@ def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
         None
         if text is None or text in request.format.missing
         else text.encode()
-        if one is None or _is_text(one)
+        if one is None or holds_text(one)
         else one
         for text, one in zip(texts.to_pylist(), written, strict=True)
     ]
-
-
-def _is_text(one: bytes) -> bool:
-    try:
-        one.decode()
-    except UnicodeError:
-        return False
-    return True
 
 
 # Names in the file against declared names ----------------------------------------------------------------------------

@@ -238,11 +238,16 @@ def _separator(form: TableFormat, line: str) -> str:
 
 
 def _line_ends(data: bytes, encoding: str) -> _Places:
-    """Return the place after each LF; in UTF-16 of aligned units only."""
+    """Return the place after each LF."""
+    return _places_of(_LF, data, encoding) + (2 if encoding.startswith("utf-16") else 1)
+
+
+def _places_of(character: int, data: bytes, encoding: str) -> _Places:
+    """Return where a character begins; in UTF-16 of aligned units only."""
     if not encoding.startswith("utf-16"):
-        return np.flatnonzero(np.frombuffer(data, np.uint8) == _LF) + 1
+        return np.flatnonzero(np.frombuffer(data, np.uint8) == character)
     units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if encoding == "utf-16-le" else ">u2")
-    return 2 * (np.flatnonzero(units == _LF) + 1)
+    return 2 * np.flatnonzero(units == character)
 
 
 class _Blocks:
@@ -307,22 +312,16 @@ class _Blocks:
 
     def _closed(self, data: bytes, ends: _Places) -> _Mask:
         """Say behind which line ends no quotation mark is open."""
-        quotes = self._quotes(data)
+        quotes = _places_of(_QUOTE, data, self._encoding)
         before = np.searchsorted(quotes, ends)
         closed: _Mask = (before + self._open) % 2 == 0
         return closed
-
-    def _quotes(self, data: bytes) -> _Places:
-        if not self._encoding.startswith("utf-16"):
-            return np.flatnonzero(np.frombuffer(data, np.uint8) == _QUOTE)
-        units = np.frombuffer(data[: len(data) // 2 * 2], "<u2" if self._encoding == "utf-16-le" else ">u2")
-        return 2 * np.flatnonzero(units == _QUOTE)
 
     def _pass_over(self) -> None:
         """Forget the beginning of a row that is too long; an odd byte stays, so that units stay aligned."""
         kept = len(self._rest) % 2 if self._encoding.startswith("utf-16") else 0
         passed, self._rest = self._rest[: len(self._rest) - kept], self._rest[len(self._rest) - kept :]
-        self._open ^= self._newlines and len(self._quotes(passed)) % 2 == 1
+        self._open ^= self._newlines and len(_places_of(_QUOTE, passed, self._encoding)) % 2 == 1
         self._too_long = True
 
     def _decoded(self, data: bytes) -> bytes:
