@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, StackedTables, Subsets, choose_subsets, coarse_bins
@@ -39,7 +40,7 @@ _MOST_LINES = 100
 _MOST_PICTURES = 60
 _WORST = 10
 _RANGE = "part of the declared range"
-_ANCHORS = ("synthetic", "independent", "floor")
+_ANCHORS = ("synthetic", CONTROL, "floor")
 
 
 def owner_fidelity(

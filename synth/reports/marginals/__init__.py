@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import Progress
 from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals
@@ -95,7 +96,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
         (" + ".join(one.columns), one.distance, one.error, one.control_distance, min(one.expected_noise, 1.0))
         for one in worst
     )
-    table = Table(f"The {len(worst)} worst {sets}", ("columns", "synthetic", "error", "independent", "noise"), rows)
+    table = Table(f"The {len(worst)} worst {sets}", ("columns", "synthetic", "error", CONTROL, "noise"), rows)
 
     def number(name: str, title: str, value: float, sentence: str, error: float | None = None) -> SafeEvidence:
         figures = (table,) if name == "worst" else ()
@@ -111,7 +112,7 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
     some = "" if len(compared) == of else f" Over the {len(compared):,} of {of:,} {sets} that were measured."
     return [
         number("mean", f"Mean distance over {sets}", mean, f"{_AGAINST} {bins}{some}", error),
-        number("independent", "For the independent control", control, "Unrelated columns from the same noisy counts."),
+        number(CONTROL, "For the independent control", control, "Unrelated columns from the same noisy counts."),
         number("noise", "What noise alone makes", noise, "A distance near this one cannot be told from zero."),
         number("worst", f"Worst {sets}", worst[0].distance, f"{_AGAINST} {bins}", worst[0].error),
     ]
@@ -146,7 +147,7 @@ def _floats(values: NDArray[np.float64]) -> tuple[float, ...]:
 # Against the private rows -------------------------------------------------------------------------------------------
 
 
-_HEADINGS = ("synthetic", "independent", "floor")
+_HEADINGS = ("synthetic", CONTROL, "floor")
 
 
 def owner_marginals(
@@ -221,7 +222,7 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     largest = float(way.distances[:, 0].max()) if len(way.distances) else None
     found = [
         number("mean", f"Mean distance over {sets}", mean, f"Synthetic against private rows, {bins}. {coverage}"),
-        number("independent", "For the independent control", control, "Unrelated columns, this run's noise."),
+        number(CONTROL, "For the independent control", control, "Unrelated columns, this run's noise."),
         number("floor", "For a bootstrap", floor, "Another draw of the same private rows, of the same size."),
         number("worst", f"Worst {sets}", largest, f"{bins.capitalize()}."),
     ]

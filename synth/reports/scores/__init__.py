@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synth.generators import CONTROL
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable
 from synth.reports.controls import Anchored
@@ -94,7 +95,7 @@ def _evidence(name: str, scores: Sequence[Mapping[str, float]], which: str) -> O
         unit="of 1",
         sentence=f"{words}, beside the independent control and a bootstrap of the private rows. {which} "
         f"{OWNER_ONLY_SENTENCE}",
-        figures=(Table(title, ("score", "synthetic", "independent", "floor"), rows),),
+        figures=(Table(title, ("score", "synthetic", CONTROL, "floor"), rows),),
     )
 
 
