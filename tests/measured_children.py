@@ -16,6 +16,8 @@ from typing import Any
 
 import coverage
 
+ROOT = Path(__file__).resolve().parents[1]
+
 PATIENCE_SECONDS = 3.0
 """How long a process that is to be killed may take to write what it counted; some hang, as their tests want."""
 
@@ -26,7 +28,7 @@ class MeasuredPopen(subprocess.Popen[Any]):
     def __init__(self, arguments: Any, *others: Any, **options: Any) -> None:
         own = isinstance(arguments, list) and arguments[1:3] == ["-P", "-m"] and arguments[3].startswith("synth.")
         if own:
-            arguments = [*arguments[:2], __file__, str(Path.cwd()), *arguments[3:]]
+            arguments = [*arguments[:2], __file__, *arguments[3:]]
         self._own = own
         super().__init__(arguments, *others, **options)
 
@@ -41,11 +43,11 @@ class MeasuredPopen(subprocess.Popen[Any]):
             super().kill()
 
 
-def run_measured(root: str, module: str, arguments: list[str]) -> None:
+def run_measured(module: str, arguments: list[str]) -> None:
     """Run a module as ``python -m`` does, in a process of its own that may write files again."""
     limit = resource.setrlimit
     resource.setrlimit = lambda kind, most: None if kind == resource.RLIMIT_FSIZE else limit(kind, most)
-    measured = coverage.Coverage(f"{root}/.coverage", data_suffix=True, config_file=f"{root}/pyproject.toml")
+    measured = coverage.Coverage(str(ROOT / ".coverage"), data_suffix=True, config_file=str(ROOT / "pyproject.toml"))
     measured.start()
     sys.argv = [module, *arguments]
     try:
@@ -56,6 +58,6 @@ def run_measured(root: str, module: str, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_measured(sys.argv[1], sys.argv[2], sys.argv[3:])
+    run_measured(sys.argv[1], sys.argv[2:])
 else:
     subprocess.Popen = MeasuredPopen  # type: ignore[misc]
