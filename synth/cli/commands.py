@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from synth.errors import AttackError, InputError, LedgerError, RunCancelledError, SynthError
 from synth.names import visible_lines
-from synth.reports.registry import options_of_reports
-from synth.reports.report import ReportOption
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
     from synth.application import Application
+    from synth.reports.report import ReportOption
     from synth.schema import RunConfig
 
 __all__ = ["config_of", "main", "say", "tell"]
@@ -48,8 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0; 1 when a check found a difference, or ``replay`` made another table or report; 2 bad input; 3 over budget;
         4 above the allowed epsilon; 5 cancelled; 70 internal; 74 a disk is full.
     """
-    parser = _parser()
-    parsed = parser.parse_args(arguments)
+    typed = sys.argv[1:] if arguments is None else arguments
+    # Reports declare their options themselves; to read them loads what reports are made of.
+    parsed = _parser(options_of_reports="report" in typed).parse_args(typed)
     command: Callable[[argparse.Namespace], int] = parsed.command
     try:
         _check_paths(parsed)
@@ -213,6 +213,7 @@ def _incidents(parsed: argparse.Namespace) -> int:
 
 def _report(parsed: argparse.Namespace) -> int:
     from synth.cli.local import owner_report_again
+    from synth.reports.registry import options_of_reports
 
     asked = {option.name: getattr(parsed, option.name) for option in options_of_reports()}
     written = owner_report_again(parsed.folder, say=tell, **asked)
@@ -431,7 +432,7 @@ def _advisory(_: argparse.Namespace) -> int:
 # Options -------------------------------------------------------------------------------------------------------------
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="synth", description="Turn a private table into rows that can be shared, and check what others made."
     )
@@ -455,8 +456,11 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
     report.add_argument("folder", metavar="DIR")
-    for option in options_of_reports():
-        _add_option(report, option)
+    if options_of_reports:
+        from synth.reports.registry import options_of_reports as declared
+
+        for option in declared():
+            _add_option(report, option)
     report.set_defaults(command=_report)
 
     _add_rehearsal_commands(commands)
