@@ -155,7 +155,7 @@ class Ledger:
         )
 
     @patient
-    def check_same_cells(self, account_id: str, config: str) -> None:
+    def check_hidden(self, account_id: str, config: str) -> None:
         """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
 
         Raises

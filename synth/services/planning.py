@@ -91,7 +91,7 @@ def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger:
     try:
         check_same_promise(account, budget.neighbours, config.schema.unit)
         if budget.neighbours is Neighbours.CELL:
-            ledger.check_same_cells(account.id, json.dumps(config_to_mapping(config.published())))
+            ledger.check_hidden(account.id, json.dumps(config_to_mapping(config.published())))
     except PrivacyError as error:
         return str(error)
     before = Cost.of_charges(ledger.current(account.id))

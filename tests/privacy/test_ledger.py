@@ -647,7 +647,7 @@ def test_a_charge_for_other_cells_is_refused_and_freeing_the_first_allows_it(
     with pytest.raises(PrivacyError, match="protect other cells"):
         reserve_cells(ledger, store, cells, **second)
     with pytest.raises(PrivacyError, match="protect other cells"):
-        ledger.check_same_cells(cells.id, json.dumps(second))
+        ledger.check_hidden(cells.id, json.dumps(second))
     assert len(ledger.rows(cells.id)) == 2
     for own in ledger.current(cells.id):
         ledger.free(own)
@@ -677,7 +677,7 @@ def test_a_configuration_edited_afterwards_does_not_let_other_cells_in(
     with store.writing() as connection:
         connection.execute(text("UPDATE runs SET config = :config"), {"config": edited})
     with pytest.raises(PrivacyError, match="protect other cells"):
-        ledger.check_same_cells(cells.id, edited)
+        ledger.check_hidden(cells.id, edited)
     with pytest.raises(PrivacyError, match="protect other cells"):
         reserve_cells(ledger, store, cells, label="sex", **ranged(0, 50))
     reserve_cells(ledger, store, cells, label="town", **ranged(0, 100))
