@@ -1,16 +1,46 @@
-"""5 Report: what the rows are worth, each number with its badge."""
+"""5 Report: what the rows are worth, each number with its badge; what reports show is drawn here, piece by piece."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial, singledispatch
+
 import streamlit as st
 
-from pages.ui.evidence import read_evidence
+from pages.ui.badges import OWNER_ONLY_NOTE, badge
+from pages.ui.charts import show_table, table_of
+from pages.ui.evidence import cards, number_card, read_evidence
+from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
-from pages.ui.panels import show_tab
+from pages.ui.long_work import LongWork, long_work
 from pages.ui.session import application, draft, go
-from synth.reports.registry import tabs
+from pages.ui.stand_in import stand_in_attacks
+from pages.ui.words import DELTA_MEANS, amount, note, plain
+from synth.reports.evidence import Evidence
+from synth.reports.panels import (
+    Badge,
+    Cards,
+    Choice,
+    Folded,
+    Forecasted,
+    Heading,
+    Listing,
+    Option,
+    Panel,
+    Panels,
+    Part,
+    Pick,
+    Promised,
+    Rehearsed,
+    Renewing,
+    Shouted,
+    Warned,
+    Words,
+)
+from synth.reports.registry import renewal_called, report_of, screens_of, tabs
+from synth.reports.report import ACCURACY, OWNER_ONLY, Shown, Tab
 
-__all__ = ["screen"]
+__all__ = ["screen", "show_tab"]
 
 
 def screen() -> None:
@@ -33,6 +63,179 @@ def screen() -> None:
     st.divider()
     if st.button("Continue to 6 Release", type="primary", key="continue-release"):
         go("release")
+
+
+def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
+    """Show what all reports have on a tab; asking for exact numbers is entered in the ledger of these people."""
+    config = application().config_of(run_id)
+    screens = screens_of(tab, config)
+    shown = Shown(config, tuple(evidence))
+    pieces = [piece for screen in screens if not screen.exact for piece in screen.panels(shown)]
+    if tab == ACCURACY:
+        pieces.append(Cards(_unclaimed(evidence), key="accuracy-others"))
+    _draw_all(pieces, run_id)
+    exact = [screen for screen in screens if screen.exact]
+    if not exact:
+        return
+    document = application().owner_report(run_id)
+    if document is None:
+        st.info(exact[0].without)
+        return
+    shown = Shown(config, tuple(evidence), tuple(read_evidence(document)))
+    pieces = [piece for screen in exact for piece in screen.panels(shown)]
+    if tab == OWNER_ONLY:
+        pieces.append(Cards(_unclaimed(shown.exact), key="owner"))
+    _draw_all(pieces, run_id)
+
+
+def _unclaimed(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Return the numbers of sections that no report of this version has: an older or newer one made them."""
+    return [entry for entry in evidence if report_of(entry.section) is None]
+
+
+def _draw_all(pieces: Panels, run_id: str) -> None:
+    """Draw pieces in order; parts that several reports share are offered together, where the first of them stands."""
+    parts = [piece for piece in pieces if isinstance(piece, Part)]
+    warned = False
+    for piece in pieces:
+        if isinstance(piece, Part):
+            if piece is parts[0]:
+                # One part at a time: the tab stays short, and a wide table quick to draw.
+                options = [Option(part.name, part.title, part.panels) for part in parts]
+                _draw(Choice("What to compare", "owner-part", options), run_id)
+        elif not (warned and isinstance(piece, Warned)):
+            warned = warned or isinstance(piece, Warned)
+            _draw(piece, run_id)
+
+
+@singledispatch
+def _draw(piece: Panel, run_id: str) -> None:
+    raise TypeError(f"Nothing draws a {type(piece).__name__}.")
+
+
+@_draw.register
+def _(piece: Cards, run_id: str) -> None:
+    cards(piece.entries, key=piece.key)
+
+
+@_draw.register
+def _(piece: Heading, run_id: str) -> None:
+    st.subheader(piece.text)
+
+
+@_draw.register
+def _(piece: Words, run_id: str) -> None:
+    text = plain(piece.text)
+    if piece.kind == "paragraph":
+        st.markdown(text)
+    elif piece.kind == "note":
+        note(text)
+    else:
+        st.info(text)
+
+
+@_draw.register
+def _(piece: Badge, run_id: str) -> None:
+    badge(piece.kind)
+
+
+@_draw.register
+def _(piece: Warned, run_id: str) -> None:
+    st.warning(OWNER_ONLY_NOTE)
+
+
+@_draw.register
+def _(piece: Shouted, run_id: str) -> None:
+    with st.container(border=True):
+        st.error(plain(piece.entry.title))
+        number_card(piece.entry)
+
+
+@_draw.register
+def _(piece: Listing, run_id: str) -> None:
+    show_table(table_of(piece.table), alt=piece.table.title, key=piece.key, formats=piece.formats)
+
+
+@_draw.register
+def _(piece: Choice, run_id: str) -> None:
+    _draw_all(_chosen(piece, run_id).panels, run_id)
+
+
+@_draw.register
+def _(piece: Pick, run_id: str) -> None:
+    options = {option.name: option for option in piece.options}
+    titles = {name: option.title for name, option in options.items()}
+    chosen = st.selectbox(piece.label, list(options), format_func=titles.__getitem__, key=piece.key)
+    _draw_all(options[chosen].panels, run_id)
+
+
+@_draw.register
+def _(piece: Folded, run_id: str) -> None:
+    with st.expander(piece.title):
+        _draw_all(piece.panels, run_id)
+
+
+@_draw.register
+def _(piece: Promised, run_id: str) -> None:
+    run = application().run(run_id)
+    facts = (
+        ("Epsilon", amount(run.epsilon), piece.sentence),
+        ("Delta", f"{run.delta:g}", DELTA_MEANS),
+        ("Generator", run.generator, "Learned from noisy answers alone."),
+    )
+    for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):
+        with place.container(border=True, height="stretch"):
+            st.metric(title, value)
+            badge("safe")
+            note(meaning)
+
+
+@_draw.register
+def _(piece: Forecasted, run_id: str) -> None:
+    forecast_panel(application().plan(application().config_of(run_id)).forecast)
+
+
+@_draw.register
+def _(piece: Rehearsed, run_id: str) -> None:
+    stand_in_attacks(application().config_of(run_id), piece.section)
+
+
+@_draw.register
+def _(piece: Renewing, run_id: str) -> None:
+    renewal, asked = renewal_called(piece.name), application()
+    work = LongWork(
+        standing=partial(asked.renewal, run_id, piece.name),
+        cancel=partial(asked.cancel_renewal, run_id, piece.name),
+        stop_label=renewal.stop_label,
+        steps=renewal.steps,
+    )
+    long_work(
+        work,
+        start=partial(asked.renew, run_id, piece.name),
+        start_label=renewal.start_label,
+        about=renewal.about(asked.renewal_minutes(run_id, piece.name)),
+        start_key=piece.name,
+        stop_key=f"stop-{piece.name}",
+    )
+
+
+def _chosen(piece: Choice, run_id: str) -> Option:
+    """Let one be chosen; a choice that it begins with stands beside this one."""
+    nested = all(isinstance(option.panels[0], Choice) for option in piece.options)
+    places = st.columns(2) if nested else [st.container()]
+    with places[0]:
+        option = _choose(piece)
+    if not nested:
+        return option
+    with places[1]:
+        return _choose(option.panels[0])  # type: ignore[arg-type]
+
+
+def _choose(piece: Choice) -> Option:
+    options = {option.name: option for option in piece.options}
+    names, titles = list(options), {name: option.title for name, option in options.items()}
+    chosen = st.segmented_control(piece.label, names, default=names[0], format_func=titles.__getitem__, key=piece.key)
+    return options[str(chosen)] if chosen in options else options[names[0]]
 
 
 if __name__ == "__main__":
