@@ -279,6 +279,12 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
     "replay": [lambda text: ["replay", text, "--out", "out"], lambda text: ["replay", "b.zip", "--out", text]],
+    "parties": [
+        lambda text: ["parties", text, "--out", "machines"],
+        lambda text: ["parties", "b.zip", "--out", text],
+        lambda text: ["parties", "rows.csv", "--models", text, "--like", "b.zip", "--out", "classes.csv"],
+        lambda text: ["parties", "rows.csv", "--models", "m", "--like", text, "--out", "classes.csv"],
+    ],
     "schema": [lambda text: ["schema", text]],
     "account": [
         lambda text: ["account", "--enter", text],
