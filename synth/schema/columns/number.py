@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,8 +22,8 @@ __all__ = ["NumberColumn"]
 MAXIMUM_LEVELS = 2**24
 """Places on one declared grid; more would make a table of codes larger than the rows."""
 
-_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,309}(\.[0-9]{1,1074})?")
-"""As many digits as the longest finite float has, before the point and behind it."""
+MOST_DIGITS = (309, 1074)
+"""Digits of the longest finite float, before the point and behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +208,7 @@ class NumberColumn(ModelledColumn):
         ]
 
     def _codes_near(self, text: str) -> list[int]:
-        if _PLAIN_NUMBER.fullmatch(text) is None:
+        if not _is_plain(text):
             return []
         value = Decimal(text)
         place = round((value - Decimal(repr(self.low))) / Decimal(repr(self.step)))
@@ -232,6 +231,15 @@ class NumberColumn(ModelledColumn):
     def comparable(self, text: str) -> float:
         """Read a number."""
         return parse_number("a constant", text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text is a number as columns print it: digits, and digits behind a point."""
+    whole, point, behind = text.removeprefix("-").partition(".")
+    pieces = (whole, behind) if point else (whole,)
+    return text.isascii() and all(
+        piece.isdigit() and len(piece) <= most for piece, most in zip(pieces, MOST_DIGITS, strict=False)
+    )
 
 
 @lru_cache(maxsize=4096)
