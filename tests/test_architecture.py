@@ -51,7 +51,7 @@ def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
 
 
 # Aims of scripts/shape that are not reached yet: these counts may fall and never rise.
-NOT_YET = {"the promise: lines of code": 3501}
+NOT_YET = {"the promise: lines of code": 3492}
 
 
 def test_the_house_keeps_its_shape() -> None:
