@@ -338,12 +338,19 @@ def days_of_texts(texts: pa.Array, *, pattern: str | None, shortest: int) -> npt
     return of_rows
 
 
+def _day_in_pattern(text: str, pattern: str) -> int:
+    try:
+        return datetime.datetime.strptime(text, pattern).date().toordinal() - EPOCH
+    except (ValueError, OverflowError):
+        return NO_DAY
+
+
 def _day(text: str, pattern: str | None, shortest: int, *, iso: bool) -> int:
     if pattern is not None:
-        try:
-            return datetime.datetime.strptime(text, pattern).date().toordinal() - EPOCH
-        except (ValueError, OverflowError):
-            pass  # perhaps written in ISO form
+        day = _day_in_pattern(text, pattern)
+        if day != NO_DAY:
+            return day
+    # In ISO form, which is read whatever the pattern.
     digits = text.replace("-", "")
     if not (digits.isascii() and digits.isdigit()):
         text = text[:10] if iso else ""
