@@ -38,8 +38,8 @@ from synth.services.views import (
     run_view,
 )
 from synth.store import ChargeState, Event, EventKind, Run, RunState, TableState
-from synth.system.devices import require_device
-from synth.system.disks import fullest, has_no_room
+from synth.system.disk import fullest, has_no_room
+from synth.system.machine import require_device
 from synth.system.settings import Settings
 
 __all__ = ["Application"]

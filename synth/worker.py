@@ -31,8 +31,7 @@ from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
 from synth.services.installation import Installation
 from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
-from synth.system.devices import is_lack_of_means
-from synth.system.machine import this_host
+from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
 
 __all__ = ["Execute", "main"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from synth.errors import ConfigError
-from synth.system import devices
+from synth.system import machine
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,8 @@ def test_a_device_that_does_not_is_noticed(planted: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("exact", [True, False])
 def test_an_inexact_device_is_refused_or_left_alone(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     # The one thing that is made up: a CUDA device, or a faulty one, where the machine has none.
-    monkeypatch.setattr(devices, "cuda_is_available", lambda: True)
-    monkeypatch.setattr(devices, "computes_exactly", lambda device: exact)
+    monkeypatch.setattr(machine, "cuda_is_available", lambda: True)
+    monkeypatch.setattr(machine, "computes_exactly", lambda device: exact)
     assert devices.resolved_device("auto") == ("cuda" if exact else "cpu")
     assert devices.resolved_device("cpu") == "cpu"
     if exact:
@@ -61,7 +61,7 @@ def test_an_inexact_device_is_refused_or_left_alone(exact: bool, monkeypatch: py
 
 
 def test_a_device_that_is_missing_or_unknown_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "cuda_is_available", lambda: False)
+    monkeypatch.setattr(machine, "cuda_is_available", lambda: False)
     assert devices.resolved_device("auto") == "cpu"
     with pytest.raises(ConfigError, match="no CUDA device was found"):
         devices.resolved_device("cuda")

@@ -30,9 +30,8 @@ from synth.services.reports import build_owner_report, renew
 from synth.services.runs import carry_out
 from synth.services.views import cell_words, row_worth_words
 from synth.store import ChargeState, RunState, TableState
-from synth.system.devices import is_lack_of_means, require_device
-from synth.system.disks import naming_full_disk
-from synth.system.machine import this_host
+from synth.system.disk import naming_full_disk
+from synth.system.machine import is_lack_of_means, require_device, this_host
 from synth.system.paths import path_of
 
 __all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]

@@ -34,8 +34,7 @@ from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.schema import ModelledColumn, Schema
-from synth.system.devices import resolved_device
-from synth.system.threads import single_thread
+from synth.system.machine import resolved_device, single_thread
 
 __all__ = [
     "ClassBatch",

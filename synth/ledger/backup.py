@@ -28,8 +28,7 @@ from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
 from synth.store import EventKind, RunState, Store, TableState, now
 from synth.store.engine import make_engine
-from synth.system.disks import disk_full, has_no_room, naming_full_disk
-from synth.system.private_files import private_file
+from synth.system.disk import disk_full, has_no_room, naming_full_disk, private_file
 from synth.system.settings import Settings
 from synth.vault.kept_answers import ANSWERS_FILE
 from synth.vault.keys import load_keys

@@ -17,7 +17,7 @@ from uuid import UUID
 from synth.errors import InputError, LedgerError, TableError
 from synth.ledger.chain import Chain
 from synth.store import Account, LedgerHead
-from synth.system.private_files import replace_durably
+from synth.system.disk import replace_durably
 from synth.vault.sealing import seal, unseal
 
 __all__ = ["HeadsChecked", "Marks", "check_heads", "heads_text", "no_mark"]

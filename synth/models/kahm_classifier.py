@@ -17,7 +17,7 @@ from torch import Tensor
 from synth.errors import InputError
 from synth.models.affine_hull import HullReport
 from synth.models.wide_hull import Partition, WideHull, fit_wide_hulls
-from synth.system.threads import quota_threads
+from synth.system.machine import quota_threads
 
 __all__ = ["KahmClassifier", "KahmModel", "Label", "matching_scores", "sorted_labels"]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.mixture import Mixture
-from synth.system.threads import single_thread
+from synth.system.machine import single_thread
 
 __all__ = ["BinLayout", "MarginalLoss", "fit_mixture"]
 

@@ -25,7 +25,7 @@ from synth.privacy.receipt import Receipt
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema
-from synth.system.devices import resolved_device
+from synth.system.machine import resolved_device
 
 __all__ = ["PrivateSession", "assumptions_of", "stated_of"]
 

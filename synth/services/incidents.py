@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 from synth.errors import SynthError
-from synth.system.disks import disk_full, is_full
+from synth.system.disk import disk_full, is_full
 from synth.system.packages import missing_package
 from synth.system.settings import Settings
 

@@ -41,7 +41,7 @@ from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig
 from synth.schema.constraints import parse_constraints, repair
 from synth.services.incidents import record_incident
-from synth.system.devices import is_lack_of_means
+from synth.system.machine import is_lack_of_means
 
 __all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
 

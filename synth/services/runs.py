@@ -23,7 +23,7 @@ from synth.services.reports import build_owner_report
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
 from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
-from synth.system.devices import resolved_device
+from synth.system.machine import resolved_device
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
 

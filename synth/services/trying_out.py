@@ -36,8 +36,8 @@ from synth.progress import Progress
 from synth.schema import Column, RunConfig, Schema, TableFormat
 from synth.services.incidents import record_incident
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
+from synth.system.disk import locked
 from synth.system.packages import missing_package
-from synth.system.private_files import locked
 from synth.system.settings import Settings
 from synth.vault.keys import ThrowawayKey
 

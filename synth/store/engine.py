@@ -22,7 +22,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, OperationalError
 
 from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, DiskFullError
-from synth.system.disks import disk_full, has_no_room, is_full
+from synth.system.disk import disk_full, has_no_room, is_full
 
 __all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
 

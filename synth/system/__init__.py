@@ -1,1 +1,1 @@
-"""What the machine lends a program: devices, disks, paths, private files, threads and confined processes."""
+"""What the machine lends a program: processors, devices and threads, private places on disk, confined processes."""

@@ -1,17 +1,38 @@
-"""What this machine has: its name, processors and GPUs."""
+"""What this machine lends: its name, processors and GPUs, the device that computes, and threads to compute on.
+
+Torch takes a second to start, so it is started where something is computed, and not to be asked what there is.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-__all__ = ["MACHINE_GPUS", "available_gpus", "cores", "this_host"]
+import numpy as np
+
+from synth.errors import ConfigError
+
+__all__ = [
+    "MACHINE_GPUS",
+    "available_gpus",
+    "computes_exactly",
+    "cores",
+    "cuda_is_available",
+    "is_lack_of_means",
+    "quota_threads",
+    "require_device",
+    "resolved_device",
+    "single_thread",
+    "this_host",
+]
 
 MACHINE_GPUS = "HERMITAGE_MACHINE_GPUS"
 """Environment variable in which a worker, which itself sees one GPU, passes on all of them to the next worker."""
@@ -57,3 +78,172 @@ def _installed_gpus() -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError):
         return ()
     return tuple(line.strip() for line in answer.stdout.splitlines() if line.strip().isdigit())
+
+
+# The device that computes ---------------------------------------------------------------------------------------------
+
+
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll", "libamdhip64.so")
+"""Libraries of graphics drivers, one of which every device that torch calls "cuda" needs."""
+
+_NO_CUDA = "device is cuda, but no CUDA device was found. Use auto or cpu."
+
+_DEVICE_WORDS = (
+    "CUDA error",
+    "CUDA out of memory",
+    "CUDA driver",
+    "CUBLAS_STATUS_",
+    "cuDNN error",
+    "DefaultCPUAllocator",
+)
+
+
+def cuda_is_available() -> bool:
+    """Whether torch finds a CUDA device; it is not started to ask where there is no driver."""
+    if not any(map(_loads, _DRIVERS)):
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+@cache
+def computes_exactly(device: str) -> bool:
+    """Whether float64 on a device is what sums over private rows take it for; tried once in a process.
+
+    Products of whole numbers must come out exact where they need 52 bits, whatever the number of rows, and single
+    operations rounded as IEEE arithmetic says. Settings outside the program can have float64 emulated with fewer bits.
+
+    Parameters
+    ----------
+    device : str
+        "cpu" or "cuda".
+    """
+    import torch
+
+    random = np.random.default_rng(0)
+    for n_rows, width in ((1, 128), (7, 128), (4096, 64), (2**16, 16)):
+        most = 2 ** ((52 - (n_rows - 1).bit_length()) // 2)
+        left, right = random.integers(most // 2, most, (2, n_rows, width))
+        on_device = (torch.from_numpy(side.astype(np.float64)).to(device) for side in (left, right))
+        product = (next(on_device).T @ next(on_device)).cpu().numpy()
+        if not np.array_equal(product, left.T @ right):
+            return False
+    one, other = random.normal(size=(2, 4099)) + 2.0
+    first, second = (torch.from_numpy(side).to(device) for side in (one, other))
+    single = ((first * second, one * other), (first + second, one + other), (first / second, one / other))
+    return all(np.array_equal(found.cpu().numpy(), expected) for found, expected in single)
+
+
+def require_device(device: str) -> None:
+    """Refuse a device that this machine does not have, as :func:`resolved_device` does, without starting it.
+
+    Raises
+    ------
+    ConfigError
+        If "cuda" is asked for where there is none.
+    """
+    if device == "cuda" and not cuda_is_available():
+        raise ConfigError(_NO_CUDA)
+
+
+def is_lack_of_means(error: BaseException) -> bool:
+    """Whether an error says that memory or the device failed: another attempt, on the processor, may succeed.
+
+    Parameters
+    ----------
+    error : BaseException
+        The text of one of torch is looked at, and goes nowhere.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.split(".")[0] == "torch"}
+    if kinds & {"OutOfMemoryError", "AcceleratorError"}:
+        return True
+    # Of older errors torch says in words alone what they are.
+    return type(error) is RuntimeError and any(words in str(error) for words in _DEVICE_WORDS)
+
+
+def resolved_device(device: str) -> str:
+    """Return the device to compute on, "cpu" or "cuda"; "auto" takes CUDA where there is one that computes exactly.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such device, or "cuda" is asked for where there is none or it does not compute exactly.
+    """
+    if device not in {"auto", "cpu", "cuda"}:
+        raise ConfigError(f"device must be auto, cpu or cuda, got {device}.")
+    if device == "cpu":
+        return device
+    available = cuda_is_available()
+    if device == "cuda" and not available:
+        raise ConfigError(_NO_CUDA)
+    exact = available and computes_exactly("cuda")
+    if device == "cuda" and not exact:
+        raise ConfigError(
+            "device is cuda, but this one does not compute exactly in float64, which sums over private rows need. "
+            "Unset what has float64 emulated (such as CUBLAS_EMULATE_DOUBLE_PRECISION), or use auto or cpu."
+        )
+    return "cuda" if exact else "cpu"
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
+
+
+# Threads --------------------------------------------------------------------------------------------------------------
+
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
+    with _threads(1):
+        yield
+
+
+@contextmanager
+def quota_threads() -> Iterator[None]:
+    """Run torch on no more CPU threads than this process may use; restores the number of threads.
+
+    Torch starts a thread for every processor of the host. In a container that is lent two of them, small matrices then
+    take a hundred times as long.
+    """
+    import torch
+
+    with _threads(min(torch.get_num_threads(), _quota())):
+        yield
+
+
+@contextmanager
+def _threads(wanted: int) -> Iterator[None]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _quota(cgroups: Path = _CGROUPS) -> int:
+    """Return the number of processors lent to this process, at least 1."""
+    lent = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        if (cgroups / "cpu.max").exists():
+            quota, period = (cgroups / "cpu.max").read_text().split()
+        else:
+            quota, period = ((cgroups / "cpu" / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+        lent = min(lent, round(int(quota) / int(period))) if int(quota) > 0 else lent
+    except (OSError, ValueError):
+        # No quota, or one that reads "max".
+        return max(1, lent)
+    return max(1, lent)

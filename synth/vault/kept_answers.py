@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import JobError, TableError
-from synth.system.disks import naming_full_disk
+from synth.system.disk import naming_full_disk
 from synth.vault.sealing import SEAL_BYTES, seal, unseal
 
 __all__ = [

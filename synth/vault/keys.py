@@ -29,8 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from synth.errors import ConfigError
-from synth.system.disks import disk_full, is_full
-from synth.system.private_files import private_file
+from synth.system.disk import disk_full, is_full, private_file
 
 __all__ = ["Keys", "ThrowawayKey", "load_keys"]
 

@@ -25,8 +25,7 @@ from sqlalchemy import Connection
 
 from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
 from synth.store import EventKind, LedgerHead, Store, StoredTable, TableKind, TableState, display_name, now, patient
-from synth.system.disks import disk_full, is_full
-from synth.system.private_files import locked, private_file, replace_durably, sync_directory
+from synth.system.disk import disk_full, is_full, locked, private_file, replace_durably, sync_directory
 from synth.vault.keys import Keys
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 

@@ -19,7 +19,7 @@ from synth.generators.neural import ClassBatch, Draw, OutputHeads
 from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
 from synth.privacy.more.fourier import Fourier
 from synth.schema import NumberColumn, Weight
-from synth.system.threads import single_thread
+from synth.system.machine import single_thread
 
 CPU = torch.device("cpu")
 

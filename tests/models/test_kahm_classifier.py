@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from synth.errors import InputError
 from synth.models.fabrication import fabricate
 from synth.models.kahm_classifier import KahmClassifier, KahmModel
-from synth.system import threads
+from synth.system import machine
 
 
 @parametrize_with_checks([KahmClassifier()])
@@ -168,5 +168,5 @@ def test_the_quota_of_a_container(tmp_path, files, lent):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    everything = threads._quota(tmp_path / "nothing")
-    assert threads._quota(tmp_path) == (everything if lent is None else lent)
+    everything = machine._quota(tmp_path / "nothing")
+    assert machine._quota(tmp_path) == (everything if lent is None else lent)

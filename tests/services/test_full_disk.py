@@ -24,7 +24,7 @@ from synth.ledger.ledger import STAYED_SPENT
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 from synth.store import Store
-from synth.system.disks import disk_full, is_full
+from synth.system.disk import disk_full, is_full
 from synth.system.machine import this_host
 from synth.system.settings import Settings
 

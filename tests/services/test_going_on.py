@@ -40,8 +40,7 @@ from synth.schema.documents import read_mapping
 from synth.services import pipeline, runs
 from synth.services.runs import carry_out
 from synth.store import ChargeState, Run, RunState
-from synth.system.devices import is_lack_of_means
-from synth.system.machine import this_host
+from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
 

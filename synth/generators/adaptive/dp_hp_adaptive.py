@@ -35,7 +35,7 @@ from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.privacy.answers import AnswerSource
 from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.progress import Progress
-from synth.system.devices import resolved_device
+from synth.system.machine import resolved_device
 
 __all__ = ["WIDE", "AdaptiveBudget", "DpHpAdaptive", "allocate_budget", "columns_error", "share_for_columns"]
 

@@ -22,7 +22,7 @@ from synth.privacy.column_maps import Constant, OneHot
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.progress import Progress
-from synth.system.devices import resolved_device
+from synth.system.machine import resolved_device
 
 __all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
 

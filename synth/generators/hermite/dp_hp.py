@@ -35,7 +35,7 @@ from synth.privacy.column_maps import Constant, Lookup
 from synth.privacy.feature_maps import FeatureMap, Stack
 from synth.privacy.more.products import Product
 from synth.progress import Progress
-from synth.system.devices import resolved_device
+from synth.system.machine import resolved_device
 
 __all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
 

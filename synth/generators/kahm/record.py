@@ -42,7 +42,7 @@ from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
-from synth.system.threads import single_thread
+from synth.system.machine import single_thread
 
 __all__ = ["RecordMode", "RecordQuestions", "RowModel", "class_places", "is_classes"]
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from synth.errors import InputError
 from synth.models.kahm_classifier import KahmClassifier
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
-from synth.system.threads import quota_threads
+from synth.system.machine import quota_threads
 
 __all__ = [
     "REGULARISERS",
