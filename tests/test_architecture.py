@@ -104,9 +104,7 @@ def test_only_the_boundary_draws_privacy_noise_or_opens_tables() -> None:
     assert not [path for path in beyond if any(module.startswith("secrets") for module in imported(path))]
     words = {path: path.read_text(encoding="utf-8") for path in beyond}
     assert not [path for path in beyond if "._codes(" in words[path]]
-    assert not [
-        path for path in beyond if "os.urandom" in words[path] and path.name not in {"keys.py", "disk.py"}
-    ]
+    assert not [path for path in beyond if "os.urandom" in words[path] and path.name not in {"keys.py", "disk.py"}]
 
 
 def test_only_lf_ends_a_line_of_a_table() -> None:

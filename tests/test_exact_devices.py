@@ -13,7 +13,7 @@ from synth.system import machine
 
 @pytest.fixture(autouse=True)
 def tried_anew() -> Iterator[None]:
-    tried = devices.computes_exactly
+    tried = machine.computes_exactly
     tried.cache_clear()
     yield
     tried.cache_clear()
@@ -36,14 +36,14 @@ INEXACT: dict[str, tuple[str, Callable[..., torch.Tensor]]] = {
     ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA"))],
 )
 def test_devices_compute_exactly(device: str) -> None:
-    assert devices.computes_exactly(device)
+    assert machine.computes_exactly(device)
 
 
 @pytest.mark.parametrize("planted", INEXACT)
 def test_a_device_that_does_not_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, wrong = INEXACT[planted]
     monkeypatch.setattr(torch.Tensor, name, wrong)
-    assert not devices.computes_exactly("cpu")
+    assert not machine.computes_exactly("cpu")
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -51,19 +51,19 @@ def test_an_inexact_device_is_refused_or_left_alone(exact: bool, monkeypatch: py
     # The one thing that is made up: a CUDA device, or a faulty one, where the machine has none.
     monkeypatch.setattr(machine, "cuda_is_available", lambda: True)
     monkeypatch.setattr(machine, "computes_exactly", lambda device: exact)
-    assert devices.resolved_device("auto") == ("cuda" if exact else "cpu")
-    assert devices.resolved_device("cpu") == "cpu"
+    assert machine.resolved_device("auto") == ("cuda" if exact else "cpu")
+    assert machine.resolved_device("cpu") == "cpu"
     if exact:
-        assert devices.resolved_device("cuda") == "cuda"
+        assert machine.resolved_device("cuda") == "cuda"
     else:
         with pytest.raises(ConfigError, match="does not compute exactly"):
-            devices.resolved_device("cuda")
+            machine.resolved_device("cuda")
 
 
 def test_a_device_that_is_missing_or_unknown_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "cuda_is_available", lambda: False)
-    assert devices.resolved_device("auto") == "cpu"
+    assert machine.resolved_device("auto") == "cpu"
     with pytest.raises(ConfigError, match="no CUDA device was found"):
-        devices.resolved_device("cuda")
+        machine.resolved_device("cuda")
     with pytest.raises(ConfigError, match="auto, cpu or cuda"):
-        devices.resolved_device("tpu")
+        machine.resolved_device("tpu")

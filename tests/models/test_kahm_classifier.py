@@ -147,7 +147,7 @@ def test_a_party_learns_from_noisy_rows(digits):
 
 def test_threads_are_restored():
     before = torch.get_num_threads()
-    with threads.quota_threads():
+    with machine.quota_threads():
         assert torch.get_num_threads() <= before
     assert torch.get_num_threads() == before
 
