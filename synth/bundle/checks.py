@@ -39,7 +39,7 @@ from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import misstated
 from synth.privacy.session import assumptions_of
-from synth.reports.document import owner_document
+from synth.reports.document import REPORT_VERSION, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
     Evidence,
@@ -148,7 +148,7 @@ class _Check:
         self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
-        self._step("report", lambda: _report_problems(archive, certificate))
+        self._step("report", lambda: _report_problems(archive, certificate, same=same))
         self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
 
@@ -419,8 +419,14 @@ def _evidence(archive: Archive) -> list[Evidence]:
     return [evidence_from_dict(entry) for entry in report["evidence"]]
 
 
-def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
+def _report_problems(archive: Archive, certificate: Certificate, *, same: bool) -> Iterable[str]:
     report = parse_canonical(archive.read("report.json"), name="report.json")
+    version = report["version"]
+    if type(version) is not int or not 1 <= version <= REPORT_VERSION:
+        yield "report.json is of a version that is unknown here. Check it with a newer program."
+        return
+    if same and version != REPORT_VERSION:
+        yield f"report.json has the words of version {version}; the program that the certificate names writes others."
     evidence = _evidence(archive)
     paid = {receipt.sequence: receipt for receipt in certificate.receipts}
     for entry in evidence:
@@ -432,7 +438,7 @@ def _report_problems(archive: Archive, certificate: Certificate) -> Iterable[str
             alone = epsilon_of_receipts([paid[sequence] for sequence in entry.receipts], certificate.delta)
             if not abs(alone - entry.epsilon) <= _RELATIVE * alone:
                 yield f"report.json states another epsilon than its receipts for a charged number: {entry.title}."
-    if owner_document(evidence) != report:
+    if owner_document(evidence) | {"version": version} != report:
         yield "report.json holds more than its numbers, or marginals that are not among them."
 
 

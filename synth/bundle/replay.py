@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
-from synth.bundle.certificate import certificate_from_dict
+from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes
 from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
@@ -22,7 +22,13 @@ from synth.generators import Fact, Generator, GeneratorTask, make, restore
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
-from synth.reports.document import published_evidence, published_rows, report_document
+from synth.reports.document import (
+    REPORT_VERSION,
+    published_evidence,
+    published_rows,
+    report_document,
+    without_words,
+)
 from synth.schema import RunConfig, parse_config
 from synth.schema.constraints import parse_constraints, repair
 from synth.schema.documents import read_mapping
@@ -42,8 +48,8 @@ class Replay:
     identical : bool
         Whether ``synthetic.csv`` is the certified one, byte for byte.
     report_identical : bool, optional
-        Whether ``report.json``, made again from the answers in the bundle, is the certified one, byte for byte; None
-        where the answers were fitted again.
+        Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, or in
+        all but its words where ``words_version`` says so. None where the answers were fitted again.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
@@ -51,6 +57,9 @@ class Replay:
     costs_differ : tuple of str
         Where the generator was fitted again: one sentence for each receipt that states another part of the budget than
         the generator asks its question with.
+    words_version : int, optional
+        The version of the words of the certified report where it is another than this program writes: they were not
+        compared.
     """
 
     identical: bool
@@ -58,6 +67,7 @@ class Replay:
     lines: tuple[str, ...]
     report_identical: bool | None = None
     costs_differ: tuple[str, ...] = ()
+    words_version: int | None = None
 
     @property
     def as_certified(self) -> bool:
@@ -117,10 +127,13 @@ def replay(
         with written.open("rb") as stream:
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
-        report_identical = None if again else _same_report(archive, config, codes, facts, folder / "report.json")
+        report_identical, words_version = None, None
+        if not again:
+            _write_report(archive, config, codes, facts, folder / "report.json")
+            report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
-    lines = (*lines, *_report_lines(report_identical), *costs_differ)
-    return Replay(identical, distance, lines, report_identical, costs_differ)
+    lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
+    return Replay(identical, distance, lines, report_identical, costs_differ, words_version)
 
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
@@ -142,15 +155,30 @@ def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], tu
     return codes, fitted.facts()
 
 
-def _same_report(
+def _write_report(
     archive: Archive, config: RunConfig, codes: NDArray[np.int64], facts: Sequence[Fact], path: Path
-) -> bool:
-    """Make the report again from what the bundle holds, write it, and say whether it is the certified one."""
+) -> None:
+    """Make the report again from what the bundle holds."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     evidence = published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts)
     path.write_bytes(canonical_json(report_document(evidence)))
-    return path.read_bytes() == archive.read("report.json")
+
+
+def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tuple[bool, int | None]:
+    """Say whether a report made again is the certified one, and which other version's words were not compared.
+
+    A report is compared byte for byte. Where it states another version of its words, and the certificate does not
+    state that this very program wrote them, all but the words is compared: they follow from the numbers.
+    """
+    made, certified = path.read_bytes(), archive.read("report.json")
+    stated = parse_canonical(certified, name="report.json")
+    version = stated.get("version") if isinstance(stated, dict) else None
+    by_this_program = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
+    if by_this_program or type(version) is not int or version == REPORT_VERSION:
+        return made == certified, None
+    same = without_words(parse_canonical(made, name="report.json")) == without_words(stated)
+    return same, version if same else None
 
 
 def _refitted(
@@ -202,13 +230,17 @@ def _distance(archive: Archive, written: Path, config: RunConfig) -> float:
     return float(np.mean([mean for mean in means if mean is not None]))
 
 
-def _report_lines(identical: bool | None) -> tuple[str, ...]:
+def _report_lines(identical: bool | None, words_version: int | None) -> tuple[str, ...]:
     if identical is None:
         return ()
+    if not identical:
+        return ("report.json differs from the certified one; other versions of packages can be the reason.",)
+    if words_version is None:
+        return ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
     return (
-        ("report.json is the certified one, byte for byte, from the answers in the bundle.",)
-        if identical
-        else ("report.json differs from the certified one; other versions of packages can be the reason.",)
+        "report.json: every number is the certified one, worked out from the answers in the bundle. Its titles and "
+        f"sentences are those of version {words_version}, this program writes version {REPORT_VERSION}, so they were "
+        "not compared: read those of the new report.json.",
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -16,6 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from synth.errors import InputError
 from synth.generators.protocol import Fact
 from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
 from synth.privacy.noisy_sums import NoisyAnswer
@@ -29,9 +30,24 @@ from synth.reports.registry import reports, section_words
 from synth.reports.report import PaidAnswers
 from synth.schema import RunConfig
 
-__all__ = ["owner_document", "published_evidence", "published_rows", "report_document", "report_page"]
+__all__ = [
+    "REPORT_VERSION",
+    "owner_document",
+    "published_evidence",
+    "published_rows",
+    "report_document",
+    "report_page",
+    "without_words",
+]
 
-_VERSION = 1
+REPORT_VERSION = 2
+"""Version of the words of report.json: its titles, units, headings and sentences.
+
+It goes up by one with every release that words a publishable number differently; numbers, ids and keys never change.
+Version 1 is what programs up to 0.3.0 wrote.
+"""
+
+_WORDS = frozenset({"title", "sentence", "unit", "header", "name"})
 _COUNTS = ("evaluated", "of")
 """Last words of ids that a page leaves out: how many sets were compared stands in the sentences beside the means."""
 
@@ -131,7 +147,33 @@ def owner_document(evidence: Sequence[Evidence]) -> dict[str, Any]:
 
 def _document(evidence: Sequence[Evidence]) -> dict[str, Any]:
     summaries = {report.id: report.summary(evidence) for report in reports() if report.summary is not None}
-    return {"version": _VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], **summaries}
+    return {"version": REPORT_VERSION, "evidence": [evidence_to_dict(entry) for entry in evidence], **summaries}
+
+
+def without_words(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what every version of :data:`REPORT_VERSION` says alike: a report without its version and its words.
+
+    Parameters
+    ----------
+    document : mapping
+        What :func:`report_document` made, in this version or in another one.
+
+    Raises
+    ------
+    InputError
+        If it is not a report.
+    """
+    try:
+        evidence = [_wordless(entry) for entry in document["evidence"]]
+    except (AttributeError, KeyError, TypeError):
+        raise InputError("The report cannot be read.") from None
+    return {**document, "version": None, "evidence": evidence}
+
+
+def _wordless(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the words of a number, of its figures and of their series."""
+    kept = {key: value for key, value in body.items() if key not in _WORDS}
+    return kept | {key: [_wordless(part) for part in kept[key]] for key in ("figures", "series") if key in kept}
 
 
 # report.html --------------------------------------------------------------------------------------------------------

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bundle_making import Key, altered, config_of, members_of, seal
 
-from synth.bundle.replay import replay
+from synth.bundle.replay import Replay, replay
+from synth.bundle.verify import verify
 from synth.cli import main
 from synth.errors import PrivacyError, VerificationError
 from synth.generators import GENERATORS, options_of
+from synth.reports.document import REPORT_VERSION
 from synth.schema import NumberColumn
 
 SMALL = {
@@ -99,9 +103,6 @@ def test_the_command_says_by_its_exit_code_whether_all_is_as_certified(
     assert "made another table than the certified one" in capsys.readouterr().out
 
     # The numbers of the report are what a replay checks and verify does not.
-    def more_rows(data: bytes) -> bytes:
-        return data.replace(b'"value": 700', b'"value": 701')
-
     other_report = altered(bundle, tmp_path / "report.zip", files={"report.json": more_rows})
     assert replayed(other_report) == 1
     assert "report.json differs from the certified one" in capsys.readouterr().out
@@ -110,3 +111,68 @@ def test_the_command_says_by_its_exit_code_whether_all_is_as_certified(
     assert replayed(labelled, "--generator", "independent") == 0
     assert replayed(bundle, "--refit") == 0
     assert replayed(tmp_path / "absent.zip") == 1
+
+
+def of_another_program(document: dict[str, Any]) -> None:
+    document["versions"]["source"] = "x"
+
+
+def of_version_1(data: bytes) -> bytes:
+    return data.replace(f'"version": {REPORT_VERSION}'.encode(), b'"version": 1')
+
+
+def other_words(data: bytes) -> bytes:
+    return data.replace(b"Rows made", b"True rows")
+
+
+def more_rows(data: bytes) -> bytes:
+    return data.replace(b'"value": 700', b'"value": 701')
+
+
+@pytest.mark.parametrize("another", [False, True], ids=["this program", "another program"])
+@pytest.mark.parametrize("change", [other_words, more_rows])
+def test_a_report_in_the_words_of_today_is_compared_byte_for_byte(
+    bundle: Path, tmp_path: Path, key: Key, change: Callable[[bytes], bytes], another: bool
+) -> None:
+    """Whoever sealed it: a sentence that was changed is as bad as a number."""
+    stated = {"certificate": of_another_program} if another else {}
+    path = altered(bundle, tmp_path / "forged.zip", files={"report.json": change}, sign_with=key, **stated)  # type: ignore[arg-type]
+    again = replay(path, tmp_path / "again")
+    assert not again.report_identical
+    assert again.words_version is None
+
+
+def test_a_report_in_the_words_of_before_is_compared_in_its_numbers(bundle: Path, tmp_path: Path, key: Key) -> None:
+    def replayed(change: Callable[[bytes], bytes]) -> Replay:
+        files = {"report.json": lambda data: of_version_1(change(data))}
+        path = altered(bundle, tmp_path / "1.zip", files=files, certificate=of_another_program, sign_with=key)
+        return replay(path, tmp_path / "again")
+
+    again = replayed(other_words)
+    assert again.as_certified
+    assert again.words_version == 1
+    assert "sentences" in again.lines[1]
+    assert "were not compared" in again.lines[1]
+    assert (tmp_path / "again" / "report.json").read_bytes() == members_of(bundle)["report.json"]
+    for change in (more_rows, lambda data: data.replace(b"rows_made", b"rows_seen")):
+        again = replayed(change)
+        assert not again.report_identical
+        assert "report.json differs from the certified one" in again.lines[1]
+
+
+def test_no_report_of_this_very_program_is_in_the_words_of_before(bundle: Path, tmp_path: Path, key: Key) -> None:
+    path = altered(bundle, tmp_path / "forged.zip", files={"report.json": of_version_1}, sign_with=key)
+    assert not replay(path, tmp_path / "again").report_identical
+    assert any("words of version 1" in failure for failure in verify(path).json["failures"])
+
+
+@pytest.mark.parametrize("version", ["0", "3", "true", '"1"'])
+def test_words_of_an_unknown_version_are_refused(bundle: Path, tmp_path: Path, key: Key, version: str) -> None:
+    assert REPORT_VERSION == 2
+
+    def of_another_version(data: bytes) -> bytes:
+        return data.replace(b'"version": 2', f'"version": {version}'.encode())
+
+    files = {"report.json": of_another_version}
+    path = altered(bundle, tmp_path / "forged.zip", files=files, certificate=of_another_program, sign_with=key)
+    assert any("unknown here" in failure for failure in verify(path).json["failures"])

@@ -1,48 +1,24 @@
-"""What version 0.3.0 sealed still verifies, is made again byte for byte, and is written again byte for byte."""
+"""What version 0.3.0 sealed still verifies and is made again; its writer writes every file again, in words of today."""
 
 from __future__ import annotations
 
 import hashlib
-import zipfile
-from dataclasses import replace
+import json
 from pathlib import Path
 
 import pytest
+from bundles_written import WORDED, digests, members_of, written_again
 
 from synth.bundle.archive import parse_canonical
-from synth.bundle.certificate import certificate_from_dict
-from synth.bundle.linter import LeakWords
-from synth.bundle.measurements import measurements_from_bytes
-from synth.bundle.model_file import model_from_bytes
 from synth.bundle.replay import replay
-from synth.bundle.table_files import read_table
 from synth.bundle.verify import verify
-from synth.bundle.writer import Contents, write_bundle
-from synth.generators import GENERATORS, GeneratorTask, restore
-from synth.reports.document import published_evidence
-from synth.schema import parse_config
-from synth.schema.documents import read_mapping
+from synth.generators import GENERATORS
+from synth.reports.document import REPORT_VERSION, without_words
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))
 
 by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-
-
-class _SignerOfBefore:
-    """Gives the signature that the bundle came with; its key was thrown away."""
-
-    def __init__(self, members: dict[str, bytes]) -> None:
-        self._signature = members["certificate.json.sig"]
-        self.public_key_pem = members["public-key.pem"]
-
-    def sign(self, _: bytes) -> bytes:
-        return self._signature
-
-
-def members_of(path: Path) -> dict[str, bytes]:
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def test_there_is_a_bundle_for_every_generator() -> None:
@@ -62,6 +38,7 @@ def test_it_makes_the_certified_files(path: Path, tmp_path: Path) -> None:
     again = replay(path, tmp_path)
     assert again.identical, again.lines
     assert again.report_identical, again.lines
+    assert again.words_version == 1
     files = parse_canonical(members_of(path)["certificate.json"], name="certificate.json")["files"]
     for name in ("synthetic.csv", "synthetic.parquet"):
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == files[name]
@@ -69,31 +46,24 @@ def test_it_makes_the_certified_files(path: Path, tmp_path: Path) -> None:
 
 @by_bundle
 def test_the_writer_writes_every_file_of_it_again(path: Path, tmp_path: Path) -> None:
-    """All but the zip itself, whose bytes follow from the version of zlib."""
-    members = members_of(path)
-    card, state = model_from_bytes(members["model.safetensors"])
-    known = measurements_from_bytes(members["measurements.npz"])
-    config = replace(parse_config(read_mapping(members["config.yaml"].decode(), sealed=True)), schema=card.schema)
-    for name in ("synthetic.csv", "synthetic.parquet"):
-        (tmp_path / name).write_bytes(members[name])
-    codes = read_table(tmp_path / "synthetic.csv", config.schema)
-    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
-    fitted = restore(card.generator, task, card.options, state)
-    fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
-    facts = fitted.facts()
-    receipts = [receipt for answer in known.answers for receipt in answer.receipts]
-    contents = Contents(
-        config=config,
-        synthetic_csv=tmp_path / "synthetic.csv",
-        synthetic_parquet=tmp_path / "synthetic.parquet",
-        answers=known.answers,
-        rows=known.rows,
-        state=state,
-        evidence=published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts),
-        certificate=certificate_from_dict(parse_canonical(members["certificate.json"], name="certificate.json")),
-    )
-    signer = _SignerOfBefore(members)
-    written = write_bundle(tmp_path / "again.zip", contents, signer=signer, leak_words=LeakWords(()))
-    again = members_of(written.path)
+    """All but the zip itself, whose bytes follow from the version of zlib; what is worded, in the words of today."""
+    members, again = members_of(path), written_again(path, tmp_path)
     assert list(again) == list(members)
-    assert [name for name in members if again[name] != members[name]] == []
+    documents = [
+        {name: parse_canonical(one[name], name=name) for name in ("certificate.json", "report.json")}
+        for one in (members, again)
+    ]
+    before, now = (one["certificate.json"] for one in documents)
+    assert now == before | {"files": before["files"] | digests(again)}
+    before, now = (one["report.json"] for one in documents)
+    assert (before["version"], now["version"]) == (1, REPORT_VERSION)
+    assert without_words(now) == without_words(before)
+    remaining = members.keys() - {*WORDED, "certificate.json"}
+    assert [name for name in remaining if again[name] != members[name]] == []
+
+
+@by_bundle
+def test_words_change_with_their_version(path: Path, tmp_path: Path) -> None:
+    """A replay compares the sentences of one version byte for byte, so they may change with its number alone."""
+    kept = json.loads((FOLDER / f"words-{REPORT_VERSION}.json").read_text(encoding="utf-8"))
+    assert digests(written_again(path, tmp_path)) == kept[path.stem]
