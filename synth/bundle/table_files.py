@@ -16,6 +16,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -99,7 +100,7 @@ def write_csv(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: int)
     """Write a synthetic table as UTF-8 CSV with a header; see :func:`write_table`."""
     rows = _as_rows(codes, schema)
     printers = _printers(rows, schema, seed, lambda column, found: pa.array(_csv_texts(column, found, schema)))
-    target.write((",".join(_quoted(column.printed_name) for column in schema.printed) + "\n").encode())
+    target.write(_header(schema).encode())
     for first in range(0, len(rows), PIECE):
         last = min(first + PIECE, len(rows))
         *before, end = (printer(first, last) for printer in printers)
@@ -231,6 +232,13 @@ def _parquet_cells(column: ModelledColumn, codes: npt.NDArray[np.int64]) -> pa.A
     return pa.array(column.printed_cells(codes), type=arrow_type(column))
 
 
+def _header(schema: Schema) -> str:
+    names = [_quoted(column.printed_name) for column in schema.printed]
+    if names[0].startswith("\ufeff"):  # without quotes every reader would take it for the file's byte order mark
+        names[0] = f'"{names[0]}"'
+    return ",".join(names) + "\n"
+
+
 def _quoted(text: str) -> str:
     plain = not any(mark in text for mark in ',"\n\r') and text == text.strip()
     return text if plain else '"' + text.replace('"', '""') + '"'
@@ -301,7 +309,7 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
     """
     check = TableCheck("synthetic.parquet", schema)
     columns = schema.printed
-    try:
+    with _refusing_what_is_no_parquet():
         footer = pa_parquet.read_metadata(pa.BufferReader(data))
         names = footer.schema.to_arrow_schema().names
         if names not in ([column.name for column in columns], [column.printed_name for column in columns]):
@@ -315,11 +323,17 @@ def check_parquet(data: bytes, schema: Schema, *, rows: int | None) -> TableChec
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
             _check_size(check, rows, batch.num_rows)
             check.add(list(batch.columns))
+    return check.finish(rows)
+
+
+@contextmanager
+def _refusing_what_is_no_parquet() -> Iterator[None]:
+    try:
+        yield
     except MemoryError:  # which is an ArrowException too
         raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError):
+    except (pa.ArrowException, OSError, ValueError, IndexError, OverflowError):  # the last two of altered pages
         raise VerificationError("synthetic.parquet is not a table that can be read.") from None
-    return check.finish(rows)
 
 
 class TableCheck:
@@ -482,8 +496,18 @@ def parquet_problems(data: bytes) -> Iterator[str]:
     Parameters
     ----------
     data : bytes
-        A file that can be read.
+        The file.
+
+    Raises
+    ------
+    VerificationError
+        If it is no Parquet file, or holds pages that cannot be read.
     """
+    with _refusing_what_is_no_parquet():
+        yield from _stray_bytes(data)
+
+
+def _stray_bytes(data: bytes) -> Iterator[str]:
     file = pa_parquet.ParquetFile(pa.BufferReader(data))
     known = file.metadata
     if known.metadata or file.schema_arrow.metadata:

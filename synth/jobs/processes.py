@@ -84,13 +84,11 @@ def kill(pid: int, born: float) -> None:
     """Kill the very process and its children, if it still runs."""
     if not is_alive(pid, born):
         return
-    try:
+    with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
         process = psutil.Process(pid)
         for victim in (*process.children(recursive=True), process):
             victim.kill()
         process.wait(timeout=10)
-    except (psutil.NoSuchProcess, psutil.TimeoutExpired):
-        pass
     _reap()
 
 

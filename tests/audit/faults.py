@@ -276,7 +276,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     right = PrivateSession.noisy_max
 
     class Told(Selection):
-        pass
+        """A choice that can hold one more thing."""
 
     def noisy_max(self: PrivateSession, *arguments: Any, **asked: Any) -> Selection:
         selection = right(self, *arguments, **asked)

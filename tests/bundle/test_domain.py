@@ -7,7 +7,9 @@ import io
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pa_parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,7 +139,7 @@ def test_files_are_compared_whatever_their_batches() -> None:
 
 
 odd_text = st.text(
-    st.one_of(st.characters(blacklist_categories=("Cs",)), st.sampled_from("=+-@\t\r\n\"', .;'")),
+    st.one_of(st.characters(blacklist_categories=("Cs",)), st.sampled_from("=+-@\t\r\n\"', .;'\ufeff")),
     min_size=1,
     max_size=5,
 )
@@ -217,6 +219,34 @@ def test_whatever_can_be_declared_can_be_written_and_checked(data: st.DataObject
     typed = check_parquet(parquet.getvalue(), schema, rows=30)
     assert printed.problems == typed.problems == printed.differences(typed) == []
     assert list(parquet_problems(parquet.getvalue())) == []
+
+
+@pytest.mark.parametrize("name", ["\ufeff", "\ufeffwhole", '\ufeff,"'])
+def test_a_first_name_that_begins_with_a_byte_order_mark_is_read_back(name: str) -> None:
+    schema = Schema((NumberColumn(name, 0, 9, 1), NumberColumn("other", 0, 9, 1)))
+    target = io.BytesIO()
+    write_csv(np.zeros((3, 2), dtype=np.int64), schema, target, 1)
+    assert check_csv(io.BytesIO(target.getvalue()), schema, rows=3).problems == []
+    assert pd.read_csv(io.BytesIO(target.getvalue()), encoding="utf-8-sig").columns.tolist() == [name, "other"]
+
+
+NOT_PARQUET = [b"", b"a\n1\n", b"PAR1PAR1", b"PAR1" + bytes(100) + b"PAR1"]
+
+
+@pytest.mark.parametrize("contents", NOT_PARQUET)
+def test_what_is_no_parquet_file_is_refused_in_one_sentence(contents: bytes) -> None:
+    with pytest.raises(VerificationError, match=r"^synthetic\.parquet is not a table that can be read\.$"):
+        check_parquet(contents, SCHEMA, rows=1)
+    with pytest.raises(VerificationError, match=r"^synthetic\.parquet is not a table that can be read\.$"):
+        list(parquet_problems(contents))
+
+
+def test_days_beyond_every_calendar_are_refused_in_one_sentence() -> None:
+    schema = Schema((DateColumn("day", datetime.date(2020, 1, 1), datetime.date(2020, 1, 31)),))
+    target = io.BytesIO()
+    pa_parquet.write_table(pa.table({"day": pa.array([2**31 - 1], pa.int32()).cast(pa.date32())}), target)
+    with pytest.raises(VerificationError, match="not a table that can be read"):
+        check_parquet(target.getvalue(), schema, rows=1)
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])

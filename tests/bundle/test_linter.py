@@ -109,6 +109,18 @@ def test_an_owner_only_badge_in_the_page_is_found(members: dict[str, bytes | Pat
     assert "report.html holds an owner-only number." in lint_members(members, schema, WORDS)
 
 
+@pytest.mark.parametrize("section", ["<![said[x]]>", "<![CDATA[x]]>", "<![if x]>", "<!-- x -->", "<!ELEMENT x>", "<?x>"])
+def test_what_no_browser_shows_is_found_in_the_page(
+    members: dict[str, bytes | Path], schema: Schema, section: str
+) -> None:
+    page = members["report.html"]
+    assert isinstance(page, bytes)
+    members["report.html"] = page.replace(b"<main", section.encode() + b"<main", 1)
+    assert members["report.html"] != page
+    (finding,) = lint_members(members, schema, WORDS)
+    assert finding.startswith("report.html holds a ")
+
+
 def test_a_count_of_private_rows_is_found(members: dict[str, bytes | Path], schema: Schema) -> None:
     certificate = json.loads(members["certificate.json"])  # type: ignore[arg-type]
     certificate["unit"]["private_rows"] = 31_442

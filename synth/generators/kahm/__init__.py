@@ -87,7 +87,7 @@ class KahmOptions(Options):
 
 def _advice(schema: Schema) -> str:
     """Say that rare categories are lost, where there are several columns of categories."""
-    categories = sum(column.kind == "category" for column in schema.modelled)
+    categories = sum(column.is_categorical for column in schema.modelled)
     if categories < _MANY_CATEGORIES:
         return ""
     return (

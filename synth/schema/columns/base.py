@@ -289,6 +289,9 @@ class ModelledColumn(Column):
     is_summable: ClassVar[bool] = False
     """Whether its values can be added."""
 
+    is_categorical: ClassVar[bool] = False
+    """Whether its values are listed one by one, so that some may be rare."""
+
     missing: bool = field(default=False, kw_only=True)
     weight: Weight = field(default=Weight.NORMAL, kw_only=True)
     fallback: float | str | datetime.date | None = field(default=None, kw_only=True)

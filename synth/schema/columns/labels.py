@@ -125,6 +125,7 @@ class CategoryColumn(LabelColumn):
         FormField("fallback", ("fallback",)),
     )
     unasked: ClassVar[tuple[str, ...]] = ("aliases",)
+    is_categorical: ClassVar[bool] = True
 
     values: tuple[str, ...]
     other: bool = False
