@@ -7,7 +7,6 @@ and little time, which is this module run as a program.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from synth.reading.reader import ask
 from synth.reading.request import ReaderLimits, Request, write_frame
 from synth.schema import TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
+from synth.system.machine import cores
 
 __all__ = ["NO_HEADER", "ColumnKind", "Header", "describe", "inspect_header", "kind_by_name"]
 
@@ -36,7 +36,7 @@ ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop
 LOOKED_AT = 10_000
 """Rows at the top of a text that a guess is made from."""
 
-MOST_LOOKS = max(4, 2 * (os.cpu_count() or 1))
+MOST_LOOKS = max(4, 2 * cores())
 """Files that one process has looked at side by side; more would wait for the same cores, each with its own memory."""
 
 NO_HEADER = (

@@ -6,7 +6,6 @@ Torch takes a second to start, so it is started where something is computed, and
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import platform
 import shutil
@@ -37,7 +36,7 @@ __all__ = [
 MACHINE_GPUS = "HERMITAGE_MACHINE_GPUS"
 """Environment variable in which a worker, which itself sees one GPU, passes on all of them to the next worker."""
 
-CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def this_host() -> str:
@@ -49,10 +48,17 @@ def cores() -> int:
     """Return how many processors this process may use, a container's quota included."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
-        return max(1, min(allowed, math.floor(int(quota) / int(period))))
-    except (OSError, ValueError):
+        quota, period = map(int, _quota())
+    except (OSError, ValueError):  # no quota, or one that reads "max"
         return allowed
+    return max(1, min(allowed, quota // period)) if quota > 0 else allowed  # an older one that is none reads -1
+
+
+def _quota() -> list[str]:
+    if (CGROUPS / "cpu.max").exists():
+        return (CGROUPS / "cpu.max").read_text(encoding="ascii").split()
+    older = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+    return [(CGROUPS / "cpu" / name).read_text(encoding="ascii") for name in older]
 
 
 def available_gpus(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -199,9 +205,6 @@ def _loads(library: str) -> bool:
 # Threads --------------------------------------------------------------------------------------------------------------
 
 
-_CGROUPS = Path("/sys/fs/cgroup")
-
-
 @contextmanager
 def single_thread() -> Iterator[None]:
     """Run torch on one CPU thread, so that sums have one order; restores the number of threads."""
@@ -218,7 +221,7 @@ def quota_threads() -> Iterator[None]:
     """
     import torch
 
-    with _threads(min(torch.get_num_threads(), _quota())):
+    with _threads(min(torch.get_num_threads(), cores())):
         yield
 
 
@@ -232,18 +235,3 @@ def _threads(wanted: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _quota(cgroups: Path = _CGROUPS) -> int:
-    """Return the number of processors lent to this process, at least 1."""
-    lent = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        if (cgroups / "cpu.max").exists():
-            quota, period = (cgroups / "cpu.max").read_text().split()
-        else:
-            quota, period = ((cgroups / "cpu" / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
-        lent = min(lent, round(int(quota) / int(period))) if int(quota) > 0 else lent
-    except (OSError, ValueError):
-        # No quota, or one that reads "max".
-        return max(1, lent)
-    return max(1, lent)

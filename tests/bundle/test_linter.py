@@ -109,7 +109,9 @@ def test_an_owner_only_badge_in_the_page_is_found(members: dict[str, bytes | Pat
     assert "report.html holds an owner-only number." in lint_members(members, schema, WORDS)
 
 
-@pytest.mark.parametrize("section", ["<![said[x]]>", "<![CDATA[x]]>", "<![if x]>", "<!-- x -->", "<!ELEMENT x>", "<?x>"])
+@pytest.mark.parametrize(
+    "section", ["<![said[x]]>", "<![CDATA[x]]>", "<![if x]>", "<!-- x -->", "<!ELEMENT x>", "<?x>"]
+)
 def test_what_no_browser_shows_is_found_in_the_page(
     members: dict[str, bytes | Path], schema: Schema, section: str
 ) -> None:

@@ -46,14 +46,26 @@ def test_gpus_are_asked_of_the_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.mark.parametrize(
-    ("quota", "expected"), [("100000 100000", 1), ("max 100000", None), ("50000 100000", 1), ("nonsense", None)]
+    ("files", "expected"),
+    [
+        ({"cpu.max": "100000 100000"}, 1),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "199999 100000"}, 1),
+        ({"cpu.max": "max 100000"}, None),
+        ({"cpu.max": "nonsense"}, None),
+        ({"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
+        ({}, None),
+    ],
+    ids=["one", "a part", "one and a part", "no quota", "nonsense", "older", "older without", "no files"],
 )
 def test_a_containers_quota_counts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quota: str, expected: int | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str], expected: int | None
 ) -> None:
-    path = tmp_path / "cpu.max"
-    path.write_text(quota, encoding="ascii")
-    monkeypatch.setattr(machine, "CPU_QUOTA", path)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="ascii")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
     assert machine.cores() == (expected or len(os.sched_getaffinity(0)))
 
 
