@@ -2,7 +2,7 @@
 
 ``docs/known-limits.md`` prints them, and a test compares the two. The size of a table's file is a setting of the
 installation (:class:`synth.system.settings.Settings`); what one process may use while it reads a table stands in
-:class:`synth.reading.request.ReaderLimits`.
+:class:`synth.system.settings.ReaderLimits`.
 """
 
 from __future__ import annotations

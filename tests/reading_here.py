@@ -8,7 +8,8 @@ from json import loads
 from typing import Any, BinaryIO
 
 from synth.reading.process import serve
-from synth.reading.request import Request, error_named, read_frame
+from synth.reading.request import Request, error_named
+from synth.system.conversation import read_frame
 
 __all__ = ["read_here"]
 

@@ -15,8 +15,6 @@ from timing import require_within
 from synth import limits
 from synth.errors import ConfigError, InputError, SchemaError, SynthError
 from synth.generators import GENERATORS
-from synth.reading.process import check_names, is_plain
-from synth.reading.request import ReaderLimits
 from synth.rehearsal.simulation import load_simulation
 from synth.reports.forecast import forecast
 from synth.schema import (
@@ -37,8 +35,10 @@ from synth.schema import (
 )
 from synth.schema.constraints import parse_constraints
 from synth.schema.documents import parse_number, read_mapping
+from synth.schema.header import check_names, is_plain
 from synth.services.inspection import inspect_header, kind_by_name
 from synth.services.planning import check_config, forecast_lines
+from synth.system.settings import ReaderLimits
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -17,8 +17,9 @@ from synth.errors import PrivacyError, SchemaError
 from synth.privacy.receipt import Part
 from synth.privacy.split import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes
 from synth.reading.reader import EncodedTable, read_codes, with_id
-from synth.reading.request import HASH_BYTES, ReaderLimits
+from synth.reading.request import HASH_BYTES
 from synth.schema import Codes, Neighbours, Schema, TableFormat
+from synth.system.settings import ReaderLimits
 
 __all__ = ["Part", "PrivateTable", "TableSource", "chosen_rows", "read_table", "rows_of", "units_to_split"]
 

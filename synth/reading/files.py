@@ -16,9 +16,10 @@ import pyarrow.parquet
 
 from synth.errors import TableError
 from synth.names import shown
-from synth.reading.request import Readable, ReaderLimits, too_large
 from synth.reading.text import TextTable
 from synth.schema import TableFormat
+from synth.system.conversation import Readable
+from synth.system.settings import ReaderLimits, too_large
 
 __all__ = ["Batch", "Batches", "Counted", "holds_text", "open_batches"]
 

@@ -7,9 +7,8 @@ a dead process.
 from __future__ import annotations
 
 import hashlib
-import io
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import astuple
 from json import dumps
 from typing import BinaryIO
@@ -20,16 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.errors import InputError, TableError
-from synth.limits import NAME_CHARACTERS
-from synth.names import SHOWN_CHARACTERS, shown
 from synth.reading.files import Batches, holds_text, open_batches
-from synth.reading.request import HASH_BYTES, Request, read_exactly, read_frame, size_text, too_large, write_frame
+from synth.reading.request import HASH_BYTES, Request
 from synth.schema import modelled_columns
 from synth.schema.columns.base import CellCounts
 from synth.schema.encoding import encode_cells, texts_of
+from synth.schema.header import places_of
 from synth.system.confined import answers_alone, confine
+from synth.system.conversation import AskedRanges, read_frame, write_frame
+from synth.system.settings import size_text, too_large
 
-__all__ = ["Answer", "answer_with_codes", "check_names", "is_plain", "main", "serve"]
+__all__ = ["Answer", "answer_with_codes", "main", "serve"]
 
 Answer = Callable[[Request, Batches, BinaryIO], None]
 """What is said about a file that was opened, up to the last word."""
@@ -74,43 +74,8 @@ def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches
         return open_batches(questions, request.format, limits, ranges=None)
     if request.size > limits.input_bytes:
         raise too_large("The file", limits.input_bytes)
-    asked = _AskedRanges(questions, answers, request.size)
+    asked = AskedRanges(questions, answers, request.size)
     return open_batches(asked, request.format, limits, ranges=asked)
-
-
-class _AskedRanges(io.RawIOBase):
-    """A file of which the asker sends the ranges that are wanted, so that it is never held whole."""
-
-    def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int) -> None:
-        super().__init__()
-        self._questions = questions
-        self._answers = answers
-        self._size = size
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = start + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
-
-    def read(self, size: int = -1) -> bytes:
-        left = max(0, self._size - self._place)
-        wanted = left if size < 0 else min(size, left)
-        if wanted == 0:
-            return b""
-        write_frame(self._answers, b"R", self._place.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
-        data = read_exactly(self._questions, wanted)
-        self._place += wanted
-        return data
 
 
 # Cells to codes -------------------------------------------------------------------------------------------------------
@@ -119,7 +84,7 @@ class _AskedRanges(io.RawIOBase):
 def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> None:
     """Send the codes of every batch of rows, and at the end how many rows, lines and odd cells there were."""
     columns = modelled_columns(request.columns)
-    place_of = _places_of(batches.names, request)
+    place_of = places_of(batches.names, request.columns, drop_undeclared=request.drop_undeclared)
     wanted = [column.name for column in columns]
     if request.id_column is not None:
         wanted.append(request.id_column)
@@ -197,98 +162,6 @@ def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
         else one
         for text, one in zip(texts.to_pylist(), written, strict=True)
     ]
-
-
-# Names in the file against declared names ----------------------------------------------------------------------------
-
-
-def is_plain(name: str) -> bool:
-    """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
-    return len(name) <= SHOWN_CHARACTERS and name.isprintable() and not _is_number_text(name)
-
-
-def _is_number_text(name: str) -> bool:
-    """Whether a short name is written like a number, as a cell would be."""
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return any(map(str.isdigit, name))
-
-
-def _is_index(name: str) -> bool:
-    """Whether pandas wrote this column beside the declared ones: ``__index_level_0__``."""
-    start, end = "__index_level_", "__"
-    return name.startswith(start) and name.endswith(end) and name[len(start) : -len(end)].isdigit()
-
-
-def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None:
-    """Refuse blank, overlong and repeated names.
-
-    Raises
-    ------
-    TableError
-        Names a repeated column only where the first row is surely a header: it may be a row of private cells.
-    """
-    for place, name in enumerate(names, start=1):
-        if not name.strip():
-            raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
-        if len(name) > NAME_CHARACTERS:
-            # Nothing of it is quoted: it may be a row that an open quotation mark made part of the first line.
-            raise TableError(
-                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
-                "Give the column a shorter name, and check the separator and the quotation marks of the first row."
-            )
-    surely_header = all(map(is_plain, names))
-    first: dict[str, int] = {}
-    for place, name in enumerate(names, start=1):
-        if name in first:
-            if name in declared or surely_header:
-                raise TableError(f"Two columns are called '{shown(name)}'. Give each column its own name.")
-            raise TableError(
-                f"Columns {first[name]} and {place} have the same name. Give each column its own name; if the "
-                "first row is not a header, say so with 'header: false' and 'names'."
-            )
-        first[name] = place
-
-
-def _places_of(names: Sequence[str], request: Request) -> dict[str, int]:
-    """Return where each column that is kept lies in the file: the modelled ones and the one that names the unit.
-
-    Raises
-    ------
-    TableError
-        If a declared column is not in the file, or the file has one that is not declared.
-    """
-    columns = request.columns
-    declared = {column.name for column in columns}
-    check_names(names, declared=declared)
-    printed = {column.printed_name: column.name for column in columns}
-    place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
-    absent = [column.name for column in columns if column.name not in place_of and column.is_printed]
-    if absent and not any(name in place_of for name in declared):
-        raise TableError(
-            "The first row of the table names none of the declared columns. If the table has no header, say so with "
-            "'header: false' and 'names'."
-        )
-    if absent:
-        raise TableError(
-            f"The table has no column '{shown(absent[0])}', which is declared{_and_more(absent)}. Add it, or take "
-            "it out of the declaration."
-        )
-    undeclared = [name for name in place_of if name not in declared and not _is_index(name)]
-    if undeclared and not request.drop_undeclared:
-        name = undeclared[0]
-        which = f"a column '{shown(name)}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
-        raise TableError(
-            f"The table has {which} that is not declared{_and_more(undeclared)}. Declare it (type: drop leaves it "
-            "out), or set 'undeclared: drop'."
-        )
-    return {name: place for name, place in place_of.items() if name in declared}
-
-
-def _and_more(names: Sequence[str]) -> str:
-    return f" (and {len(names) - 1:,} more)" if len(names) > 1 else ""
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ and little time, and leaves one sentence without a cell in it. No byte of the ta
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from json import loads
 from typing import Any, BinaryIO, Literal
@@ -21,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import InputError, TableError
-from synth.reading.request import HASH_BYTES, ReaderLimits, Request, error_named, read_frame, write_all, write_frame
+from synth.reading.request import HASH_BYTES, Request, error_named
 from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.columns.base import CellCounts
-from synth.system.confined import CHUNK, Confined
+from synth.system.confined import Confined
+from synth.system.conversation import Conversation
+from synth.system.settings import ReaderLimits
 
 __all__ = ["EncodedTable", "ReadingCounts", "ask", "check_readable", "read_codes", "with_id"]
 
@@ -233,13 +233,12 @@ def ask(
     """
     limits, form = request.limits, request.format
     size = _size_of_parquet(stream) if form.header or form.kind == "parquet" else None
-    with Confined(*parser, seconds=limits.wall_seconds) as process:
-        feeder = _Feeder(stream, process.questions)
+    with (
+        Confined(*parser, seconds=limits.wall_seconds) as process,
+        Conversation(process, stream, size=size) as conversation,
+    ):
         try:
-            write_frame(process.questions, b"Q", replace(request, size=size).to_bytes())
-            if size is None:
-                feeder.start()
-            return _listen(process, on_batch, lambda wanted: _send_range(process.questions, stream, size or 0, wanted))
+            return _answer(conversation, replace(request, size=size), on_batch)
         except TimeoutError:
             raise TableError(
                 f"Reading the table took longer than {limits.wall_seconds:,.0f} seconds and was stopped. Split the "
@@ -247,22 +246,13 @@ def ask(
             ) from None
         except _BROKEN_ANSWER:
             raise _death(process, limits) from None
-        finally:
-            process.kill()
-            feeder.stop()
-            # A stream that failed while it was read is the true reason for whatever the process said.
-            if feeder.failure is not None:
-                raise feeder.failure
 
 
-def _listen(
-    process: Confined, on_batch: Callable[[bytes], None] | None, send_range: Callable[[bytes], None]
-) -> dict[str, Any]:
+def _answer(conversation: Conversation, request: Request, on_batch: Callable[[bytes], None] | None) -> dict[str, Any]:
+    conversation.ask(request.to_bytes())
     while True:
-        kind, body = read_frame(process)
-        if kind == b"R":
-            send_range(body)
-        elif kind == b"B" and on_batch is not None:
+        kind, body = conversation.hear()
+        if kind == b"B" and on_batch is not None:
             on_batch(body)
         elif kind == b"E":
             refusal = loads(body)
@@ -274,44 +264,6 @@ def _listen(
             raise ValueError
 
 
-class _Feeder:
-    """A thread that copies the stream into the process, so that listening never waits for feeding."""
-
-    def __init__(self, stream: BinaryIO, questions: BinaryIO) -> None:
-        self.failure: Exception | None = None
-        self._stream = stream
-        self._questions = questions
-        self._stopped = False
-        self._thread = threading.Thread(target=self._feed, name="table-feeder", daemon=True)
-
-    def start(self) -> None:
-        """Begin to copy."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop copying and wait until it has."""
-        self._stopped = True
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def _feed(self) -> None:
-        try:
-            while not self._stopped and (data := self._stream.read(CHUNK)):
-                if not self._give(data):
-                    return
-        except Exception as error:
-            self.failure = error
-        with suppress(BrokenPipeError):
-            self._questions.close()
-
-    def _give(self, data: bytes) -> bool:
-        try:
-            write_all(self._questions, data)
-        except (BrokenPipeError, ValueError):
-            return False  # the process has said its last word
-        return True
-
-
 def _size_of_parquet(stream: BinaryIO) -> int | None:
     """Return the length of a Parquet file that can be read by ranges, else None; the stream stays at its start."""
     if not stream.seekable() or stream.tell() != 0:
@@ -320,20 +272,6 @@ def _size_of_parquet(stream: BinaryIO) -> int | None:
     size = stream.seek(0, os.SEEK_END) if is_parquet else None
     stream.seek(0)
     return size
-
-
-def _send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) -> None:
-    """Send the range of the file that the process asked for."""
-    start, length = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:], "little")
-    if start + length > size:
-        raise ValueError
-    stream.seek(start)
-    while length > 0:
-        data = stream.read(min(length, CHUNK))
-        if not data:
-            raise EOFError
-        length -= len(data)
-        write_all(questions, data)
 
 
 def _death(process: Confined, limits: ReaderLimits) -> InputError:

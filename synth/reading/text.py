@@ -15,6 +15,7 @@ import codecs
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,11 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from synth.errors import TableError
-from synth.reading.request import Peekable, ReaderLimits, size_text
 from synth.schema import TableFormat
+from synth.system.conversation import Readable
+from synth.system.settings import ReaderLimits, size_text
 
-__all__ = ["LONGEST_LINE", "TextTable", "cells_of_line"]
+__all__ = ["LONGEST_LINE", "Peekable", "TextTable", "cells_of_line"]
 
 LONGEST_LINE = 4 * 2**20
 """Bytes of the longest line whose cells are read; a longer one is a row of malformed cells."""
@@ -41,6 +43,14 @@ _LF, _CR, _QUOTE = 10, 13, 34
 
 _Mask = npt.NDArray[np.bool_]
 _Places = npt.NDArray[np.int64]
+
+
+class Peekable(Readable, Protocol):
+    """Bytes that can be read, and looked into without reading."""
+
+    def peek(self, size: int) -> bytes:
+        """Return the next ``size`` bytes (fewer at the end) and leave them to be read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

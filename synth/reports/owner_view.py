@@ -16,8 +16,8 @@ import numpy.typing as npt
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
 from synth.reading.reader import EncodedTable, ReadingCounts, with_id
-from synth.reading.request import ReaderLimits
 from synth.schema import Codes, Schema, TableFormat
+from synth.system.settings import ReaderLimits
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]
 

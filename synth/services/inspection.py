@@ -22,12 +22,15 @@ import pyarrow.compute as pc
 from synth.errors import TableError
 from synth.names import words_of
 from synth.reading.files import Batches
-from synth.reading.process import check_names, main
+from synth.reading.process import main
 from synth.reading.reader import ask
-from synth.reading.request import ReaderLimits, Request, write_frame
+from synth.reading.request import Request
 from synth.schema import TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
+from synth.schema.header import check_names
+from synth.system.conversation import write_frame
 from synth.system.machine import cores
+from synth.system.settings import ReaderLimits
 
 __all__ = ["NO_HEADER", "ColumnKind", "Header", "describe", "inspect_header", "kind_by_name"]
 

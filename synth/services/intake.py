@@ -11,11 +11,11 @@ from typing import BinaryIO, Literal
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
 from synth.reading.reader import check_readable
-from synth.reading.request import ReaderLimits
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.services.inspection import Header, inspect_header
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, display_name
+from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
 __all__ = ["SINGLE_USER", "Intake"]

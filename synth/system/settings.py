@@ -1,4 +1,4 @@
-"""Where this installation keeps its state, and its limits."""
+"""Where this installation keeps its state, its limits, and those of the process that reads a table."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from synth.errors import ConfigError
+from synth.errors import ConfigError, TableError
+from synth.limits import COLUMNS
 
-__all__ = ["LOCAL_HOSTS", "Settings"]
+__all__ = ["LOCAL_HOSTS", "ReaderLimits", "Settings", "size_text", "too_large"]
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
 """Names under which a browser on the same machine reaches the server."""
@@ -79,3 +80,60 @@ def _number(variables: Mapping[str, str], name: str, default: float) -> float:
     if not (math.isfinite(value) and value >= 0):
         raise ConfigError(f"The environment variable {name} must be a number that is not negative.")
     return value
+
+
+# Reading a table ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLimits:
+    """How much of a file the parsing process accepts, and how much of the machine it may use.
+
+    ``input_bytes`` are the bytes of the file, ``text_bytes`` those after decompression; ``memory_bytes`` is the private
+    memory of the parsing process, ``cpu_seconds`` its processor time.
+    """
+
+    input_bytes: int = 20 * 2**30
+    text_bytes: int = 40 * 2**30
+    rows: int = 50_000_000
+    columns: int = COLUMNS
+    cell_bytes: int = 2**20
+    memory_bytes: int = 4 * 2**30
+    cpu_seconds: int = 1_800
+    wall_seconds: float = 3_600.0
+
+    @property
+    def once_more(self) -> ReaderLimits:
+        """The same for a table that was read within these: more time and memory, as a busy machine takes."""
+        return replace(
+            self,
+            memory_bytes=2 * self.memory_bytes,
+            cpu_seconds=4 * self.cpu_seconds,
+            wall_seconds=4 * self.wall_seconds,
+        )
+
+    def too_many_columns(self, columns: int) -> TableError:
+        """Return the refusal of a table with too many columns."""
+        return TableError(
+            f"The table has {columns:,} columns; at most {self.columns:,} are read. Leave out columns you do not need."
+        )
+
+    def too_many_rows(self) -> TableError:
+        """Return the refusal of a table with too many rows."""
+        return TableError(f"The table has more than {self.rows:,} rows, the most this machine reads. Split the table.")
+
+
+def too_large(what: str, limit: int) -> TableError:
+    """Return the refusal of a file or a table of more than ``limit`` bytes."""
+    return TableError(
+        f"{what} is larger than {size_text(limit)}, the most this machine reads. Split the table, or ask your "
+        "administrator for a higher limit."
+    )
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes as people write it."""
+    for unit, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size} bytes"

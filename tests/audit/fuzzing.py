@@ -18,11 +18,11 @@ import pyarrow.parquet
 from synth.errors import InputError, SynthError
 from synth.names import odd_names, shown, visible
 from synth.reading.reader import read_codes
-from synth.reading.request import ReaderLimits
 from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat, config_of_text, config_to_yaml
 from synth.schema.constraints import parse_constraints
 from synth.schema.documents import read_mapping
 from synth.services.inspection import inspect_header
+from synth.system.settings import ReaderLimits
 
 __all__ = ["CANARY", "LIMITS", "Outcome", "documents", "judged", "names_in_files", "read", "tables", "told"]
 

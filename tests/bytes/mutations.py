@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from synth.reading.process import serve
-from synth.reading.request import HASH_BYTES, ReaderLimits, Request, read_frame
+from synth.reading.request import HASH_BYTES, Request
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -31,6 +31,8 @@ from synth.schema import (
     YesNoColumn,
     code_dtype,
 )
+from synth.system.conversation import read_frame
+from synth.system.settings import ReaderLimits
 
 SCHEMA = Schema(
     (

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from synth.reading.process import serve
 from synth.reading.reader import EncodedTable, read_codes
-from synth.reading.request import ReaderLimits, Request, error_named, read_frame
+from synth.reading.request import Request, error_named
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -28,6 +28,8 @@ from synth.schema import (
     TableFormat,
 )
 from synth.services.inspection import describe
+from synth.system.conversation import read_frame
+from synth.system.settings import ReaderLimits
 
 CANARY = "Zanzibar-7391846"
 """Stands in cells of every kind; must stand nowhere else."""

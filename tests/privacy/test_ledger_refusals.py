@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import numpy as np
@@ -147,15 +146,3 @@ def test_a_reader_that_counts_other_rows_than_it_sent_has_not_read_to_the_end(to
     collected.add(batch(2, [1, 2], [0, 1]))
     with pytest.raises(TableError, match="could not be read to its end"):
         collected.table({"rows": told, "lines": [0, 0], "counts": {}})
-
-
-def test_ranges_beyond_the_file_are_not_sent() -> None:
-    def asked(start: int, length: int) -> bytes:
-        return start.to_bytes(8, "little") + length.to_bytes(8, "little")
-
-    sent = io.BytesIO()
-    with pytest.raises(ValueError):  # noqa: PT011  # as above
-        reader._send_range(sent, io.BytesIO(b"0123"), 4, asked(2, 3))
-    with pytest.raises(EOFError):
-        reader._send_range(sent, io.BytesIO(b"01"), 4, asked(0, 4))
-    assert sent.getvalue() == b"01"

@@ -32,11 +32,11 @@ from reading import (
 )
 
 from synth.errors import TableError
-from synth.reading.request import ReaderLimits
 from synth.schema import IdentifierColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 from synth.schema.columns.base import CellCounts
 from synth.services.inspection import NO_HEADER as NO_HEADER_SENTENCE
 from synth.services.inspection import inspect_header, kind_by_name
+from synth.system.settings import ReaderLimits
 
 HANDLED: dict[str, tuple[bytes, TableFormat]] = {
     "comma": (PLAIN, TableFormat()),

@@ -29,8 +29,10 @@ from reading import (
 )
 
 from synth.errors import ConfigError, InputError, SchemaError, TableError
-from synth.reading.request import ReaderLimits, Request, write_frame
+from synth.reading.request import Request
 from synth.schema import DateColumn, Schema, TableFormat
+from synth.system.conversation import write_frame
+from synth.system.settings import ReaderLimits
 
 SMALL = ReaderLimits(input_bytes=4_000, text_bytes=4_000, rows=3, columns=10, cell_bytes=100)
 MANY_COLUMNS = (",".join(f"{CANARY}{place}" for place in range(20_000)) + "\n").encode()

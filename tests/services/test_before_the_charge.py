@@ -21,7 +21,6 @@ from synth.bundle.replay import replay
 from synth.cli.local import run_locally
 from synth.errors import SynthError, TableError
 from synth.reading.reader import check_readable, read_codes
-from synth.reading.request import ReaderLimits
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -34,6 +33,7 @@ from synth.schema import (
 )
 from synth.services.inspection import inspect_header
 from synth.store import ChargeState
+from synth.system.settings import ReaderLimits
 
 SIGNS = ("=lab", "@handle", "+change", "-delta")
 CONFIG = RunConfig(

@@ -1,0 +1,112 @@
+"""The names at the top of a file against the declared ones: which column lies where, whatever its rows are.
+
+Names are public, but a first row may be no header; so a sentence quotes a name only where it is surely one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from synth.errors import TableError
+from synth.limits import NAME_CHARACTERS
+from synth.names import SHOWN_CHARACTERS, shown
+from synth.schema.columns.base import Column
+
+__all__ = ["check_names", "is_plain", "places_of"]
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is surely one, and not rows that an open quotation mark made part of it."""
+    return len(name) <= SHOWN_CHARACTERS and name.isprintable() and not _is_number_text(name)
+
+
+def _is_number_text(name: str) -> bool:
+    """Whether a short name is written like a number, as a cell would be."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return any(map(str.isdigit, name))
+
+
+def _is_index(name: str) -> bool:
+    """Whether pandas wrote this column beside the declared ones: ``__index_level_0__``."""
+    start, end = "__index_level_", "__"
+    return name.startswith(start) and name.endswith(end) and name[len(start) : -len(end)].isdigit()
+
+
+def check_names(names: Sequence[str], *, declared: Collection[str] = ()) -> None:
+    """Refuse blank, overlong and repeated names.
+
+    Raises
+    ------
+    TableError
+        Names a repeated column only where the first row is surely a header: it may be a row of private cells.
+    """
+    for place, name in enumerate(names, start=1):
+        if not name.strip():
+            raise TableError(f"Column {place} has no name. Give every column a name in the first row.")
+        if len(name) > NAME_CHARACTERS:
+            # Nothing of it is quoted: it may be a row that an open quotation mark made part of the first line.
+            raise TableError(
+                f"The name of column {place} has {len(name):,} characters; at most {NAME_CHARACTERS} are possible. "
+                "Give the column a shorter name, and check the separator and the quotation marks of the first row."
+            )
+    surely_header = all(map(is_plain, names))
+    first: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        if name in first:
+            if name in declared or surely_header:
+                raise TableError(f"Two columns are called '{shown(name)}'. Give each column its own name.")
+            raise TableError(
+                f"Columns {first[name]} and {place} have the same name. Give each column its own name; if the "
+                "first row is not a header, say so with 'header: false' and 'names'."
+            )
+        first[name] = place
+
+
+def places_of(names: Sequence[str], columns: Collection[Column], *, drop_undeclared: bool) -> dict[str, int]:
+    """Return where each declared column lies in a file, by its name.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The file's own, in order.
+    columns : collection of Column
+        The declared ones.
+    drop_undeclared : bool
+        Whether a column that is not declared is passed over; refused otherwise.
+
+    Raises
+    ------
+    TableError
+        If a declared column is not in the file, or the file has one that is not declared.
+    """
+    declared = {column.name for column in columns}
+    check_names(names, declared=declared)
+    printed = {column.printed_name: column.name for column in columns}
+    place_of = {name if name in declared else printed.get(name, name): place for place, name in enumerate(names)}
+    absent = [column.name for column in columns if column.name not in place_of and column.is_printed]
+    if absent and not any(name in place_of for name in declared):
+        raise TableError(
+            "The first row of the table names none of the declared columns. If the table has no header, say so with "
+            "'header: false' and 'names'."
+        )
+    if absent:
+        raise TableError(
+            f"The table has no column '{shown(absent[0])}', which is declared{_and_more(absent)}. Add it, or take "
+            "it out of the declaration."
+        )
+    undeclared = [name for name in place_of if name not in declared and not _is_index(name)]
+    if undeclared and not drop_undeclared:
+        name = undeclared[0]
+        which = f"a column '{shown(name)}'" if is_plain(name) else f"a column, number {place_of[name] + 1},"
+        raise TableError(
+            f"The table has {which} that is not declared{_and_more(undeclared)}. Declare it (type: drop leaves it "
+            "out), or set 'undeclared: drop'."
+        )
+    return {name: place for name, place in place_of.items() if name in declared}
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" (and {len(names) - 1:,} more)" if len(names) > 1 else ""

@@ -1,0 +1,213 @@
+"""What passes between the program and a confined process that reads a file for it: frames, and the bytes of the file.
+
+The process meets untrusted bytes, so nothing that it says is believed: kinds, lengths and ranges are checked.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self
+
+from synth.system.confined import CHUNK, Confined
+
+__all__ = ["AskedRanges", "Conversation", "Readable", "read_frame", "send_range", "write_frame"]
+
+_HEAD = struct.Struct("<cQ")
+MAXIMUM_FRAME = 2**31
+
+_QUESTION, _RANGE = b"Q", b"R"
+"""Kinds of frames: what the process is asked, and a range of the file that it wants; its answers have other letters."""
+
+
+class Readable(Protocol):
+    """Anything bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most ``size`` bytes; none at the end."""
+        ...
+
+
+def write_frame(target: BinaryIO, kind: bytes, *parts: bytes | memoryview) -> None:
+    """Send one frame of a kind, which is one byte, made of parts in order."""
+    _write_all(target, _HEAD.pack(kind, sum(len(part) for part in parts)))
+    for part in parts:
+        _write_all(target, part)
+    target.flush()
+
+
+def read_frame(source: Readable) -> tuple[bytes, bytes]:
+    """Receive one frame, its kind and what is in it.
+
+    Raises
+    ------
+    EOFError
+        If the other side ended before a whole frame, or announced an impossible one.
+    """
+    kind, length = _HEAD.unpack(_read_exactly(source, _HEAD.size))
+    if length > MAXIMUM_FRAME:
+        raise EOFError
+    return kind, _read_exactly(source, length)
+
+
+def _write_all(target: BinaryIO, data: bytes | memoryview) -> None:
+    """Write every byte, to pipes that take fewer at a time too."""
+    view = memoryview(data)
+    while view:
+        view = view[target.write(view) :]
+
+
+def _read_exactly(source: Readable, size: int) -> bytes:
+    pieces: list[bytes] = []
+    while size > 0:
+        piece = source.read(size)
+        if not piece:
+            raise EOFError
+        pieces.append(piece)
+        size -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+# The program's side ---------------------------------------------------------------------------------------------------
+
+
+class Conversation:
+    """A question to a confined process about a file that is handed to it, whole or by ranges, and what it answers.
+
+    At the end of the block the process is killed. If the file failed while it was read, that is raised then: it is the
+    true reason for whatever the process said.
+
+    Parameters
+    ----------
+    process : Confined
+        Who is asked.
+    stream : binary file
+        The file.
+    size : int, optional
+        Its length where the process asks for ranges of it; else all of it follows the question.
+    """
+
+    def __init__(self, process: Confined, stream: BinaryIO, *, size: int | None) -> None:
+        self._process = process
+        self._stream = stream
+        self._size = size
+        self._stopped = False
+        self._failure: Exception | None = None
+        # Listening never waits for feeding.
+        self._feeder = threading.Thread(target=self._feed, name="file-feeder", daemon=True)
+
+    def ask(self, question: bytes) -> None:
+        """Put the question, and begin to hand the file over."""
+        write_frame(self._process.questions, _QUESTION, question)
+        if self._size is None:
+            self._feeder.start()
+
+    def hear(self) -> tuple[bytes, bytes]:
+        """Return the next frame that the process answers with; ranges that it asks for before are sent.
+
+        Raises
+        ------
+        TimeoutError, EOFError, ValueError, BrokenPipeError
+            If its time is up, it ended, or it wants what the file does not have.
+        """
+        while True:
+            kind, body = read_frame(self._process)
+            if kind != _RANGE:
+                return kind, body
+            send_range(self._process.questions, self._stream, self._size or 0, body)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._stopped = True
+        if self._feeder.ident is not None:
+            self._feeder.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _feed(self) -> None:
+        try:
+            while not self._stopped and (data := self._stream.read(CHUNK)):
+                if not self._give(data):
+                    return
+        except Exception as error:
+            self._failure = error
+        with suppress(BrokenPipeError):
+            self._process.questions.close()
+
+    def _give(self, data: bytes) -> bool:
+        try:
+            _write_all(self._process.questions, data)
+        except (BrokenPipeError, ValueError):
+            return False  # the process has said its last word
+        return True
+
+
+def send_range(questions: BinaryIO, stream: BinaryIO, size: int, body: bytes) -> None:
+    """Send the range of a file of ``size`` bytes that a frame asks for.
+
+    Raises
+    ------
+    ValueError, EOFError
+        If the file has no such range, or ends before it does.
+    """
+    start, length = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:], "little")
+    if start + length > size:
+        raise ValueError
+    stream.seek(start)
+    while length > 0:
+        data = stream.read(min(length, CHUNK))
+        if not data:
+            raise EOFError
+        length -= len(data)
+        _write_all(questions, data)
+
+
+# The process's side ---------------------------------------------------------------------------------------------------
+
+
+class AskedRanges(io.RawIOBase):
+    """A file of ``size`` bytes, of which the program sends the ranges that are wanted: it is never held whole."""
+
+    def __init__(self, questions: BinaryIO, answers: BinaryIO, size: int) -> None:
+        super().__init__()
+        self._questions = questions
+        self._answers = answers
+        self._size = size
+        self._place = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that any place of it can be read."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a place."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = start + offset
+        return self._place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        """Return all of the next ``size`` bytes, up to the end."""
+        left = max(0, self._size - self._place)
+        wanted = left if size < 0 else min(size, left)
+        if wanted == 0:
+            return b""
+        write_frame(self._answers, _RANGE, self._place.to_bytes(8, "little"), wanted.to_bytes(8, "little"))
+        data = _read_exactly(self._questions, wanted)
+        self._place += wanted
+        return data
