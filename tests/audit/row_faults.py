@@ -12,7 +12,7 @@ from faults import tables_opened
 from recorded_noise import RecordedNoise
 
 from synth.generators.kahm import kahm
-from synth.ledger import charging, ledger, spending
+from synth.ledger import ledger, spending
 from synth.privacy import accounting, receipt
 from synth.privacy.more import cells, perturbed_rows, row_sensitivity
 from synth.privacy.more.perturbed_rows import RowsPlan
@@ -198,7 +198,6 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("a cell's run let into a record's account", "accounts")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ledger, "require_same_neighbours", lambda account, budget: None)
-    patch.setattr(charging, "require_same_neighbours", lambda account, budget: None)
 
 
 @fault("runs that hide other cells let into one account", "accounts")

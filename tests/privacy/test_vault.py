@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from synth.errors import LedgerError, TableError
+from synth.ledger.chain import Chain
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.privacy.accounting import PrivacyBudget
@@ -646,15 +647,21 @@ def test_a_header_carries_the_count_and_head_and_shows_neither(vault: Vault, sto
 def test_rows_appended_while_a_table_opens_are_no_alarm(
     vault: Vault, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process spends and advances a header between the two readings of this one."""
+    """Another process spends and advances a header before this one has read the ledger, and after it."""
     first, second = put(vault, account), put(vault, account)
-    ledger, verify = Ledger(store), Ledger.verify_chain
+    ledger, chain = Ledger(store), Ledger.chain
 
-    def meanwhile(self: Ledger, account_id: str | None = None) -> None:
-        monkeypatch.setattr(Ledger, "verify_chain", verify)
+    def advance() -> None:
         ledger.spend(ledger.reserve(account.id, "other run", BUDGET, purpose="run"))
         vault.open(second).close()
-        verify(self, account_id)
 
-    monkeypatch.setattr(Ledger, "verify_chain", meanwhile)
+    def meanwhile(self: Ledger, account_id: str) -> Chain:
+        monkeypatch.setattr(Ledger, "chain", chain)
+        advance()
+        found = chain(self, account_id)
+        advance()
+        return found
+
+    monkeypatch.setattr(Ledger, "chain", meanwhile)
     assert vault.open(first).read() == b"a\n1\n"
+    assert ledger.head(account.id).count == 4
