@@ -48,7 +48,11 @@ class Lookups(ast.NodeVisitor):
         self.generic_visit(node)
         self._called -= 1
 
-    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self.visit_FunctionDef(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if self._called:
@@ -162,19 +166,18 @@ def test_every_name_that_a_test_sets_is_looked_up_where_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("line", "is_met"),
     [
-        # The session asks for the noise of a plan by a name of its own module, so that is where it is met.
-        ("patch.setattr(noisy_sums, 'plan_gaussian', print)", True),
-        ("patch.setattr('synth.privacy.noisy_sums.plan_gaussian', print)", True),
-        ("patch.setattr(noisy_sums, 'no_such_name', print)", False),
-        ("for name in ('plan_gaussian', 'no_such_name'): patch.setattr(noisy_sums, name, print)", False),
-        ("patch.setattr(PrivateSession, 'noisy_sum', print)", True),
-        ("patch.setattr(PrivateSession, 'no_such_method', print)", False),
+        # The ledger imports it from where it is defined, and nothing there asks for it.
+        ("patch.setattr(ledger, 'require_same_neighbours', print)", True),
+        ("patch.setattr('synth.ledger.ledger.require_same_neighbours', print)", True),
+        ("patch.setattr(charging, 'require_same_neighbours', print)", False),
+        ("for module in (ledger, charging): patch.setattr(module, 'require_same_neighbours', print)", False),
+        ("for name in ('over_cap_error', 'require_same_neighbours'): patch.setattr(ledger, name, print)", True),
+        ("patch.setattr(ledger.Ledger, 'head', print)", True),
+        ("patch.setattr(ledger.Ledger, 'verify_chain', print)", False),
     ],
 )
 def test_the_search_tells_what_is_met_from_what_is_not(line: str, is_met: bool) -> None:
-    tree = ast.parse(
-        f"from synth.privacy import noisy_sums\nfrom synth.privacy.session import PrivateSession\n{line}\n"
-    )
+    tree = ast.parse(f"from synth.ledger import charging, ledger\n{line}\n")
     found = list(patched(tree, {}, imports(tree)))
     assert found
     assert all(is_looked_up(*one) for one in found) == is_met

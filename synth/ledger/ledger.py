@@ -33,7 +33,7 @@ from synth.ledger.charging import (
 )
 from synth.ledger.heads import Marks, no_mark
 from synth.ledger.notes import notes_of
-from synth.ledger.spending import Cost, Spent, checked_cap, largest_fit, over_cap_error, stays_within_cap
+from synth.ledger.spending import Cost, Spent, checked_cap, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import (
@@ -484,12 +484,6 @@ class Ledger:
         """Return what the account will have spent once this budget is charged as well; nothing is written."""
         return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget)
 
-    def largest_epsilon(self, account_id: str, *, delta: float, at_most: float = 100.0) -> float | None:
-        """Return the largest epsilon, in steps of 0.01, that still fits under the cap; None when nothing does."""
-        account = self._store.accounts[account_id]
-        before, neighbours = Cost.of_charges(self.current(account_id)), account.neighbours or Neighbours.REPLACE
-        return largest_fit(account, before, delta=delta, at_most=at_most, neighbours=neighbours)
-
     @patient
     def chain(self, account_id: str) -> Chain:
         """Return the account's chain, checked.
@@ -517,20 +511,14 @@ class Ledger:
         return self._read(connection, self._store.accounts.read(connection, account_id)).head
 
     def heads(self) -> tuple[tuple[LedgerHead, str], ...]:
-        """Return how far every account's chain has come, with the account's name."""
-        return tuple((self.head(account.id), account.name) for account in self._store.accounts.all())
-
-    def verify_chain(self, account_id: str | None = None) -> None:
-        """Check one account's chain, or every one.
+        """Return how far every account's chain has come, with the account's name.
 
         Raises
         ------
         LedgerError
-            Naming the account and the first entry that was altered.
+            Naming the first account whose chain is broken, and the first entry that was altered.
         """
-        accounts = self._store.accounts.all() if account_id is None else (self._store.accounts[account_id],)
-        for account in accounts:
-            self.chain(account.id)
+        return tuple((self.head(account.id), account.name) for account in self._store.accounts.all())
 
     # Looks and notes ------------------------------------------------------------------------------------------------
 

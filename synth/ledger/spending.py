@@ -175,11 +175,6 @@ class Spent:
             delta_cap=account.delta_cap,
         )
 
-    @property
-    def epsilon_left(self) -> float | None:
-        """Cap less total, never negative; None without a cap. A guide only: exact composition is not a plain sum."""
-        return None if self.epsilon_cap is None else max(0.0, self.epsilon_cap - self.epsilon)
-
 
 def checked_cap(epsilon: float | None, delta: float | None) -> dict[str, float | None]:
     """Return a cap as a decision keeps it, after checking that it is one.

@@ -37,7 +37,6 @@ __all__ = [
     "coarse_bins",
     "coarse_size",
     "compare_marginals",
-    "total_variation",
 ]
 
 CodeTable = Sequence[NDArray[Any]]
@@ -98,16 +97,6 @@ def coarse_bins(column: ModelledColumn) -> NDArray[np.int32]:
 def coarse_size(column: ModelledColumn) -> int:
     """Return the number of public bins of a column, as :func:`coarse_bins` makes them."""
     return min(column.levels, PUBLIC_BINS) + column.size - column.levels
-
-
-def total_variation(left: NDArray[Any], right: NDArray[Any]) -> float:
-    """Return half the L1 distance between the relative frequencies of two tables of counts.
-
-    Parameters
-    ----------
-    left, right : arrays of the same shape, not negative, with a positive sum
-    """
-    return float(0.5 * np.abs(left / left.sum() - right / right.sum()).sum())
 
 
 class StackedTables:

@@ -64,11 +64,6 @@ class MeasuredTable:
     noise_std: float
     query: str
 
-    @property
-    def is_by_code(self) -> bool:
-        """Whether every declared code has a bin of its own."""
-        return all(len(one) == int(one.max()) + 1 for one in self.bins)
-
 
 def evaluation_question(schema: Schema) -> FeatureMap:
     """Return the one question that a charged evaluation asks: every column's one-way table.

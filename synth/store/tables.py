@@ -99,24 +99,6 @@ class Tables:
             return tuple(_table(row) for row in connection.execute(query).mappings())
 
     @patient
-    def seal_schema(self, table_id: str, schema: str) -> StoredTable:
-        """Fix the declared schema (JSON) of a table; a sealed schema is not changed again.
-
-        Raises
-        ------
-        TableError
-            If another schema is already sealed.
-        """
-        with self._transactions.writing() as connection:
-            connection.execute(
-                update(TABLES).where(TABLES.c.id == table_id, TABLES.c.schema.is_(None)).values(schema=schema)
-            )
-        table = self[table_id]
-        if table.schema != schema:
-            raise TableError("The schema of this table is sealed. Upload the table again to describe it differently.")
-        return table
-
-    @patient
     def keep_until(self, table_id: str, deadline: datetime | None) -> None:
         """Move the deadline of a table; None keeps it until somebody deletes it."""
         with self._transactions.writing() as connection:

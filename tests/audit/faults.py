@@ -403,9 +403,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("additive delta dropped")
 def _(patch: pytest.MonkeyPatch) -> None:
-    for name in ("epsilon_of", "delta_of"):
-        right = getattr(accounting, name)
-        patch.setattr(accounting, name, lambda *a, right=right, **named: right(*a, **{**named, "additive_delta": 0.0}))
+    right = accounting.epsilon_of
+    patch.setattr(accounting, "epsilon_of", lambda *a, **named: right(*a, **{**named, "additive_delta": 0.0}))
 
 
 # Selection

@@ -74,7 +74,7 @@ def named(store: Store, name: str) -> Account:
 def test_every_chain_is_whole_and_its_rows_are_as_they_were(settings: Settings, before: dict[str, list[str]]) -> None:
     with Store(settings) as store:
         ledger = Ledger(store)
-        ledger.verify_chain()
+        ledger.heads()
         ledger.check_marks()
         for name, count in HEADS.items():
             account = named(store, name)
@@ -227,7 +227,7 @@ def test_processes_that_start_together_take_it_over_once(settings: Settings) -> 
         "from synth.store import Store\n"
         "with Store(Settings(home=pathlib.Path(sys.argv[1]), database_url=sys.argv[2])) as store:\n"
         "    ledger = Ledger(store)\n"
-        "    ledger.verify_chain()\n"
+        "    ledger.heads()\n"
         "    print(sum(len(ledger.chain(account.id).decisions) for account in store.accounts.all()))\n"
     )
     arguments = [sys.executable, "-c", script, str(settings.home), settings.database_url]
@@ -269,7 +269,7 @@ def settings_of_layout_3(tmp_path: Path, database_url: str) -> Settings:
 def test_a_home_of_layout_3_opens_and_its_chain_is_as_it_was(settings_of_layout_3: Settings) -> None:
     with Store(settings_of_layout_3) as store:
         ledger, account = Ledger(store), named(store, "town")
-        ledger.verify_chain()
+        ledger.heads()
         ledger.check_marks()
         ledger.check_whole(account.id)
         assert ledger.chain(account.id).head.count == 10

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from timing import require_within
 
 from synth.errors import InputError, RunCancelledError
-from synth.reports.code_tables import StackedTables, Subsets, choose_subsets, total_variation
+from synth.reports.code_tables import StackedTables, Subsets, choose_subsets
 
 
 def brute(left: list[np.ndarray], right: list[np.ndarray], subset: tuple[int, ...]) -> float:
@@ -28,7 +28,6 @@ def test_two_tables_by_hand() -> None:
     left, right = [np.array([0, 0, 0, 1])], [np.array([0, 1, 1, 1])]
     found = StackedTables([left, right], [2]).distances(choose_subsets(1, 1, limit=9, seed=0))
     assert found.tolist() == [[0.5]]
-    assert total_variation(np.array([3, 1]), np.array([1, 3])) == 0.5
 
 
 def test_a_pair_by_hand_with_different_numbers_of_rows() -> None:

@@ -14,7 +14,7 @@ from synth.privacy.accounting import mu_of_budget
 from synth.reports.drawing import number_text
 from synth.reports.expected import promise_of
 from synth.reports.membership.evidence import figures_of, numbers_of
-from synth.reports.membership.inference import area_under_curve, judged
+from synth.reports.membership.inference import estimate_area, judged
 from synth.reports.proven_ceiling import ProvenCeiling, _at_least, advantage_against_noise, printed_ceiling
 from synth.reports.risk_bounds import auc_ceiling, gaussian_advantage, gaussian_auc, gaussian_true_positive
 from synth.schema import Neighbours, RowCountRule
@@ -102,7 +102,7 @@ def test_copies_are_accused(rule: RowCountRule, n: int) -> None:
 def test_a_loose_promise_allows_what_a_strict_one_does_not() -> None:
     schema = people_schema()
     members, others = worst_scores(1.5, 3000, seed=3)
-    assert area_under_curve(members, others) > 0.8
+    assert estimate_area(members, others).value > 0.8
     assert promised(schema).is_exceeded(members, others, level=1e-4, seed=0)
     assert not promised(schema, mu_squared=2.25).is_exceeded(members, others, level=1e-4, seed=0)
 

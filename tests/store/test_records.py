@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
-import pytest
-
-from synth.errors import TableError
 from synth.store import Account, EventKind, Store, StoredTable, TableKind, TableState, now
 
 
@@ -38,16 +35,6 @@ def test_a_table_comes_back_as_it_was_recorded(store: Store, account: Account) -
     record(store, recorded)
     assert store.tables[recorded.id] == recorded
     assert store.tables.of_account(account.id) == store.tables.with_fingerprint("0" * 64) == (recorded,)
-
-
-def test_a_schema_is_sealed_once(store: Store, account: Account) -> None:
-    recorded = table(account)
-    record(store, recorded)
-    assert store.tables.seal_schema(recorded.id, '{"a": 1}').schema == '{"a": 1}'
-    assert store.tables.seal_schema(recorded.id, '{"a": 1}').schema == '{"a": 1}'
-    with pytest.raises(TableError, match="is sealed"):
-        store.tables.seal_schema(recorded.id, '{"a": 2}')
-    assert store.tables[recorded.id].schema == '{"a": 1}'
 
 
 def test_only_stored_tables_past_their_deadline_expire(store: Store, account: Account) -> None:

@@ -33,7 +33,6 @@ __all__ = [
     "AttackResult",
     "Estimate",
     "Sides",
-    "area_under_curve",
     "caught_at",
     "estimate_area",
     "estimate_caught",
@@ -60,24 +59,15 @@ class Estimate:
     high: float
 
 
-def area_under_curve(members: Scores, non_members: Scores) -> float:
-    """Return the chance that a member's score is above a non-member's, ties counting half: the ROC AUC.
-
-    Parameters
-    ----------
-    members, non_members : arrays of shape (n,) and (m,), at least one each
-        Larger is more like a member.
-    """
-    ranks = rankdata(np.concatenate([members, non_members]))
-    return _area_of_ranks(ranks[: len(members)], len(non_members))
-
-
 def estimate_area(members: Scores, non_members: Scores) -> Estimate:
     """Return the ROC AUC with the interval of DeLong 1988, in the fast form of Sun 2014.
+
+    It is the chance that a member's score is above a non-member's, ties counting half.
 
     Parameters
     ----------
     members, non_members : arrays of shape (n,) and (m,), at least two each
+        Larger is more like a member.
 
     Notes
     -----
@@ -146,7 +136,7 @@ def null_ranges(
 
     Returns
     -------
-    (low, high) of :func:`area_under_curve` and (low, high) of :func:`caught_at`
+    (low, high) of :func:`estimate_area` and (low, high) of :func:`caught_at`
     """
     random = np.random.default_rng([seed, 2])
     n, m = len(members), len(non_members)
