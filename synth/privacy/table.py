@@ -202,7 +202,7 @@ class PrivateTable:
         if has_ids != (unit_ids is not None) or (unit_ids is not None and len(unit_ids) != n_rows):
             raise SchemaError("Unit ids are needed, one for every row, exactly where the schema has an id column.")
         hashes = None if unit_ids is None else _hashes_of(unit_ids, hash_key(account_key))
-        encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows, counts={})
+        encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows)
         return cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
 
     @classmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
 
@@ -29,7 +30,6 @@ CHUNK = 2**20
 BATCH_ROWS = 65_536
 """Rows of Parquet at a time."""
 
-_DAMAGED = "The Parquet file is damaged or cut short. Save it again and send the whole file."
 _UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
 
@@ -266,17 +266,26 @@ def _in_memory(source: Counted) -> BytesIO:
     return whole
 
 
-def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    """Say of a Parquet file that fails what is wrong, without what pyarrow says, which may quote a cell."""
     try:
+        yield
+    except MemoryError:
+        raise
+    except _UNSUPPORTED:
+        raise TableError("The Parquet file uses a feature not read here. Save it with default options.") from None
+    except _BROKEN:
+        raise TableError("The Parquet file is damaged or cut short. Save it again and send the whole file.") from None
+
+
+def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
+    with _in_our_words():
         data = (
             pa.BufferReader(pa.py_buffer(file.getbuffer())) if isinstance(file, BytesIO) else pa.PythonFile(file, "r")
         )
         opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False)
         metadata, fields = opened.metadata, list(opened.schema_arrow)
-    except MemoryError:
-        raise
-    except _BROKEN:
-        raise TableError(_DAMAGED) from None
     if metadata.num_columns > limits.columns or len(fields) > limits.columns:
         raise limits.too_many_columns(max(metadata.num_columns, len(fields)))
     if metadata.num_rows > limits.rows:
@@ -299,7 +308,7 @@ def _parquet_batches(
 ) -> Iterator[Batch]:
     texts = [name for name, kind in zip(names, types, strict=True) if pa.types.is_string(kind)]
     decoded = 0
-    try:
+    with _in_our_words():
         data.seek(0)
         # Texts stay dictionaries: a text repeated in a million rows is held once.
         opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
@@ -308,12 +317,6 @@ def _parquet_batches(
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
             yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
-    except MemoryError:
-        raise
-    except _UNSUPPORTED:
-        raise TableError("The Parquet file uses a feature not read here. Save it with default options.") from None
-    except _BROKEN:
-        raise TableError(_DAMAGED) from None
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:

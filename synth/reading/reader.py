@@ -10,7 +10,7 @@ and little time, and leaves one sentence without a cell in it. No byte of the ta
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from json import loads
 from typing import Any, BinaryIO, Literal
@@ -21,12 +21,12 @@ import numpy.typing as npt
 from synth.errors import InputError, TableError
 from synth.reading.request import HASH_BYTES, Request, error_named
 from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
-from synth.schema.columns.base import CellCounts
+from synth.schema.columns.base import CellCounts, ReadingCounts
 from synth.system.confined import Confined
 from synth.system.conversation import Conversation
 from synth.system.settings import ReaderLimits
 
-__all__ = ["EncodedTable", "ReadingCounts", "ask", "check_readable", "read_codes", "with_id"]
+__all__ = ["EncodedTable", "ask", "check_readable", "read_codes", "with_id"]
 
 _PARSER = "synth.reading.process"
 _NO_KEY = bytes(16)
@@ -36,42 +36,18 @@ _BROKEN_ANSWER = (EOFError, ValueError, KeyError, TypeError, BrokenPipeError)
 # What comes out -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingCounts:
-    """What became of the lines and cells of a table while it was read; exact, so for the owner only.
-
-    ``without_id`` rows have no id where there is an id column, and are on no side. ``cells`` says for each column how
-    many cells did not arrive as declared.
-    """
-
-    rows: int
-    blank_lines: int
-    unreadable_lines: int
-    without_id: int
-    cells: Mapping[str, CellCounts]
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedTable:
     """The rows of a private table as codes; nothing but ``synth.privacy`` is given one.
 
     ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
-    column. ``counts`` tells the owner how many cells of a column did not arrive as declared, ``blank_lines`` and
-    ``unreadable_lines`` how many rows had no cells that could be told apart.
+    column. ``reading`` tells the owner what became of lines and cells; it is None for codes that were never a file.
     """
 
     codes: Codes
     unit_hashes: npt.NDArray[np.uint8] | None
     n_rows: int
-    counts: dict[str, CellCounts]
-    blank_lines: int = 0
-    unreadable_lines: int = 0
-
-    @property
-    def reading(self) -> ReadingCounts:
-        """What became of lines and cells; exact, so for the owner only."""
-        without_id = 0 if self.unit_hashes is None else int((~with_id(self.unit_hashes)).sum())
-        return ReadingCounts(self.n_rows, self.blank_lines, self.unreadable_lines, without_id, dict(self.counts))
+    reading: ReadingCounts | None = None
 
 
 def with_id(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
@@ -162,40 +138,31 @@ class _Collected:
         self._rows = 0
 
     def add(self, body: bytes) -> None:
-        rows = int.from_bytes(body[:8], "little")
+        rows, place = int.from_bytes(body[:8], "little"), 8
         self._rows += rows
-        place, whole = 8, memoryview(body)
         for column, buffer in zip(self._columns, self._buffers, strict=True):
-            kind = code_dtype(column.size)
-            codes = np.frombuffer(body, dtype=kind, count=rows, offset=place)
+            codes = np.frombuffer(body, code_dtype(column.size), rows, place)
             if codes.size and int(codes.max()) >= column.size:
                 raise ValueError
-            buffer += whole[place : place + rows * kind.itemsize]
-            place += rows * kind.itemsize
+            buffer += codes.data
+            place += codes.nbytes
         if self._hashes is not None:
-            if len(whole) < place + rows * HASH_BYTES:
-                raise ValueError
-            self._hashes += whole[place : place + rows * HASH_BYTES]
+            self._hashes += np.frombuffer(body, np.uint8, rows * HASH_BYTES, place).data
 
     def table(self, end: dict[str, Any]) -> EncodedTable:
         if self._rows != end["rows"] or self._rows == 0:
             raise TableError("The table could not be read to its end. Try again.")
         codes: Codes = {
-            column.name: np.frombuffer(buffer, dtype=code_dtype(column.size))
+            column.name: np.frombuffer(buffer, code_dtype(column.size))
             for column, buffer in zip(self._columns, self._buffers, strict=True)
         }
-        hashes = None
+        hashes, without_id = None, 0
         if self._hashes is not None:
-            hashes = np.frombuffer(self._hashes, dtype=np.uint8).reshape(-1, HASH_BYTES)
-        blank, unreadable = end["lines"]
-        return EncodedTable(
-            codes=codes,
-            unit_hashes=hashes,
-            n_rows=self._rows,
-            counts={name: CellCounts(*values) for name, values in end["counts"].items()},
-            blank_lines=int(blank),
-            unreadable_lines=int(unreadable),
-        )
+            hashes = np.frombuffer(self._hashes, np.uint8).reshape(-1, HASH_BYTES)
+            without_id = int((~with_id(hashes)).sum())
+        blank, unreadable = map(int, end["lines"])
+        cells = {name: CellCounts(*values) for name, values in end["counts"].items()}
+        return EncodedTable(codes, hashes, self._rows, ReadingCounts(self._rows, blank, unreadable, without_id, cells))
 
 
 # Asking the process that parses ---------------------------------------------------------------------------------------

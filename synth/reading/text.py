@@ -78,10 +78,8 @@ class TextTable:
     ----------
     names : tuple of str
         Column names, from the header line or declared.
-    lines : int
-        Rows read so far.
     blank : int
-        How many of them were blank lines.
+        How many of the rows read so far were blank lines.
     unreadable : int
         How many of them had no cells that could be told apart: ill-quoted, ragged, too long, not in the encoding.
 
@@ -101,13 +99,12 @@ class TextTable:
         self._separator = top.separator.encode()
         self.names = top.names
         self._blocks = _Blocks(source, top.encoding, self._separator, newlines=form.newlines)
-        self.lines = self.blank = self.unreadable = 0
+        self.blank = self.unreadable = 0
 
     def batches(self, places: Sequence[int]) -> Iterator[tuple[list[pa.Array], _Mask]]:
         """Yield the columns at ``places`` as texts, and which rows are malformed; their cells are null."""
         for block in self._blocks:
             rows = _rows_of(block, self._separator[0], width=len(self.names), newlines=self._newlines)
-            self.lines += len(rows.malformed)
             self.blank += rows.blank
             self.unreadable += int(rows.malformed.sum()) - (rows.blank if len(self.names) > 1 else 0)
             yield self._columns(rows, places), rows.malformed
@@ -283,48 +280,33 @@ class _Blocks:
             block = self._whole_rows(self._rest + data)
             if block:
                 yield block
-        last = self._decoded(self._rest)
         if self._too_long:
             yield self._ill
-        elif last:
-            yield last if last.endswith(b"\n") else last + b"\n"
+        elif self._rest:
+            yield self._decoded_row(self._rest).removesuffix(b"\n") + b"\n"
 
     def _whole_rows(self, data: bytes) -> bytes:
         """Return the rows that end in ``data``, decoded, and keep the rest."""
-        block = b""
-        while True:
-            ends = _line_ends(data, self._encoding)
-            if self._newlines and len(ends):
-                ends = ends[self._closed(data, ends)]
-            if self._too_long and len(ends):
-                # The row that was too long ends here.
-                data, self._too_long, self._open = data[int(ends[0]) :], False, False
-                block += self._ill
-                continue
-            break
-        end = 0 if self._too_long or not len(ends) else int(ends[-1])
-        block += self._short_rows(data[:end], ends)
+        block, ends = b"", self._row_ends(data)
+        if self._too_long and len(ends):
+            # The row that was too long ends here.
+            block, data = self._ill, data[int(ends[0]) :]
+            self._too_long = self._open = False
+            ends = self._row_ends(data)
+        end = int(ends[-1]) if len(ends) else 0
+        block += self._decoded(data[:end], ends)
         self._rest = data[end:]
         if self._too_long or len(self._rest) > self._longest:
             self._pass_over()
         return block
 
-    def _short_rows(self, data: bytes, ends: _Places) -> bytes:
-        """Return rows decoded; what is too long is so wherever the pieces of the file were cut."""
-        lengths = np.diff(ends, prepend=0)
-        if not len(data) or lengths.max() <= self._longest:
-            return self._decoded(data)
-        starts = ends - lengths
-        return b"".join(
-            self._ill if length > self._longest else self._decoded(data[start : start + length])
-            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        )
-
-    def _closed(self, data: bytes, ends: _Places) -> _Mask:
-        """Say behind which line ends no quotation mark is open."""
-        quotes = _places_of(_QUOTE, data, self._encoding)
-        before = np.searchsorted(quotes, ends)
-        closed: _Mask = (before + self._open) % 2 == 0
+    def _row_ends(self, data: bytes) -> _Places:
+        """Return the place after each LF that ends a row: behind the others a quotation mark is open."""
+        ends = _line_ends(data, self._encoding)
+        if not self._newlines:
+            return ends
+        before = np.searchsorted(_places_of(_QUOTE, data, self._encoding), ends)
+        closed: _Places = ends[(before + self._open) % 2 == 0]
         return closed
 
     def _pass_over(self) -> None:
@@ -334,23 +316,23 @@ class _Blocks:
         self._open ^= self._newlines and len(_places_of(_QUOTE, passed, self._encoding)) % 2 == 1
         self._too_long = True
 
-    def _decoded(self, data: bytes) -> bytes:
-        """Return rows in UTF-8; one with a byte that is not in the encoding becomes an ill-quoted line."""
-        with suppress(UnicodeError):
-            return _utf8(data, self._encoding)
-        # Some row of these is at fault: each is looked at by itself, so that it alone is malformed.
-        ends = _line_ends(data, self._encoding)
-        if self._newlines and len(ends):
-            ends = ends[self._closed(data, ends)]
-        starts = [0, *ends.tolist()]
-        rows = [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
-        return b"".join(self._decoded_row(row) for row in rows if row)
+    def _decoded(self, data: bytes, ends: _Places) -> bytes:
+        """Return rows in UTF-8; where one is too long or has a byte that is not in the encoding, each by itself."""
+        lengths = np.diff(ends, prepend=0)
+        if lengths.max(initial=0) <= self._longest:
+            with suppress(UnicodeError):
+                return _utf8(data, self._encoding)
+        starts = ends - lengths
+        return b"".join(
+            self._decoded_row(data[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+        )
 
     def _decoded_row(self, row: bytes) -> bytes:
-        try:
-            return _utf8(row, self._encoding)
-        except UnicodeError:
-            return self._ill
+        """Return a row in UTF-8, or an ill-quoted line for one that cannot be; what stands beside it plays no part."""
+        if len(row) <= self._longest:
+            with suppress(UnicodeError):
+                return _utf8(row, self._encoding)
+        return self._ill
 
 
 def _utf8(data: bytes, encoding: str) -> bytes:

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy.table import TableSource, chosen_rows, read_table, rows_of
-from synth.reading.reader import EncodedTable, ReadingCounts, with_id
+from synth.reading.reader import EncodedTable, with_id
 from synth.schema import Codes, Schema, TableFormat
+from synth.schema.columns.base import ReadingCounts
 from synth.system.settings import ReaderLimits
 
 __all__ = ["OWNER_ONLY_READERS", "OwnerPart", "OwnerView", "SparseCounts"]

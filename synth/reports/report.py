@@ -19,13 +19,13 @@ from synth.privacy.answers import RowCount
 from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
-from synth.reading.reader import ReadingCounts
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.controls import Anchored, anchored
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence, Publishable, SafeEvidence
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Panels
 from synth.schema import RunConfig
+from synth.schema.columns.base import ReadingCounts
 
 __all__ = [
     "ACCURACY",

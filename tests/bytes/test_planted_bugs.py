@@ -129,7 +129,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("one bad byte spoils its block", lines_are_independent("cp1252", "csv"))
 def _(patch: pytest.MonkeyPatch) -> None:
-    def decoded(self: reader_text._Blocks, data: bytes) -> bytes:
+    def decoded(self: reader_text._Blocks, data: bytes, ends: np.ndarray) -> bytes:
         try:
             return reader_text._utf8(data, self._encoding)
         except UnicodeError:
@@ -154,7 +154,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("what is too long depends on where a piece ends", long_lines_are_long_anywhere)
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(reader_text._Blocks, "_short_rows", lambda self, data, ends: self._decoded(data))
+    right = reader_text._Blocks._decoded
+
+    def decoded(self: reader_text._Blocks, data: bytes, ends: np.ndarray) -> bytes:
+        longest, self._longest = self._longest, len(data)
+        block = right(self, data, ends)
+        self._longest = longest
+        return block
+
+    patch.setattr(reader_text._Blocks, "_decoded", decoded)
     patch.setattr(reader_text, "CHUNK", LONGEST // 2)
 
 

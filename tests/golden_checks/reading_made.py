@@ -61,12 +61,12 @@ def typed() -> EncodedTable:
 def read_again(table: EncodedTable) -> dict[str, Any]:
     """Return every code, what became of cells and lines, and the hashes of ids."""
     assert table.unit_hashes is not None
-    fates = {name: list(astuple(counts)) for name, counts in table.counts.items()}
+    fates = {name: list(astuple(counts)) for name, counts in table.reading.cells.items()}
     return {
         "codes": {name: " ".join(map(str, codes)) for name, codes in table.codes.items()},
         "types": {name: str(codes.dtype) for name, codes in table.codes.items()},
         "cells": fates,
-        "lines": [table.n_rows, table.blank_lines, table.unreadable_lines],
+        "lines": [table.n_rows, table.reading.blank_lines, table.reading.unreadable_lines],
         "ids": hashlib.sha256(table.unit_hashes.tobytes()).hexdigest(),
     }
 

@@ -175,7 +175,7 @@ def test_handled_by_the_parsing_process(name: str, stream: type[io.BytesIO]) -> 
     data, form = HANDLED[name]
     table = read(stream(data), form)
     assert (table.n_rows, [codes.tolist() for codes in table.codes.values()]) == (4, [AGES, TOWNS, DAYS])
-    assert table.counts["age"] == CellCounts(1, 1, 1)
+    assert table.reading.cells["age"] == CellCounts(1, 1, 1)
     assert [str(codes.dtype) for codes in table.codes.values()] == ["uint8", "uint8", "uint16"]
     assert table.unit_hashes is not None
     one, other, same, none = table.unit_hashes.tolist()

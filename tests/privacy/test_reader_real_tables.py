@@ -41,12 +41,12 @@ def test_adult(name: str, rows: int, missing: int) -> None:
     assert form is not None
     table = read_codes(lambda: real(name).open("rb"), form, config.schema)
     # Both files end with a blank line, which is a row like any other: missing where declared, the fallback elsewhere.
-    assert (table.n_rows, table.blank_lines, table.unreadable_lines) == (rows + 1, 1, 0)
+    assert (table.n_rows, table.reading.blank_lines, table.reading.unreadable_lines) == (rows + 1, 1, 0)
     assert {column.name: int(table.codes[column.name][-1]) for column in config.schema.modelled} == {
         column.name: column.fallback_code for column in config.schema.modelled
     }
-    assert sum(counts.missing for counts in table.counts.values()) == missing
-    assert {(counts.malformed, counts.outside) for counts in table.counts.values()} == {(1, 0)}
+    assert sum(counts.missing for counts in table.reading.cells.values()) == missing
+    assert {(counts.malformed, counts.outside) for counts in table.reading.cells.values()} == {(1, 0)}
     frame = pd.read_csv(
         real(name), header=None, names=list(config.schema.names), skipinitialspace=True, skiprows=comment, dtype=str
     )

@@ -187,7 +187,8 @@ def test_made_up_rows_are_read_as_the_format_says(form: TableFormat) -> None:
     read = read_codes(lambda: io.BytesIO(made), form, CONFIG.schema, undeclared="drop")
     codes = {name: values.tolist() for name, values in read.codes.items()}
     assert codes == {"age": [100, 0], 'town, "old"': [3, 0], "ill": [0, 0]}
-    assert read.unreadable_lines == 0
+    assert read.reading is not None
+    assert read.reading.unreadable_lines == 0
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "carriage\rreturn", "nothing\0"])

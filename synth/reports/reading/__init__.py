@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.progress import Progress
-from synth.reading.reader import ReadingCounts
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.figures import Table
 from synth.reports.panels import Cards, Panel, Warned
 from synth.reports.report import OWNER_ONLY, OwnerRows, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
+from synth.schema.columns.base import ReadingCounts
 
 __all__ = ["REPORT", "owner_reading"]
 

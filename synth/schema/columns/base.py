@@ -33,6 +33,7 @@ __all__ = [
     "Fields",
     "FormField",
     "ModelledColumn",
+    "ReadingCounts",
     "Scale",
     "Weight",
     "code_dtype",
@@ -101,6 +102,21 @@ class CellCounts:
 
     def __add__(self, other: CellCounts) -> CellCounts:
         return CellCounts(self.missing + other.missing, self.malformed + other.malformed, self.outside + other.outside)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingCounts:
+    """What became of the lines and cells of a table while it was read; exact, so for the owner only.
+
+    ``without_id`` rows have no id where there is an id column, and are on no side. ``cells`` says for each column how
+    many cells did not arrive as declared.
+    """
+
+    rows: int
+    blank_lines: int
+    unreadable_lines: int
+    without_id: int
+    cells: Mapping[str, CellCounts]
 
 
 class Cells(Protocol):
