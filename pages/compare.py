@@ -21,7 +21,7 @@ _READY = {"reported", "released"}
 _MOST_NAMED = 2
 _ABOUT_NOISE = (
     "Every run is measured against its own noisy counts, so each distance contains that run's noise: read it beside "
-    "'What noise alone makes' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
+    "'Distance by noise alone' of the same run. Choosing by these numbers costs nothing more; choosing by owner-only "
     "numbers would weaken the promise."
 )
 

@@ -37,6 +37,7 @@ __all__ = [
     "coarse_bins",
     "coarse_size",
     "compare_marginals",
+    "sets_of",
 ]
 
 CodeTable = Sequence[NDArray[Any]]
@@ -190,6 +191,14 @@ def _from_first(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 # Sets of columns ----------------------------------------------------------------------------------------------------
 
 
+_SETS = {1: "single columns", 2: "pairs of columns", 3: "sets of three columns", 4: "sets of four columns"}
+
+
+def sets_of(alpha: int) -> str:
+    """Name the sets of ``alpha`` columns."""
+    return _SETS.get(alpha, f"sets of {alpha} columns")
+
+
 @dataclass(frozen=True, slots=True)
 class Subsets:
     """Subsets of one size, as column places in ascending order; ``of`` is how many there are in all."""
@@ -202,8 +211,8 @@ class Subsets:
     def sentence(self) -> str:
         """How many of how many, in words."""
         if len(self.chosen) == self.of:
-            return f"All {self.of:,} sets of {self.alpha} columns." if self.alpha > 1 else f"All {self.of:,} columns."
-        return f"A seeded sample of {len(self.chosen):,} of {self.of:,} sets of {self.alpha} columns."
+            return f"All {self.of:,} {sets_of(self.alpha)}."
+        return f"A seeded sample of {len(self.chosen):,} of {self.of:,} {sets_of(self.alpha)}."
 
 
 def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Subsets:
@@ -297,8 +306,7 @@ class AlphaWay:
         for row in order:
             columns = " + ".join(self.names[place] for place in self.subsets.chosen[row])
             rows.append((columns, *self.distances[row].tolist()))
-        sets = "columns" if self.subsets.alpha == 1 else f"sets of {self.subsets.alpha} columns"
-        title = f"The {len(rows)} worst {sets}"
+        title = f"The {len(rows)} {sets_of(self.subsets.alpha)} that differ most"
         return Table(title, ("columns", *headings), tuple(rows))
 
 

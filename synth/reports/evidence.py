@@ -32,7 +32,8 @@ Kind = Literal["safe", "charged", "owner_only"]
 Value = float | int | str | bool | None
 
 OWNER_ONLY_SENTENCE = (
-    "Read directly from the private rows; fine to look at; do not publish; picking settings by it weakens the promise."
+    "Read directly from the private rows: fine to look at, but do not publish it; choosing settings by it weakens the "
+    "promise."
 )
 
 

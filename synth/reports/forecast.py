@@ -231,13 +231,13 @@ def _around_the_choices(
     known = [
         BudgetShare(
             release.receipt.query,
-            words.get(release.receipt.query, "What is known before anything is chosen"),
+            words.get(release.receipt.query, "What is measured before columns are chosen"),
             release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
         )
         for release in first
     ]
     left = generator.share - sum(part.share for part in known)
-    chosen = BudgetShare("private choices", "Which columns belong together most, and how do they go together?", left)
+    chosen = BudgetShare("private choices", "Which columns depend on each other most, and how?", left)
     return (*known, chosen)
 
 

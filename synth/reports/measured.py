@@ -26,6 +26,7 @@ from synth.reports.controls import OneWay, independent_rows
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
+    "AGAINST_COUNTS",
     "BAR",
     "EVALUATION_QUERY",
     "ComparedTable",
@@ -124,6 +125,9 @@ def _explicit_bins(hot: OneHot) -> Sequence[NDArray[np.int32]]:
 
 BAR = 1.959964
 """Half the width of a range that covers 95 % of a normal error, in standard deviations."""
+
+AGAINST_COUNTS = "Synthetic rows compared with the noisy counts; ± is the 95 % range of the privacy noise."
+"""What every publishable distance is, and what its error covers."""
 
 _ONE_SIDED = 1.644854
 _WIDEST = 3

@@ -211,7 +211,7 @@ def test_the_report_shows_every_measured_table_and_no_other() -> None:
     pairs = {pair for columns in chosen for pair in itertools.combinations(columns, 2)}
     assert found["marginals.2.evaluated"].value == len(pairs)
     assert found["marginals.3.evaluated"].value == len([one for one in chosen if len(one) == 3])
-    assert f"{len(pairs)} of 10 sets of 2 columns" in found["marginals.2.mean"].sentence
+    assert f"{len(pairs)} of 10 pairs of columns" in found["marginals.2.mean"].sentence
     square, bars = found["marginals.2.map"].figures
     assert isinstance(square, HeatMap)
     filled = {

@@ -101,7 +101,7 @@ def test_attacks_are_not_repeated_among_the_other_exact_numbers(finished: AppTes
 
 def test_shadow_models_are_offered_followed_and_shown(finished: AppTest, home: Path) -> None:
     app = shown(finished)
-    assert "Nothing is charged, because nothing of these runs leaves or is shown." in texts(app)
+    assert "Nothing is charged, because nothing that these runs make is shown or leaves." in texts(app)
     assert "It takes about 1 minute on this machine." in texts(app)
     run_id = app.session_state["draft"]["run_id"]
     app.button(key="shadow-models").click().run()

@@ -32,7 +32,7 @@ def test_two_runs_stand_side_by_side_under_their_cost(finished: AppTest) -> None
     assert len(names) == 2
     noise = table[table["number"] == "Standard error of a count, rows"]
     assert float(noise[names[0]].iloc[0]) > float(noise[names[1]].iloc[0])
-    made = table[table["number"].str.startswith("Rows made")]
+    made = table[table["number"].str.startswith("Synthetic rows")]
     assert list(made[names].iloc[0]) == ["100", "100"]
     chart = app.get("plotly_chart")[0]
     assert "The same numbers are in the table below." in chart.proto.alt

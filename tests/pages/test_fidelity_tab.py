@@ -24,13 +24,13 @@ def opened(app: AppTest, part: str) -> AppTest:
 
 def test_every_part_is_shown_below_the_plainest_number(finished: AppTest) -> None:
     for part, word in (
-        ("sets", "Mean distance over columns"),
+        ("sets", "Mean distance over single columns"),
         ("scales", "Kolmogorov-Smirnov distance"),
         ("associations", "Mean error of associations"),
         ("scores", "SDMetrics quality score"),
     ):
         app = opened(finished, part)
-        assert "As good as a sub-sample: pairs of columns" in texts(app)
+        assert "Accuracy as a sub-sample: pairs of columns" in texts(app)
         assert word in texts(app)
         badges = [text for text in (str(value.value) for value in app.markdown) if BADGES["owner_only"][0] in text]
         # One more: the legend in the header.
@@ -54,7 +54,7 @@ def test_a_report_from_before_shows_what_it_has(finished: AppTest, home: Path) -
     body["evidence"] = [entry for entry in body["evidence"] if not entry["id"].startswith("fidelity.")]
     path.write_text(json.dumps(body))
     app = opened(finished, "associations")
-    assert "Mean distance over columns" in texts(app)
+    assert "Mean distance over single columns" in texts(app)
     assert "sub-sample" not in texts(app)
 
 
@@ -65,7 +65,7 @@ def test_publishable_distributions_stand_beside_the_marginals(finished: AppTest)
     assert not errors(app)
     assert "Kolmogorov-Smirnov distance" in texts(app)
     # 200 rows in 121 places at epsilon 1.
-    assert "Privacy noise hides how the rows spread over the scale" in texts(app)
+    assert "Privacy noise hides how the rows are distributed" in texts(app)
     app.session_state["report-tab"] = "● Accuracy you can expect"
     app.run()
     assert "Kolmogorov-Smirnov distance" not in texts(app)

@@ -29,13 +29,13 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
         "Smallest group of region to trust",
         OWNER_ONLY_NOTE,
         "Largest excessive risk gap by region",
-        "Largest error by region, beyond that of all rows",
+        "Largest error by region, above that of all rows",
     ):
         assert title in words
     risks, distances = app.get("plotly_chart")
     names = [[trace["name"] for trace in json.loads(plot.proto.spec)["data"]] for plot in (risks, distances)]
     assert names == [
-        ["synthetic rows", "real rows", "the control"],
+        ["synthetic rows", "real rows", "independent control"],
         ["synthetic rows", "independent control", "two bootstraps"],
     ]
     assert all("The same numbers are in the table below." in plot.proto.alt for plot in (risks, distances))

@@ -32,17 +32,17 @@ def test_the_anchors_stand_beside_the_synthetic_rows(finished: AppTest) -> None:
     assert labels >= {
         "ROC AUC, synthetic rows",
         "ROC AUC, real rows",
-        "ROC AUC, the control",
+        "ROC AUC, independent control",
         "ROC AUC, majority class",
     }
     assert OWNER_ONLY_NOTE in texts(app)
-    assert "range by chance of test rows and training (95 %)" in texts(app)
+    assert "range from chance in test rows and training (95 %)" in texts(app)
     assert "range caused by privacy noise" not in texts(app)
     badges = [text for text in (str(part.value) for part in app.markdown) if BADGES["owner_only"][0] in text]
     assert len(badges) > len(app.metric)
     (plot,) = app.get("plotly_chart")
     names = [trace["name"] for trace in json.loads(plot.proto.spec)["data"]]
-    assert names == ["synthetic rows", "real rows", "the control", "majority class"]
+    assert names == ["synthetic rows", "real rows", "independent control", "majority class"]
 
 
 def test_another_measure_can_be_chosen(finished: AppTest) -> None:
@@ -127,7 +127,7 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
     app = opened(finished)
     assert not errors(app)
     words = texts(app)
-    assert "Paid for: on held-out rows, with noise" in words
+    assert "Paid for: held-out rows, counted with noise" in words
     assert "range caused by privacy noise (95 %)" in words
     badges = [text for text in (str(part.value) for part in app.markdown) if BADGES["charged"][0] in text]
     app.segmented_control(key="charged-measure").set_value("accuracy").run()

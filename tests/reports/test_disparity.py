@@ -114,7 +114,7 @@ def test_planted_harm_is_found_and_named(harm: bool) -> None:
     right = {row[0]: row[2] for row in accuracy.rows}
     assert right["c"] == pytest.approx(1 - by_group["c"]["risk, synthetic rows"])
     if harm:
-        assert "lose more than all rows do, beyond chance of the test rows: c." in entry.sentence
+        assert "lose more than the rows as a whole, by more than chance in the test rows explains: c." in entry.sentence
         assert entry.value == by_group["c"]["gap"] > 0.3  # type: ignore[operator]
         assert entry.value > entry.error > 0  # type: ignore[operator]
     else:
@@ -151,7 +151,7 @@ def test_one_group_or_small_ones_are_said_and_not_judged() -> None:
     alone = [np.zeros_like(codes) if place == 2 else codes for place, codes in enumerate(asked.test)]
     entry = owner(replace(asked, test=alone))["downstream.groups.smoker"]
     assert entry.value is None
-    assert "nothing can be compared" in entry.sentence
+    assert "nothing is compared" in entry.sentence
     few = rows_of(asked.schema, 45, seed=8)
     few[3] = np.minimum(few[3], 1)
     few[2] = (np.arange(45) < FEWEST_ROWS - 1).astype(np.int64)

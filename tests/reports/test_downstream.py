@@ -101,14 +101,14 @@ def test_hard_labels_lower_the_areas_and_say_so() -> None:
     soft, hard = owner(problem()), owner(problem(), replace(OPTIONS, hard_labels=True))
     assert hard["downstream.real.roc_auc"].value < soft["downstream.real.roc_auc"].value  # type: ignore[operator]
     assert hard["downstream.real.accuracy"].value == soft["downstream.real.accuracy"].value
-    assert "hard labels" in hard["downstream.real.roc_auc"].sentence
+    assert "predicted classes instead of scores" in hard["downstream.real.roc_auc"].sentence
 
 
 def test_groups_are_told_apart() -> None:
     asked = replace(problem(), groups=("region", "outcome"))
     found = owner(asked)
     *_, table = found["downstream.groups.region"].figures
-    assert table.header == ("region", "test rows", "synthetic rows", "real rows", "the control")  # type: ignore[union-attr]
+    assert table.header == ("region", "test rows", "synthetic rows", "real rows", "independent control")  # type: ignore[union-attr]
     assert [row[0] for row in table.rows] == ["n", "s", "e", "w"]  # type: ignore[union-attr]
     assert "downstream.groups.outcome" not in found
 

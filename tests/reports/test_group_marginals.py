@@ -85,7 +85,7 @@ def test_a_copy_is_nowhere_apart_and_harm_to_one_group_is_named() -> None:
     harmed = [codes.copy() for codes in made]
     harmed[1][made[0] == 3] = 0
     entry = entry_of(real, harmed)
-    assert "The largest is that of d" in entry.sentence
+    assert "It is largest for d;" in entry.sentence
     assert entry.value > entry.error > 0  # type: ignore[operator]
     honest = entry_of(real, made)
     # A column of 400 values cannot be told from chance in a group of 150 rows.
@@ -96,7 +96,7 @@ def test_a_group_that_vanished_is_named_and_as_far_as_can_be() -> None:
     real, made = rows_of(900, 1), rows_of(900, 2)
     gone = [codes[made[0] != 2] for codes in made]
     entry = entry_of(real, gone)
-    assert "1 groups have no synthetic row (c)" in entry.sentence
+    assert "Groups without synthetic rows, at distance 1: c." in entry.sentence
     assert entry.figures[0].series[0].values[2] == 1.0  # type: ignore[union-attr]
     assert entry.figures[1].rows[3][3] == 0.0  # type: ignore[union-attr]
 
@@ -145,7 +145,7 @@ def test_how_small_a_group_can_be_follows_from_the_noise_alone() -> None:
     entry = found["groups.smallest.x"]
     assert type(entry) is SafeEvidence
     assert entry.value == math.ceil(1.959964 * 5.0 / 0.05)
-    assert "these are smaller: b." in entry.sentence
+    assert "these groups are smaller: b." in entry.sentence
     assert entry.figures[0].rows == (("y", 980, 490, 196, 98, 49),)  # type: ignore[union-attr]
     assert found["groups.smallest.z"].value is None
     assert "the model's guess" in found["groups.smallest.z"].sentence

@@ -134,7 +134,7 @@ def test_a_copy_of_public_rows_is_named_and_an_honest_release_is_not() -> None:
     honest = public_attacks(train, held, people(1600, seed=9), schema, promised(schema), share=SHARE, seed=0)
     assert honest.exceeded == ()
     assert {type(entry) for entry in honest.evidence} == {SafeEvidence}
-    assert by_id(honest.evidence)["attacks.people"].sentence.startswith("Public rows that stand in.")
+    assert by_id(honest.evidence)["attacks.people"].sentence.startswith("Rows of a public stand-in.")
 
 
 def test_the_same_seed_gives_the_same_report() -> None:

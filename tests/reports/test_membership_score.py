@@ -130,7 +130,7 @@ def test_it_is_for_the_owner_only_and_says_so():
     values = {entry.id.removeprefix("membership."): entry.value for entry in evidence}
     assert values == {name: getattr(score, name) for name in values}
     unit, private = MembershipScore.warnings
-    assert "one over distance" in unit
+    assert "the unit 1 / distance" in unit
     assert "not differentially private" in private
     assert any(unit in entry.sentence for entry in evidence)
     assert any(private in entry.sentence for entry in evidence)

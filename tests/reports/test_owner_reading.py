@@ -28,8 +28,8 @@ def test_every_odd_cell_is_counted_and_its_fate_named() -> None:
     (entry,) = owner_reading(view.reading, SCHEMA)
     assert isinstance(entry, OwnerOnlyEvidence)
     assert entry.value == (2 + 3 + 1) + (3 + 1) + (3 + 1)
-    assert "7 rows were read, 1 of them blank lines and 2 unreadable ones" in entry.sentence
-    assert "4 rows have no 'who'; nothing of them is used." in entry.sentence
+    assert "7 rows were read. Blank lines, without values: 1. Unreadable lines, " in entry.sentence
+    assert "whose cells all count as unreadable: 2. Rows without 'who', which are not used: 4." in entry.sentence
     (table,) = entry.figures
     assert isinstance(table, Table)
     assert table.rows == (

@@ -293,9 +293,9 @@ def test_what_a_generator_says_of_itself_may_be_published() -> None:
 @pytest.mark.parametrize(
     ("others", "columns", "sentence"),
     [
-        ((), 1, "All of them learned."),
-        ((DropColumn("note"),), 1, "All of them learned."),
-        ((IdentifierColumn("id"), DropColumn("note")), 2, "1 of them learned; 1 filled with fresh identifiers."),
+        ((), 1, "All of them are modelled."),
+        ((DropColumn("note"),), 1, "All of them are modelled."),
+        ((IdentifierColumn("id"), DropColumn("note")), 2, "Modelled: 1; filled with fresh identifiers: 1."),
     ],
 )
 def test_identifiers_are_spoken_of_only_where_there_are_any(others: tuple, columns: int, sentence: str) -> None:

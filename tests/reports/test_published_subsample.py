@@ -76,7 +76,7 @@ def test_pairs_come_before_single_columns() -> None:
     pair = compared(np.full((2, 2), 25.0), np.full((2, 2), 25.0), 1.0, ("a", "b"))
     for tables, word in (([single], "single columns"), ([single, pair], "pairs of columns")):
         (entry,) = published_subsample(tables)
-        assert f"The 1 noisy tables of {word}" in entry.sentence
+        assert f"the 1 noisy tables of {word}" in entry.sentence
 
 
 def test_nothing_measured_or_one_row_say_nothing() -> None:

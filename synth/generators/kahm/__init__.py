@@ -37,7 +37,7 @@ MODES = (
         title="Cell level (as in the paper, repaired)",
         promise="Protects ONE CELL of the table.",
         beware="Class labels, class sizes and the number of rows are not protected, and a whole row only by the much "
-        "larger epsilon that is printed beside. Needs an account of its own.",
+        "larger epsilon that is printed beside it. Needs an account of its own.",
         hides="cell",
         perturbs_rows=True,
     ),

@@ -61,21 +61,21 @@ def facts_of_blocks(options: KahmOptions, blocks: Sequence[FabricatedBlock]) -> 
             "machines",
             "Affine hull machines",
             options.steps * len(blocks),
-            f"M = {options.steps} one after another, a public number, for each of {len(blocks)} random blocks of at "
-            f"most {options.block:,} rows; n = {options.n}.",
+            f"M = {options.steps} in sequence (a public number) for each of {len(blocks)} random blocks of at most "
+            f"{options.block:,} rows; n = {options.n}.",
         ),
         Fact(
             "guarded",
             "Rows whose weights nearly cancelled",
             sum(one.guarded for one in blocks),
-            "Each was left as it was; more than a few say that n is too large.",
+            "Each was left as it was. More than a few mean that n is too large.",
         ),
         Fact(
             "ridge",
             "Ridge lambda",
             median(lambdas),
-            f"The median over blocks; from {min(lambdas):.3g} to {max(lambdas):.3g}. Small against 1: rows are kept; "
-            "large: they are averaged.",
+            f"The median over blocks; from {min(lambdas):.3g} to {max(lambdas):.3g}. Well below 1, rows stay almost as "
+            "they are; well above 1, they are averaged.",
             ("block", "rows", "n used", "lambda", "weights that nearly cancelled"),
             rows[:_MOST_LISTED],
         ),

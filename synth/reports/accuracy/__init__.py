@@ -44,8 +44,9 @@ def _of_columns(singles: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
             title="Smallest count to trust",
             value=least,
             unit="rows",
-            sentence=f"Trust measured counts above about {least:,.0f} rows; below {nothing:,.0f}, treat them as noise. "
-            "It follows from the known noise alone. What the generator's model misses comes on top.",
+            sentence=f"Measured counts above about {least:,.0f} rows have a standard error below 10 %; treat counts "
+            f"below {nothing:,.0f} as noise. Both numbers follow from the known noise alone; errors of the generator's "
+            "model come on top.",
         ),
         SafeEvidence(
             id="accuracy.columns",
@@ -63,15 +64,16 @@ def _of_joint(joint: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
     least = float(best[len(best) // 2].noise_std.max()) / _TRUSTED
     shown = best[:_MOST_TABLES]
     title = "Error of a measured joint count (rows)"
-    title += "" if len(shown) == len(best) else f", the {len(shown)} best known of {len(best)} tables"
+    title += "" if len(shown) == len(best) else f": the {len(shown)} most accurate of {len(best)} tables"
     return (
         SafeEvidence(
             id="accuracy.joint",
             title="Smallest joint count to trust",
             value=least,
             unit="rows",
-            sentence=f"In a typical measured table of several columns, trust counts above about {least:,.0f} rows; "
-            f"below {BAR * _TRUSTED * least:,.0f}, treat them as noise. What was not measured is the model's guess.",
+            sentence=f"In a typical measured table of several columns, counts above about {least:,.0f} rows have a "
+            f"standard error below 10 %; treat counts below {BAR * _TRUSTED * least:,.0f} as noise. Combinations that "
+            "were not measured are the model's guess.",
             figures=(_errors(title, "columns", shown),),
         ),
     )
@@ -82,7 +84,7 @@ def _errors(title: str, heading: str, compared: Sequence[ComparedTable]) -> Tabl
     for one in compared:
         worst = float(one.noise_std.max())
         rows.append((" + ".join(one.columns), one.measured.size, worst, BAR * worst, worst / _TRUSTED))
-    return Table(title, (heading, "counts", "standard error", "range (95 %)", "trust above"), tuple(rows))
+    return Table(title, (heading, "cells", "standard error", "± (95 %)", "trust above"), tuple(rows))
 
 
 # The report ---------------------------------------------------------------------------------------------------------
@@ -98,8 +100,8 @@ def _known(shown: Shown) -> list[Panel]:
 
 def _forecast(shown: Shown) -> list[Panel]:
     return [
-        Heading("As it was forecast before the run"),
-        Words("From what was declared alone; above stands what the answers of this run carry.", "note"),
+        Heading("Forecast before the run"),
+        Words("Worked out from the declaration alone. The numbers above follow from the answers of this run.", "note"),
         Forecasted(),
     ]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import Progress
-from synth.reports.code_tables import CodeTable, StackedTables, Subsets, choose_subsets, coarse_bins
+from synth.reports.code_tables import CodeTable, StackedTables, Subsets, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
@@ -39,8 +39,9 @@ __all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "pla
 _MOST_LINES = 100
 _MOST_PICTURES = 60
 _WORST = 10
-_RANGE = "part of the declared range"
+_RANGE = "fraction of the declared range"
 _ANCHORS = ("synthetic", CONTROL, "floor")
+_BESIDE = "Synthetic rows beside the private rows."
 
 
 def owner_fidelity(
@@ -104,8 +105,8 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
             compared[place] = tuple(one or ScaleDistance(1.0, 1.0) for one in found)
     if not compared:
         return []
-    some = "" if len(compared) == len(places) else f" {len(places) - len(compared)} more have no value to compare."
-    over = f"Over {len(compared):,} numbers and dates, rows with a value alone.{some}"
+    some = "" if len(compared) == len(places) else f" {len(places) - len(compared)} more have no values to compare."
+    over = f"Over rows that have a value; mean over {len(compared):,} numbers and dates.{some}"
     ranked = sorted(compared, key=lambda place: -compared[place][0].ks)
     shown = ranked[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [
@@ -117,36 +118,36 @@ def _scales(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
         )
         for place in shown
     ]
-    header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"moved, {name}" for name in _ANCHORS))
-    title = "Numbers and dates as distributions"
+    header = ("column", *(f"KS, {name}" for name in _ANCHORS), *(f"Wasserstein, {name}" for name in _ANCHORS))
+    title = "Distributions of numbers and dates"
     title += "" if len(shown) == len(ranked) else f": the {len(shown)} that differ most"
-    table = Table(title, (*header, "in units"), tuple(rows))
+    table = Table(title, (*header, "synthetic, in units"), tuple(rows))
     ks, control, floor = (_mean([compared[place][index].ks for place in compared]) for index in range(3))
     moved = [_mean([compared[place][index].wasserstein for place in compared]) for index in range(3)]
-    beside = f"The independent control: {control:.3g}; a bootstrap of the private rows: {floor:.3g}."
+    beside = f"Independent control: {control:.3g}; bootstrap of the private rows: {floor:.3g}."
     return [
         _number(
             "ks",
             "Kolmogorov-Smirnov distance",
             ks,
             "share of rows",
-            f"The largest difference between shares of rows up to a value, mean over columns. {over} {beside}",
+            f"The largest difference between the two cumulative distributions. {over} {beside}",
         ),
         _number(
             "wasserstein",
             "Wasserstein distance",
             moved[0],
             _RANGE,
-            "How far a row has to be moved on average, mean over columns. "
-            f"The independent control: {moved[1]:.3g}; a bootstrap: {moved[2]:.3g}.",
+            "How far a row has to be moved on average to turn one distribution into the other. "
+            f"Independent control: {moved[1]:.3g}; bootstrap: {moved[2]:.3g}.",
         ),
         _number(
             "scales",
             "Column by column",
             None,
             "",
-            "KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the declared range "
-            "and, for the synthetic rows, in units.",
+            "The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column; the latter, for the synthetic "
+            "rows, also in the units of the column.",
             (table,),
         ),
         *(_quantiles(columns[place], tables, place) for place in ranked[:_MOST_PICTURES]),
@@ -165,13 +166,13 @@ def _quantiles(column: ModelledColumn, tables: Anchored, place: int) -> OwnerOnl
     _, unit = scale_unit(column)
     unit = f"{unit} after the lowest date" if unit else "value"
     percents = tuple(f"{percent} %" for percent in PERCENTS)
-    figure = Bars(f"{column.name}: the value that a part of the rows stays below", unit, percents, tuple(series), True)
+    figure = Bars(f"{column.name}: the value below which a share of the rows lies", unit, percents, tuple(series), True)
     return _number(
         f"quantiles.{column.name}",
         f"Quantiles of {column.name}",
         None,
         unit,
-        "Where the lines lie on each other, the distributions agree.",
+        "Where the lines coincide, the distributions agree.",
         (figure,),
     )
 
@@ -192,17 +193,17 @@ def _apart(tables: Anchored, schema: Schema) -> list[OwnerOnlyEvidence]:
     return [
         _number(
             "apart",
-            "Difference of missing cells and special values",
+            "Difference in missing cells and special values",
             _mean(apart),
             "share of rows",
-            f"How often a cell is missing or has a special value, by how much that differs. Mean over {len(lines):,}.",
+            f"How much the share of rows with a missing cell or a special value differs; mean over {len(lines):,}.",
         ),
         _number(
             "apart_cells",
             "Missing cells and special values",
             None,
             "",
-            "Synthetic beside private rows.",
+            _BESIDE,
             (Table(title, ("column", "cell", "private", *_ANCHORS), tuple(rows)),),
         ),
     ]
@@ -235,18 +236,18 @@ def _associations(
             "Mean error of associations",
             _mean(apart[0]),
             unit,
-            "Correlation of two numbers or dates, correlation ratio of a number and a category, Cramer's V of two "
-            f"categories; by how much they differ from the private rows. {subsets.sentence}",
+            "How much associations differ from those of the private rows: the correlation of two numbers or dates, the "
+            f"correlation ratio of a number and a category, Cramer's V of two categories. {subsets.sentence}",
         ),
-        _number("associations_independent", "For the independent control", _mean(apart[1]), unit, "Unrelated columns."),
-        _number("associations_floor", "For a bootstrap", _mean(apart[2]), unit, "Another draw of the same rows."),
-        _number("associations_worst", "Where they differ most", None, unit, "Synthetic beside private rows.", (worst,)),
+        _number("associations_independent", "Independent control", _mean(apart[1]), unit, "Unrelated columns."),
+        _number("associations_floor", "Bootstrap", _mean(apart[2]), unit, "Another draw of the same private rows."),
+        _number("associations_worst", "Where associations differ most", None, unit, _BESIDE, (worst,)),
         _number(
             "associations_map",
             "Which associations differ",
             None,
             unit,
-            "Synthetic against private rows.",
+            "Synthetic rows compared with the private rows.",
             (_heat_map(shown, names, each),),
         ),
     ]
@@ -388,7 +389,7 @@ def place_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDAr
     return 100 / (n_rows * (root**2 + 1 / n_rows))
 
 
-_WAYS = {1: "single columns", 2: "pairs of columns", 3: "sets of three columns"}
+_ALPHAS = (1, 2, 3)
 _TABLES = ("synthetic rows", "independent control", "bootstrap")
 
 
@@ -417,12 +418,12 @@ def owner_subsample(
     """
     scales: dict[int, SubsampleScale] = {}
     others = (tables.synthetic, tables.control, tables.floor)
-    for done, alpha in enumerate(_WAYS, start=1):
+    for done, alpha in enumerate(_ALPHAS, start=1):
         scale = subsample_scale(tables.real, others, tables.schema, alpha=alpha, limit=limit, seed=tables.seed)
         if scale is not None:
             scales[alpha] = scale
         if on_step is not None:
-            on_step(done, len(_WAYS))
+            on_step(done, len(_ALPHAS))
     found = [_evidence(alpha, scale) for alpha, scale in scales.items()]
     return (*found, _distances(scales)) if found else ()
 
@@ -431,15 +432,15 @@ def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
     place, control, floor = scale.places
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
-        f"Over {_WAYS[alpha]} the synthetic rows are as near to the private rows as a random sub-sample of "
-        f"{_words(place, smallest)} of these rows. The independent control: {_words(control, smallest)}; a bootstrap "
-        f"of all rows: {_words(floor, smallest)}. {scale.subsets.sentence}"
+        f"Over {sets_of(alpha)} the synthetic rows are as close to the private rows as a random sub-sample "
+        f"of {_words(place, smallest)} of them. Independent control: {_words(control, smallest)}; bootstrap of all "
+        f"rows: {_words(floor, smallest)}. {scale.subsets.sentence}"
     )
     return OwnerOnlyEvidence(
         id=f"fidelity.subsample.{alpha}",
-        title=f"As good as a sub-sample: {_WAYS[alpha]}",
+        title=f"Accuracy as a sub-sample: {sets_of(alpha)}",
         value=smallest if place is None else place,
-        unit="% of rows",
+        unit="% of the private rows",
         sentence=f"{sentence} {OWNER_ONLY_SENTENCE}",
     )
 
@@ -451,10 +452,10 @@ def _distances(scales: Mapping[int, SubsampleScale]) -> OwnerOnlyEvidence:
         for place, size in enumerate(first.sizes)
     ]
     rows += [(name, *(scale.means[place] for scale in scales.values())) for place, name in enumerate(_TABLES)]
-    table = Table("Mean distance from the private rows", ("table", *(_WAYS[alpha] for alpha in scales)), tuple(rows))
+    table = Table("Mean distance from the private rows", ("table", *(sets_of(alpha) for alpha in scales)), tuple(rows))
     return OwnerOnlyEvidence(
         id="fidelity.subsample.distances",
-        title="Random sub-samples beside the tables",
+        title="Distances of random sub-samples",
         value=None,
         unit="total variation",
         sentence="Numbers and dates in at most 32 public bins; three seeded sub-samples of each size. "
@@ -524,7 +525,7 @@ def _distributions(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
     """Show numbers and dates as distributions, one picture at a time, and cells that are missing or special."""
     shown = [entry for entry in entries if entry.id in _SCALES]
     if not shown:
-        return [Words("There is no number or date, and no cell that may be missing, to compare.")]
+        return [Words("There are no numbers or dates to compare, and no cells that may be missing.")]
     drawn = {entry.id.removeprefix(_QUANTILES): entry for entry in entries if entry.id.startswith(_QUANTILES)}
     pictures = [
         Option(name, visible(name), [Cards([entry], key=f"{key}-quantiles-{name}")]) for name, entry in drawn.items()

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from synth.reports.evidence import SafeEvidence
 from synth.reports.fidelity.distances import ScaleDistance, apart_codes, moved_text, scale_distance
 from synth.reports.figures import Cell, Table
-from synth.reports.measured import BAR, ComparedTable
+from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["published_fidelity"]
@@ -27,8 +27,6 @@ __all__ = ["published_fidelity"]
 _MOST_LINES = 100
 _TWO_MAXIMA = 2.497705
 """A normal error is larger than so many standard deviations with a chance of 0.05 / 4: Levy doubles it, twice."""
-
-_AGAINST = "Synthetic rows against the noisy counts; the error is the range caused by privacy noise (95 %)."
 
 
 def published_fidelity(compared: Sequence[ComparedTable], schema: Schema) -> tuple[SafeEvidence, ...]:
@@ -62,16 +60,16 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
     if not found:
         return [_hidden(len(ordered))] if ordered else []
     hidden = len(ordered) - len(found)
-    some = f" Of {hidden:,} more, noise hides it." if hidden else ""
+    some = f" Noise hides it for {hidden:,} more." if hidden else ""
     found.sort(key=lambda entry: -entry[1].ks)
     shown = found[:_MOST_LINES]
     rows: list[tuple[Cell, ...]] = [
         (column.name, distance.ks, distance.wasserstein, error, moved_text(column, distance.wasserstein))
         for column, distance, error in shown
     ]
-    title = "Numbers and dates as distributions"
+    title = "Distributions of numbers and dates"
     title += "" if len(shown) == len(found) else f": the {len(shown)} that differ most"
-    table = Table(title, ("column", "KS", "moved", "error of both", "moved, in units"), tuple(rows))
+    table = Table(title, ("column", "KS", "Wasserstein", "± of both (95 %)", "Wasserstein, in units"), tuple(rows))
     error = _mean([error for _, _, error in found])
     return [
         SafeEvidence(
@@ -80,23 +78,24 @@ def _scales(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Saf
             value=_mean([distance.ks for _, distance, _ in found]),
             error=error,
             unit="share of rows",
-            sentence="The largest difference between shares of rows up to a value, at the edges of measured bins; mean "
-            f"over {len(found):,} numbers and dates, rows with a value alone.{some} {_AGAINST}",
+            sentence="The largest difference between the two cumulative distributions, at the edges of measured bins, "
+            f"over rows that have a value; mean over {len(found):,} numbers and dates.{some} {AGAINST_COUNTS}",
         ),
         SafeEvidence(
             id="fidelity.wasserstein",
             title="Wasserstein distance",
             value=_mean([distance.wasserstein for _, distance, _ in found]),
             error=error,
-            unit="part of the declared range",
-            sentence="How far a row has to be moved on average, with counts in the middle of their bins. " + _AGAINST,
+            unit="fraction of the declared range",
+            sentence="How far a row has to be moved on average to turn one distribution into the other, with each row "
+            "in the middle of its bin. " + AGAINST_COUNTS,
         ),
         SafeEvidence(
             id="fidelity.scales",
             title="Column by column",
             value=None,
-            sentence="KS is the Kolmogorov-Smirnov distance; moved is the Wasserstein distance, in parts of the "
-            f"declared range and in units. {_AGAINST}",
+            sentence="The Kolmogorov-Smirnov (KS) and the Wasserstein distance of each column; the latter also in the "
+            f"units of the column. {AGAINST_COUNTS}",
             figures=(table,),
         ),
     ]
@@ -107,7 +106,7 @@ def _hidden(columns: int) -> SafeEvidence:
         id="fidelity.ks",
         title="Kolmogorov-Smirnov distance",
         value=None,
-        sentence="Privacy noise hides how the rows spread over the scale: nothing can be said in public about the "
+        sentence="Privacy noise hides how the rows are distributed: nothing can be said in public about the "
         f"distributions of the {columns:,} numbers and dates that were measured.",
     )
 
@@ -162,17 +161,17 @@ def _apart(singles: Sequence[tuple[ModelledColumn, ComparedTable]]) -> list[Safe
     return [
         SafeEvidence(
             id="fidelity.apart",
-            title="Difference of missing cells and special values",
+            title="Difference in missing cells and special values",
             value=_mean([abs(line[2] - line[3]) for line in lines]),
             error=_mean([line[4] for line in lines]),
             unit="share of rows",
-            sentence=f"Mean over {len(lines):,} that were counted by themselves. {_AGAINST}",
+            sentence=f"Mean over the {len(lines):,} that were counted separately. {AGAINST_COUNTS}",
         ),
         SafeEvidence(
             id="fidelity.apart_cells",
             title="Missing cells and special values",
             value=None,
-            sentence=_AGAINST,
+            sentence=AGAINST_COUNTS,
             figures=(table,),
         ),
     ]

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.progress import Progress
-from synth.reports.code_tables import FEWEST_ROWS, Subsets, bin_labels, choose_subsets, coarse_bins
+from synth.reports.code_tables import FEWEST_ROWS, Subsets, bin_labels, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
@@ -33,9 +33,9 @@ from synth.schema import Schema
 
 __all__ = ["REPORT", "GroupDistances", "group_accuracy", "group_distances", "owner_group_marginals", "smallest_groups"]
 
-_WAYS = {1: "single columns", 2: "pairs of columns"}
 _MOST_SETS = {1: 200, 2: 60}
 _MOST_GROUPS = 40
+_MOST_GONE = 5
 _REPLICATES = 20
 _RANGE = 2.093024
 """Half the width of a range that covers 95 %, in standard deviations estimated from 20 replicates (Student's t)."""
@@ -94,11 +94,11 @@ def owner_group_marginals(
     if len(schema.names) < 2:
         return ()
     found = []
-    works = [(name, alpha) for name in groups for alpha in _WAYS]
+    works = [(name, alpha) for name in groups for alpha in _MOST_SETS]
     by_alpha: dict[int, GroupDistances] = {}
     for done, (name, alpha) in enumerate(works, start=1):
         by_alpha[alpha] = group_distances(tables, schema, name, alpha=alpha, limit=_MOST_SETS[alpha], seed=seed)
-        if alpha == max(_WAYS):
+        if alpha == max(_MOST_SETS):
             found.append(_evidence(tables, schema, name, by_alpha))
             by_alpha = {}
         if on_step is not None:
@@ -230,7 +230,7 @@ def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, G
     worst = int(judged[np.argmax(excess[1:][judged])]) if len(judged) and (counts[0] > 0).sum() > 1 else None
     return OwnerOnlyEvidence(
         id=f"groups.marginals.{name}",
-        title=f"Largest error by {name}, beyond that of all rows",
+        title=f"Largest error by {name}, above that of all rows",
         value=None if worst is None else float(excess[1 + worst] - excess[0]),
         error=None if worst is None else float(single.apart_error[worst]),
         unit="total variation",
@@ -242,18 +242,18 @@ def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, G
 def _sentence(name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: Subsets, worst: int | None) -> str:
     gone = [labels[place] for place in np.flatnonzero((counts[0] > 0) & (counts[1] == 0)).tolist()]
     sentence = (
-        f"Mean distance over {_WAYS[1]} inside each group of '{name}', less the distance of two bootstraps of "
-        "the private rows, which chance makes larger for small groups. "
+        f"Mean distance over {sets_of(1)} inside each group of '{name}', less the distance between two bootstraps "
+        "of the private rows, which by chance is larger for small groups. "
     )
     sentence += (
-        f"No two groups with {FEWEST_ROWS} rows or more: nothing can be compared. "
+        f"Fewer than two groups have {FEWEST_ROWS} rows or more, so nothing can be compared. "
         if worst is None
-        else f"The largest is that of {labels[worst]}; the number is how far it lies above that of all rows. "
+        else f"It is largest for {labels[worst]}; the number says how far it lies above that of all rows. "
     )
     if gone:
-        sentence += f"{len(gone)} groups have no synthetic row ({', '.join(gone[:5])}); their distance is 1. "
+        sentence += f"Groups without synthetic rows, at distance 1: {_named(gone, _MOST_GONE)}. "
     return (
-        f"{sentence}The range covers another draw of the private rows, one by one, not another release. "
+        f"{sentence}The range covers another random draw of the private rows, not another release. "
         f"{subsets.sentence} {OWNER_ONLY_SENTENCE}"
     )
 
@@ -264,7 +264,7 @@ def _bars(name: str, labels: Sequence[str], shown: Sequence[int], found: GroupDi
 
     errors = tuple(float(found.error[1 + place]) for place in shown)
     return Bars(
-        f"Mean distance over {_WAYS[found.subsets.alpha]}, by {name}",
+        f"Mean distance over {sets_of(found.subsets.alpha)}, by {name}",
         "total variation",
         tuple(labels[place] for place in shown),
         (
@@ -290,7 +290,7 @@ def _table(
     ]
     header = [name, "private rows", "share, private", "share, synthetic"]
     for alpha in ways:
-        header += [f"{_WAYS[alpha]}: {which}" for which in ("synthetic", "±", "control", "two bootstraps")]
+        header += [f"{sets_of(alpha)}: {which}" for which in ("synthetic", "±", "control", "two bootstraps")]
     return Table(f"Distances inside the groups of {name}", tuple(header), tuple(rows))
 
 
@@ -360,8 +360,8 @@ def _unmeasured(name: str) -> SafeEvidence:
         title=f"Smallest group of {name} to trust",
         value=None,
         unit="rows",
-        sentence=f"'{name}' was not measured together with another column: what synthetic rows say about single groups "
-        "of it is the model's guess, whatever the size of the group.",
+        sentence=f"'{name}' was not measured together with another column: what synthetic rows say about its single "
+        "groups is the model's guess, whatever their size.",
     )
 
 
@@ -374,31 +374,33 @@ def _of_column(name: str, size: ComparedTable, joint: Sequence[ComparedTable], l
     typical = partners[len(partners) // 2][0]
     least = typical / _HEADLINE
     small = [label for label, count in zip(labels, size.measured.reshape(-1), strict=True) if count < least]
-    more = f" and {len(small) - _MOST_NAMED} more" if len(small) > _MOST_NAMED else ""
     sentence = (
-        f"In a typical table measured together with '{name}' ({len(partners)} of them) an error of {_HEADLINE} points "
-        f"in a share of a group is above the noise (95 %) for groups of {math.ceil(least):,} rows or more. "
+        f"In a typical measured table with '{name}' ({len(partners)} of them), noise moves a share within a group by "
+        f"less than {_HEADLINE} percentage points (95 %) if the group has {math.ceil(least):,} rows or more. "
     )
     sentence += (
-        f"By their noisy sizes these are smaller: {', '.join(small[:_MOST_NAMED])}{more}. "
+        f"By their noisy counts these groups are smaller: {_named(small, _MOST_NAMED)}. "
         if small
-        else "By their noisy sizes all groups are that large. "
+        else "By their noisy counts all groups are that large. "
     )
-    sentence += "What the generator's model misses comes on top."
+    sentence += "Errors of the generator's model come on top."
     rows: list[tuple[Cell, ...]] = [
         (other, *(math.ceil(needed / points) for points in _POINTS)) for needed, other in partners
     ]
-    header = ("together with", *(f"{points} points" for points in _POINTS))
+    header = ("together with", *(f"± {points} points" for points in _POINTS))
     return SafeEvidence(
         id=f"groups.smallest.{name}",
         title=f"Smallest group of {name} to trust",
         value=math.ceil(least),
         unit="rows",
         sentence=sentence,
-        figures=(
-            Table(f"Rows a group of {name} needs for an error of its shares to be above noise", header, tuple(rows)),
-        ),
+        figures=(Table(f"Rows that a group of {name} needs for its shares to be this accurate", header, tuple(rows)),),
     )
+
+
+def _named(labels: Sequence[str], most: int) -> str:
+    """Name groups, as many as can be read."""
+    return ", ".join(labels[:most]) + (f" and {len(labels) - most} more" if len(labels) > most else "")
 
 
 def _needed(one: ComparedTable, of_size: float) -> float:
@@ -435,7 +437,7 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         (label, float(count), BAR * float(noise), float(error) if np.isfinite(error) else None)
         for label, count, noise, error in zip(labels, one.measured, one.noise_std, relative, strict=True)
     )
-    sentence = f"Groups of '{name}' whose size is known to no better than 20 %"
+    sentence = f"Groups of '{name}' whose count has a relative standard error above 20 %"
     noise = "What the synthetic rows say about them is mostly noise."
     sentence += f": {', '.join(doubtful)}. {noise}" if doubtful else ": none."
     return SafeEvidence(
@@ -444,7 +446,7 @@ def _groups(one: ComparedTable, labels: Sequence[str]) -> SafeEvidence:
         value=len(doubtful),
         unit=f"of {len(labels)} groups",
         sentence=sentence,
-        figures=(Table(f"Groups of {name}", ("group", "noisy count", "range (95 %)", "relative error"), rows),),
+        figures=(Table(f"Groups of {name}", ("group", "noisy count", "± (95 %)", "relative standard error"), rows),),
     )
 
 
@@ -470,14 +472,14 @@ def _public_panels(shown: Shown) -> list[Panel]:
     if not shown.config.groups:
         return [
             Words(
-                "No groups are declared. Name the columns whose groups are to be compared on 2 Describe, or under "
-                "'groups:' in a codebook, before a run."
+                "No groups are declared. Before a run, name the columns whose groups are to be compared, on 2 Describe "
+                "or under 'groups:' in a codebook."
             )
         ]
     published = shown.public_of(_SECTION)
     if published:
         return [Heading("What the noise allows"), Cards(published, key="published-groups")]
-    nothing = "No column of groups was measured in this run, so nothing can be said about their sizes in public."
+    nothing = "No declared groups were counted in this run, so nothing can be said about their sizes in public."
     return [Heading("What the noise allows"), Words(nothing)]
 
 

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import Progress
-from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals
+from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_labels, compare_marginals, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
-from synth.reports.measured import BAR, ComparedTable
+from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
 from synth.reports.panels import Badge, Cards, Choice, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
@@ -32,7 +32,6 @@ __all__ = ["REPORT", "owner_marginals", "pair_map", "published_marginals"]
 _WORST = 10
 _UNIT = "total variation"
 _PICTURES = 60
-_AGAINST = "Synthetic rows against the noisy counts; the error is the range caused by privacy noise (95 %)."
 
 
 def published_marginals(
@@ -71,32 +70,29 @@ def published_marginals(
 
 
 def _coverage(alpha: int, measured: int, of: int) -> list[SafeEvidence]:
-    sets = _sets(alpha)
+    sets = sets_of(alpha)
     sentence = f"{measured:,} of {of:,} {sets} were measured with noise."
     found = [
         SafeEvidence(id=f"marginals.{alpha}.{name}", title=title, value=value, unit=sets, sentence=sentence)
-        for name, title, value in (("evaluated", "Measured", measured), ("of", "There are", of))
+        for name, title, value in (("evaluated", "Measured", measured), ("of", "In all", of))
     ]
     if not measured:
-        sentence = f"No {sets} were measured: nothing can be published about them without spending more."
+        sentence = f"No {sets} were measured, so nothing can be published about them without spending more budget."
         title = f"Mean distance over {sets}"
         found.append(SafeEvidence(id=f"marginals.{alpha}.mean", title=title, value=None, unit=_UNIT, sentence=sentence))
     return found
 
 
-def _sets(alpha: int) -> str:
-    return "columns" if alpha == 1 else f"sets of {alpha} columns"
-
-
 def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int) -> list[SafeEvidence]:
-    sets = _sets(alpha)
-    bins = "At most 32 public bins for numbers and dates." if prefix else "One bin for every measured count."
+    sets = sets_of(alpha)
+    bins = "Numbers and dates in at most 32 public bins." if prefix else "One bin for each measured count."
     worst = sorted(compared, key=lambda one: -one.distance)[:_WORST]
     rows = tuple(
         (" + ".join(one.columns), one.distance, one.error, one.control_distance, min(one.expected_noise, 1.0))
         for one in worst
     )
-    table = Table(f"The {len(worst)} worst {sets}", ("columns", "synthetic", "error", CONTROL, "noise"), rows)
+    header = ("columns", "synthetic", "error", CONTROL, "noise")
+    table = Table(f"The {len(worst)} {sets} that differ most", header, rows)
 
     def number(name: str, title: str, value: float, sentence: str, error: float | None = None) -> SafeEvidence:
         figures = (table,) if name == "worst" else ()
@@ -109,12 +105,16 @@ def _summary(alpha: int, compared: Sequence[ComparedTable], prefix: str, of: int
         _mean([getattr(one, name) for one in compared]) for name in ("distance", "error", "control_distance")
     )
     noise = _mean([min(one.expected_noise, 1.0) for one in compared])
-    some = "" if len(compared) == of else f" Over the {len(compared):,} of {of:,} {sets} that were measured."
+    some = "" if len(compared) == of else f" Mean over the {len(compared):,} of {of:,} {sets} that were measured."
     return [
-        number("mean", f"Mean distance over {sets}", mean, f"{_AGAINST} {bins}{some}", error),
-        number(CONTROL, "For the independent control", control, "Unrelated columns from the same noisy counts."),
-        number("noise", "What noise alone makes", noise, "A distance near this one cannot be told from zero."),
-        number("worst", f"Worst {sets}", worst[0].distance, f"{_AGAINST} {bins}", worst[0].error),
+        number("mean", f"Mean distance over {sets}", mean, f"{AGAINST_COUNTS} {bins}{some}", error),
+        number(
+            CONTROL, "Independent control", control, "The same for unrelated columns, drawn from these noisy counts."
+        ),
+        number("noise", "Distance by noise alone", noise, "A distance near this one cannot be told from zero."),
+        number(
+            "worst", f"Largest distance among {sets}", worst[0].distance, f"{AGAINST_COUNTS} {bins}", worst[0].error
+        ),
     ]
 
 
@@ -135,7 +135,7 @@ def _column(one: ComparedTable, column: ModelledColumn, *, picture: bool) -> Saf
         value=one.distance,
         error=one.error,
         unit=_UNIT,
-        sentence=f"{_AGAINST} Standard error of a count: {float(one.noise_std.max()):,.1f} rows.",
+        sentence=f"{AGAINST_COUNTS} Standard error of a count: {float(one.noise_std.max()):,.1f} rows.",
         figures=figures,
     )
 
@@ -203,8 +203,8 @@ def _evidence(comparison: MarginalComparison, prefix: str) -> list[OwnerOnlyEvid
 
 
 def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]:
-    bins = "at most 32 public bins for numbers and dates" if prefix else "one bin per declared code"
-    sets = "columns" if alpha == 1 else f"sets of {alpha} columns"
+    bins = "Numbers and dates in at most 32 public bins." if prefix else "One bin for each declared value."
+    sets = sets_of(alpha)
     mean, control, floor = way.means
     worst = way.worst(_HEADINGS)
 
@@ -221,14 +221,19 @@ def _of_alpha(alpha: int, way: AlphaWay, prefix: str) -> list[OwnerOnlyEvidence]
     coverage = way.subsets.sentence
     largest = float(way.distances[:, 0].max()) if len(way.distances) else None
     found = [
-        number("mean", f"Mean distance over {sets}", mean, f"Synthetic against private rows, {bins}. {coverage}"),
-        number(CONTROL, "For the independent control", control, "Unrelated columns, this run's noise."),
-        number("floor", "For a bootstrap", floor, "Another draw of the same private rows, of the same size."),
-        number("worst", f"Worst {sets}", largest, f"{bins.capitalize()}."),
+        number(
+            "mean",
+            f"Mean distance over {sets}",
+            mean,
+            f"Synthetic rows compared with the private rows. {bins} {coverage}",
+        ),
+        number(CONTROL, "Independent control", control, "The same for unrelated columns with this run's noise."),
+        number("floor", "Bootstrap of the private rows", floor, "Another random draw of as many of the same rows."),
+        number("worst", f"Largest distance among {sets}", largest, bins),
     ]
     if not prefix:
         found.append(number("evaluated", f"{sets.capitalize()} compared", len(way.distances), coverage, sets))
-        found.append(number("of", f"{sets.capitalize()} there are", way.subsets.of, coverage, sets))
+        found.append(number("of", f"{sets.capitalize()} in all", way.subsets.of, coverage, sets))
     return found
 
 
@@ -238,7 +243,7 @@ def _map(pairs: HeatMap) -> OwnerOnlyEvidence:
         title="Which pairs differ",
         value=None,
         unit=_UNIT,
-        sentence=f"Synthetic against private rows. {OWNER_ONLY_SENTENCE}",
+        sentence=f"Synthetic rows compared with the private rows. {OWNER_ONLY_SENTENCE}",
         figures=(pairs,),
     )
 
@@ -267,8 +272,8 @@ def pair_map(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence, ...]:
         return ()
     unclear = sum(one.distance <= one.error for one in pairs)
     sentence = (
-        "Synthetic rows against the noisy counts of the pairs that were measured; empty squares were not. "
-        f"{unclear:,} of {len(pairs):,} lie within the range that privacy noise alone makes (95 %)."
+        "Synthetic rows compared with the noisy counts of the measured pairs; the other squares are empty. "
+        f"{unclear:,} of {len(pairs):,} pairs lie within the 95 % range of the privacy noise."
     )
     singles = [one for one in compared if len(one.columns) == 1]
     return (
@@ -309,7 +314,7 @@ def _bars(pairs: Sequence[ComparedTable]) -> Bars:
             tuple(one.error for one in drawn),
         ),
         Series("independent control", "control", tuple(one.control_distance for one in drawn)),
-        Series("what noise alone makes", "floor", tuple(min(one.expected_noise, 1.0) for one in drawn)),
+        Series("noise alone", "floor", tuple(min(one.expected_noise, 1.0) for one in drawn)),
     )
     which = "The measured pairs" if len(drawn) == len(pairs) else f"The {len(drawn)} measured pairs that differ most"
     return Bars(
@@ -323,7 +328,6 @@ def _bars(pairs: Sequence[ComparedTable]) -> Bars:
 _SECTION, _SINGLE = "marginals", "columns"
 _DISTANCE = ".distance"
 _ALPHAS = ("1", "2", "3", "4")
-_WAYS = {"1": "single columns", "2": "pairs", "3": "triples", "4": "fours"}
 _GRAINS = {"coarse_": "at most 32 bins a column", "": "every declared value"}
 _MOVED = "share of rows to move (total variation)"
 _RANGE = "± range caused by privacy noise (95 %)"
@@ -396,9 +400,9 @@ def _each_column(entries: Sequence[Evidence]) -> list[Panel]:
 def _together(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
     """Show tables of a chosen number of columns, always beside the independent control and the floor."""
     if not entries:
-        return [Words("Nothing about columns together was computed.")]
+        return [Words("No columns were compared together.")]
     ways = sorted({entry.id.split(".")[1] for entry in entries})
-    options = [Option(way, _WAYS.get(way, way), [_grains(entries, way, key=key)]) for way in ways]
+    options = [Option(way, sets_of(int(way)), [_grains(entries, way, key=key)]) for way in ways]
     return [Choice("Columns together", f"{key}-alpha", options)]
 
 

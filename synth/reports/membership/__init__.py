@@ -134,9 +134,9 @@ def _check_runs(runs: str) -> None:
 def _about_shadows(minutes: int | None) -> str:
     long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
     return (
-        f"An attacker who knows more: this configuration is run {_USUAL_RUNS} times more, each time with or without "
-        "the rows that are farthest from everybody else's, and an attacker learns to tell which. It takes "
-        f"{long}. Nothing is charged, because nothing of these runs leaves or is shown."
+        f"An attacker who knows more: this configuration is run {_USUAL_RUNS} more times, each time with or without "
+        "the rows that lie farthest from all others, and an attacker learns to tell which. It takes "
+        f"{long}. Nothing is charged, because nothing that these runs make is shown or leaves."
     )
 
 
@@ -189,7 +189,7 @@ def _members(entries: Sequence[Evidence]) -> list[Panel]:
         *shouted,
         Words(
             "Somebody holds the released rows and one person's row, and guesses whether that person was in the private "
-            "table. The guarantee bounds how often any such guess can be right; here is how often these are.",
+            "table. The guarantee bounds how often any such guess can be right; below is how often these are.",
             "paragraph",
         ),
         Cards([*first, *(entry for entry in rest if entry not in first)], key="attacks"),
@@ -221,7 +221,7 @@ REPORT = Report(
     options=(
         ReportOption(
             "shadow_models",
-            "attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin",
+            "attack the most exposed rows with N runs like this one (64 without N), each row in or out by a coin toss",
             number=_USUAL_RUNS,
         ),
     ),

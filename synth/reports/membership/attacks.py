@@ -294,7 +294,7 @@ def _log_mass(
 _PAIRS_OF_CELLS = 4 * 10**9
 """Cells compared at most with one table; what takes a processor a few seconds."""
 
-_SAMPLED = "Of a large table a sample of rows is compared, so a copy may be overlooked."
+_SAMPLED = "Of a large table only a sample of rows is compared, so a copy may be missed."
 
 
 class ClosestRecord:
@@ -302,7 +302,7 @@ class ClosestRecord:
 
     name: ClassVar[str] = "closest"
     title: ClassVar[str] = "Closest record"
-    knows: ClassVar[str] = "Nothing else."
+    knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It measures similarity; it is not a privacy test. {_SAMPLED}"
 
     def score(
@@ -331,7 +331,7 @@ class DensityRatio:
 
     name: ClassVar[str] = "density"
     title: ClassVar[str] = "Density ratio (DOMIAS)"
-    knows: ClassVar[str] = "Rows of other people of the same kind, whom nobody trained on."
+    knows: ClassVar[str] = "Rows of other people of the same kind, on whom nothing was trained."
     caveat: ClassVar[str] = _SAMPLED
 
     def score(
@@ -368,7 +368,7 @@ class HullDistance:
 
     name: ClassVar[str] = "hull"
     title: ClassVar[str] = "Affine hulls (KAHM)"
-    knows: ClassVar[str] = "Nothing else."
+    knows: ClassVar[str] = "Nothing."
     caveat: ClassVar[str] = f"It looks at no more than {_MOST_RELEASED:,} released rows."
 
     def score(
@@ -398,13 +398,13 @@ class HullDistance:
         except InputError:
             return ()
         verdict = (
-            "It stands out from guessing"
+            "It is larger than by chance"
             if score.stands_out
-            else "It does not stand out from guessing, as the guarantee predicts; it is not extra proof"
+            else "It is no larger than by chance, as the guarantee predicts; it is not extra proof"
         )
         sentence = (
             f"The squared difference of the densities of both sides' distances, without a unit. {verdict}: 95 % of "
-            f"{score.permutations} splits by lot lie below {score.null_95:.3g}. From at most {_MOST_COMPARED:,} units "
+            f"{score.permutations} random splits lie below {score.null_95:.3g}. From at most {_MOST_COMPARED:,} units "
             "of each side."
         )
         return (Extra("score", "KAHM score", score.unit_free, "", sentence),)

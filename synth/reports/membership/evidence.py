@@ -22,6 +22,7 @@ from synth.reports.report import StandInPart
 from synth.schema import Schema
 
 __all__ = [
+    "NOTHING_STOPPED",
     "ceiling_words",
     "figures_of",
     "nothing_attacked",
@@ -33,6 +34,12 @@ __all__ = [
 ]
 
 Kind = TypeVar("Kind", OwnerOnlyEvidence, SafeEvidence)
+
+NOTHING_STOPPED = (
+    "Nothing was stopped, because a release that stops on private rows says something about them. Whether to release "
+    "is your decision; find the cause first."
+)
+"""What follows from an attack on private rows that did better than the proof allows."""
 
 _DECLARE = (
     "No rows were held out, so there are no people to compare with. Declare 'holdout: 0.2' in the configuration of the "
@@ -123,7 +130,7 @@ def public_attacks(
         return StandInPart((few,))
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
     figures = figures_of(results, ceiling, "stand_in")
-    whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Public rows that stand in. ")
+    whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Rows of a public stand-in. ")
     exceeded = tuple(one.title for one in results if one.is_exceeded)
     return StandInPart((*_numbers(SafeEvidence, results, ceiling), *whom), exceeded)
 
@@ -177,10 +184,9 @@ def _warnings(results: Sequence[AttackResult], schema: Schema) -> list[OwnerOnly
     if not exceeded:
         return []
     sentence = (
-        f"{', '.join(exceeded)}: more than chance and the proof together allow, with one false alarm in 10,000 honest "
-        f"reports. Either the program has a bug, or what is declared is not so: the {schema.unit.protects} as a unit, "
-        "its ids, its rows. Nothing was stopped, because a release that stops on private rows tells something of them. "
-        "Whether to release is your decision; find out first."
+        f"{', '.join(exceeded)}: better than chance and the proof together allow. This warning is false in one of "
+        f"10,000 honest reports. Either the program has a bug, or a declaration is wrong: what one "
+        f"{schema.unit.protects} is, its ids, or how many rows it has. {NOTHING_STOPPED}"
     )
     return [
         OwnerOnlyEvidence(
@@ -201,13 +207,13 @@ def _any_id() -> str:
 # In words and pictures ----------------------------------------------------------------------------------------------
 
 
-_CAUGHT = "Members called so while at most one non-member in 100 is."
+_CAUGHT = "Share of members recognised while at most one non-member in 100 is taken for a member."
 
 
 def numbers_of(one: AttackResult, ceiling: ProvenCeiling) -> list[tuple[str, str, str, float, str]]:
     """Return (name, title, unit, value, sentence) of each number of an attack."""
     area = _verdict(one.area, beaten=one.area.low > 0.5, most=ceiling.area, exceeded=one.is_exceeded)
-    knows = f"The attacker knows beside the released rows: {one.knows[0].lower()}{one.knows[1:]}"
+    knows = f"Besides the released rows the attacker knows: {one.knows[0].lower()}{one.knows[1:]}"
     most = ceiling.caught(FALSE_POSITIVE)
     caught = _verdict(one.caught, beaten=one.caught.value > one.null_caught[1], most=most, exceeded=one.is_exceeded)
     by = f"Caught by {one.title[0].lower()}{one.title[1:]}"
@@ -234,14 +240,14 @@ def _verdict(estimate: Estimate, *, beaten: bool, most: float, exceeded: bool) -
     if exceeded:
         return f"This attack did better than the proof allows: at most {number_text(most)} ({interval})."
     if most == 1:
-        return f"This attack beat guessing ({interval}). What is promised allows any attack on membership to succeed."
+        return f"This attack beat guessing ({interval}). The promise does not limit attacks on membership."
     if estimate.value > most:
         return (
-            f"This attack lies above its proven ceiling of {number_text(most)} ({interval}), but the test behind the "
-            "warning, which errs in one of 10,000 honest reports, does not accuse: look again with more."
+            f"This attack lies above its proven ceiling of {number_text(most)} ({interval}). The test behind the "
+            "warning, which errs in one of 10,000 honest reports, does not confirm it: attack more units to find out."
         )
     return (
-        f"This attack beat guessing ({interval}), by less than the guarantee allows: at most {number_text(most)}. "
+        f"This attack beat guessing by less than the guarantee allows, at most {number_text(most)} ({interval}). "
         "Of attacks that know nothing, one in forty looks like this by chance."
     )
 
@@ -249,7 +255,13 @@ def _verdict(estimate: Estimate, *, beaten: bool, most: float, exceeded: bool) -
 def figures_of(results: Sequence[AttackResult], ceiling: ProvenCeiling, meaning: Meaning) -> tuple[Figure, ...]:
     """Return pictures and tables of both measures: attacks beside guessing and under the ceiling."""
     measures = (
-        ("How well members are told apart", "ROC AUC", 0.5, ceiling.area, [(r.area, r.null_area) for r in results]),
+        (
+            "How well members are told from non-members",
+            "ROC AUC",
+            0.5,
+            ceiling.area,
+            [(r.area, r.null_area) for r in results],
+        ),
         (
             "Members caught at one false alarm in 100",
             "share of members",
@@ -283,12 +295,12 @@ def people_words(sides: Sides, schema: Schema) -> str:
     members, others = sides.sizes
     known = len(sides.reference.numbers)
     words = (
-        f"{members:,} units that were trained on and {others:,} that were held out; an attacker may know {known:,} "
-        f"more of these. Drawn by the public seed; of one {schema.unit.protects}'s rows the one with the highest "
-        "score counts."
+        f"{members:,} units that were trained on and {others:,} that were held out, drawn by the public seed; an "
+        f"attacker may know {known:,} more that were held out. Of one {schema.unit.protects}'s rows the one with the "
+        "highest score counts."
     )
     if sides.capped:
-        words += " There are more; so many are attacked to keep the report short."
+        words += " There are more; no more are attacked, so that the report does not take long."
     if schema.unit.id_column is None:
         words += f" Without an id column every row counts as one {schema.unit.protects}."
     return words
@@ -310,8 +322,8 @@ def ceiling_words(ceiling: ProvenCeiling) -> str:
         return "Nothing is proven about who was in the table: the promise of this release is about single cells."
     return (
         f"The ceiling follows from the promise, epsilon {ceiling.epsilon:g} at delta {ceiling.delta:g}, which the "
-        "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that guess "
-        "prove nothing: one that was not tried may do better, though above the ceiling only by chance."
+        "receipts keep; it is the same before a run, for its shadow models and in its rehearsal. Attacks that do no "
+        "better than guessing prove nothing: another attack may do better, though above the ceiling only by chance."
     )
 
 

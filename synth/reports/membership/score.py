@@ -86,7 +86,7 @@ class MembershipScore:
     permutations: int
 
     warnings: ClassVar[tuple[str, str]] = (
-        "The score has the unit of one over distance: noise makes all distances larger and so the score smaller. "
+        "The score has the unit 1 / distance: noise makes all distances larger and so the score smaller. "
         "Do not compare it between tables or scalings; look at the unit-free score and at the attack beside it.",
         "Score and attack are computed from the private rows without noise. They are not differentially private: keep "
         "them on the owner's screen and out of every release.",
@@ -103,7 +103,7 @@ class MembershipScore:
         rows = f"{self.n_members} members, {self.n_non_members} non-members"
         figures: list[tuple[str, str, float, float | None, str, str]] = [
             ("unit_free", "Membership score, unit-free", self.unit_free, None, "", rows),
-            ("null_95", "The score with members exchanged at random, 95 %", self.null_95, None, "", both),
+            ("null_95", "95 % of scores with members exchanged at random lie below", self.null_95, None, "", both),
             ("p_value", "Exchanges that score as high", self.p_value, None, "of exchanges", ""),
             ("auc", "Attack by distance: area under the curve", self.auc, self.auc_error, "of pairs", rows),
             ("tpr", "Members found at 1 % false accusations", self.tpr, None, "of members", ""),

@@ -31,7 +31,7 @@ from synth.reports.code_tables import CodeTable, UnitRows, coarse_bins
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence
 from synth.reports.membership.attacks import ATTACKS, seeded_rows
 from synth.reports.membership.distances import GowerSpace
-from synth.reports.membership.evidence import ceiling_words, figures_of, numbers_of
+from synth.reports.membership.evidence import NOTHING_STOPPED, ceiling_words, figures_of, numbers_of
 from synth.reports.membership.inference import FEWEST_UNITS, INCIDENT_LEVEL, AttackResult, judged
 from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.report import Remake
@@ -370,9 +370,9 @@ class _ShadowModels:
     name: ClassVar[str] = "shadow"
     title: ClassVar[str] = "Shadow models"
     knows: ClassVar[str] = (
-        "The whole table but whether the person is in it, the configuration, and runs with and without the person."
+        "The whole table except whether the person is in it, the configuration, and runs with and without the person."
     )
-    caveat: ClassVar[str] = "Only the most exposed are attacked."
+    caveat: ClassVar[str] = "Only the most exposed units are attacked."
 
 
 def shadow_evidence(
@@ -410,7 +410,9 @@ def shadow_evidence(
         _entry(measure, title, f"{_spoken(measure)}{sentence}", value=value, unit=unit)
         for measure, title, unit, value, sentence in numbers_of(result, ceiling)
     ]
-    people = _entry("people", "Runs with and without the most exposed", _people(scores, schema), value=scores.runs)
+    people = _entry(
+        "people", "Runs with and without the most exposed units", _people(scores, schema), value=scores.runs
+    )
     reached = _entry(
         "reached",
         "What shadow models reached",
@@ -426,16 +428,17 @@ def no_shadows(reason: str) -> tuple[OwnerOnlyEvidence, ...]:
 
 
 def _spoken(measure: str) -> str:
-    return "Of a run with the person and one without: how often the first scores higher. " if measure == "area" else ""
+    return "How often a run with the person scores higher than one without. " if measure == "area" else ""
 
 
 def _people(scores: ShadowScores, schema: Schema) -> str:
-    other = "someone else in its place" if schema.neighbours is Neighbours.REPLACE else "left out"
+    other = "replaced by someone else" if schema.neighbours is Neighbours.REPLACE else "left out"
     return (
-        f"{scores.runs} runs of this configuration with fresh noise, which nobody sees and nothing is charged for. The "
-        f"{scores.targets} units whose rows are farthest from everybody else's were each in a run, or {other}, by a "
-        f"coin; the attacker learned from {scores.runs // 2} runs and guessed the coins of the others. These units "
-        f"were chosen for standing out: as a rule less can be told about any other {schema.unit.protects}."
+        f"{scores.runs} runs of this configuration with fresh noise; nobody sees what they make, and nothing is "
+        f"charged. A coin decided whether each of the {scores.targets} units whose rows lie farthest from all others "
+        f"was in a run or {other}; the attacker learned from {scores.runs // 2} runs and guessed the coins of the "
+        f"others. These units were chosen because they stand out: as a rule less can be learned about any other "
+        f"{schema.unit.protects}."
     )
 
 
@@ -443,9 +446,8 @@ def _warning(result: AttackResult) -> tuple[OwnerOnlyEvidence, ...]:
     if not result.is_exceeded:
         return ()
     sentence = (
-        "More than chance and the proof together allow, with one false alarm in 10,000 honest reports. The program has "
-        "a bug: noise, sensitivity or cost is wrong for this configuration. Nothing was stopped, because a release "
-        "that stops on private rows tells something of them. Whether to release is your decision; find out first."
+        "Better than chance and the proof together allow. This warning is false in one of 10,000 honest reports. The "
+        f"program has a bug: noise, sensitivity or cost is wrong for this configuration. {NOTHING_STOPPED}"
     )
     # Nothing is logged: that an attack on private rows succeeded is read from these rows.
     return (

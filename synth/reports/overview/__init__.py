@@ -12,6 +12,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 from synth.generators.protocol import Fact
 from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.receipt import Receipt
+from synth.reports.code_tables import sets_of
 from synth.reports.drawing import rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Table
@@ -47,17 +48,16 @@ def published_subsample(compared: Sequence[ComparedTable]) -> tuple[SafeEvidence
     bound = math.fsum(min(one.distance + one.error, 1.0) for one in used) / len(used)
     shares = [(one.synthetic / one.synthetic.sum()).reshape(-1) for one in used]
     percent, least = (100 * _size_at(distance, shares, n) / n for distance in (noise, bound))
-    sets = "pairs of columns" if pairs else "single columns"
     return (
         SafeEvidence(
             id="overview.subsample",
-            title=f"Accuracy of measured {'pairs' if pairs else 'columns'}",
+            title=f"Accuracy of the measured {'pairs' if pairs else 'columns'}, as a sub-sample",
             value=percent,
-            unit="% of rows",
-            sentence=f"The {len(used):,} noisy tables of {sets} are about as accurate as a random sub-sample of "
-            f"{percent:.2g} % of the private rows, by the known noise alone. The synthetic rows may be nearer, because "
-            "they combine all answers, or farther, where the model misses something; certain is a sub-sample of "
-            f"{least:.2g} % (95 %).",
+            unit="% of the private rows",
+            sentence=f"By the known noise alone, the {len(used):,} noisy tables of {sets_of(2 if pairs else 1)} are "
+            f"about as accurate as a random sub-sample of {percent:.2g} % of the private rows. The synthetic rows "
+            "combine all answers and may come closer to the private rows, or stay farther away where the model misses "
+            f"something. With 95 % confidence they are at least as close as a sub-sample of {least:.2g} %.",
         ),
     )
 
@@ -138,9 +138,9 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
             id=_ROW_EPSILON,
             title="Epsilon for a whole row",
             value=rounded_up(worth),
-            sentence=f"At delta {config.delta:g}, for replacing a row by one with the same label; a changed label has "
-            f"no protection. The entered epsilon, {config.epsilon:g}, is for one cell: compare other releases with "
-            "this number, not with that one.",
+            sentence=f"At delta {config.delta:g}, for replacing a whole row by one with the same label; a changed "
+            f"label is not protected. The epsilon of this run, {config.epsilon:g}, is for one cell: compare other "
+            "releases with this number, not with that one.",
         ),
     )
 
@@ -148,7 +148,7 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
 def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
     columns, learned = len(config.schema.printed), len(config.schema.modelled)
     made = columns - learned
-    which = "All of them learned." if not made else f"{learned} of them learned; {made} filled with fresh identifiers."
+    which = "All of them are modelled." if not made else f"Modelled: {learned}; filled with fresh identifiers: {made}."
     return (
         SafeEvidence(
             id="overview.columns",
@@ -158,15 +158,15 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
         ),
         SafeEvidence(
             id="overview.rows_made",
-            title="Rows made",
+            title="Synthetic rows",
             value=rows_made,
-            sentence="As many as the owner asked for; not counted in the private table.",
+            sentence="The number that the owner asked for; it was not counted in the private table.",
         ),
         SafeEvidence(
             id="overview.unit",
             title="Protected",
             value=config.schema.hidden,
-            sentence=f"{config.schema.sentence}. Account {config.account}.",
+            sentence=f"{config.schema.sentence}. Charged to the account '{config.account}'.",
         ),
     )
 
@@ -174,9 +174,9 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
 def _panels(shown: Shown) -> list[Panel]:
     per_cell = any(entry.id == _ROW_EPSILON for entry in shown.public)
     whose = (
-        "For ONE CELL of the table, in everything that may be published; what that is for a whole row is below."
+        "For ONE CELL of the table, over everything that may be published; what it means for a whole row is below."
         if per_cell
-        else "For everything in this report that may be published."
+        else "Over everything in this report that may be published."
     )
     return [Promised(whose), Cards(shown.public_of("overview", "generator"), key="glance")]
 

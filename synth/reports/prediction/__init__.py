@@ -95,8 +95,8 @@ def _again(rows: OwnerRows, choice: str, progress: Progress) -> Sequence[OwnerOn
 
 def _about(minutes: int | None) -> str:
     return (
-        "In every run three predictors are trained twice on at most 10,000 rows. All of them (thirteen classifiers or "
-        "five regressors), three times on at most 20,000 rows, take minutes. How long is measured first and said. "
+        "Every run trains three predictors twice, on at most 10,000 rows. Training all of them (thirteen classifiers "
+        "or five regressors) three times, on at most 20,000 rows, takes minutes; how long is measured first and shown. "
         "Nothing is charged."
     )
 
@@ -148,7 +148,7 @@ def _exact_panels(shown: Shown) -> list[Panel]:
 
 def _group_panels(shown: Shown) -> list[Panel]:
     found = [entry for entry in shown.exact if entry.id.startswith(_BY_GROUP)]
-    nothing = Words("Not part of this report. Predictions need a label and rows kept apart.")
+    nothing = Words("Not part of this report. Predictions need a label and rows to test on.")
     return [
         Warned(),
         Heading("Predictions by group"),
@@ -165,7 +165,7 @@ def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
         return [by_id[name] for name in wanted if name in by_id]
 
     return [
-        Heading("Paid for: on held-out rows, with noise"),
+        Heading("Paid for: held-out rows, counted with noise"),
         _by_measure([name for name in _MEASURES if name in by_id], of, key="charged"),
         Cards([entry for entry in entries if entry.figures], key="charged-figures"),
         Heading("Exact, for the owner"),
@@ -202,7 +202,7 @@ REPORT = Report(
     id="prediction",
     title="Prediction",
     sections={
-        _EXACT: Section("Prediction", covers="range by chance of test rows and training"),
+        _EXACT: Section("Prediction", covers="range from chance in test rows and training"),
         _CHARGED: Section("Prediction of held-out rows"),
     },
     public=_public,
@@ -212,13 +212,13 @@ REPORT = Report(
     options=(
         ReportOption(
             "classifiers",
-            "what predicts the label: a quick three, or all thirteen, each trained three times",
+            "which classifiers predict the label: three quick ones, or all thirteen, each trained three times",
             default="quick",
             choices=("quick", "all"),
         ),
         ReportOption(
             "hard_labels",
-            "areas under curves from predicted classes, the convention of printed tables, instead of from scores",
+            "take areas under curves from predicted classes, as published tables do, instead of from scores",
             default=False,
         ),
     ),

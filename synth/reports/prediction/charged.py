@@ -223,8 +223,8 @@ _TITLES = {
     "accuracy": "Accuracy",
 }
 _BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
-_HIDDEN = "Privacy noise hides it: the hold-out is too small for the share that was paid."
-_ONE_CLASS = "Not defined: fewer than two classes of the label stand out from nought among the held-out rows."
+_HIDDEN = "Privacy noise hides it: the hold-out is too small for the share of the budget that was spent on it."
+_ONE_CLASS = "Not defined: fewer than two classes of the label stand out from the noise among the held-out rows."
 
 
 def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> tuple[ChargedEvidence, ...]:
@@ -289,21 +289,23 @@ class _Charged:
 
     def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return one measure of the predictor."""
-        sentence = "Trained on synthetic rows only, counted on held-out rows with noise."
+        sentence = "Trained on synthetic rows only; tested on held-out rows, whose counts carry privacy noise."
         if not self._tables.forest.columns:
-            sentence = "Synthetic rows taught nothing: the most frequent class of theirs is always guessed."
+            sentence = "The synthetic rows taught nothing: the most frequent class among them is always predicted."
         if name in ("roc_auc", "pr_auc"):
             n_classes, bins = self._tables.forest.shape
-            sentence += f" Of scores cut into {n_classes * bins} bins"
+            sentence += f" From scores in {n_classes * bins} bins"
             asked = [self._classes[one] for one in found.asked]
-            sentence += f", for '{asked[0]}'." if n_classes == 2 and asked else "; mean over classes, one against all."
+            sentence += (
+                f", for '{asked[0]}'." if n_classes == 2 and asked else "; mean over classes, one against the rest."
+            )
         if measure.value is None:
             sentence = _reason(name, found)
         return self._evidence(name, f"{_TITLES[name]}, synthetic rows", measure, sentence)
 
     def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
-        sentence = "No model at all: the anchor at the bottom, from the same counts."
+        sentence = "Baseline without a model: always the most frequent class, from the same noisy counts."
         if measure.value is None:
             sentence = _reason(name, found)
         return self._evidence(f"majority_{name}", f"{_TITLES[name]}, majority class", measure, sentence)
@@ -313,19 +315,19 @@ class _Charged:
         config = self._config
         sentence = (
             f"Noisy number of held-out rows with a known '{self._tables.label}'. Boosted trees were trained on "
-            "synthetic rows, their numbers made whole, and held-out rows counted by bin of prediction and label. "
-            "Ranges (95 %) are from the known noise alone, drawn again about the noisy counts; chance in who was held "
-            "out is not in them."
+            "synthetic rows and their values rounded to whole numbers; then held-out rows were counted, with noise, by "
+            "bin of prediction and by label. The 95 % ranges come from the known noise alone, simulated around the "
+            "noisy counts; they do not cover the chance of who was held out."
         )
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
-            sentence += f" Noise hides the classes {', '.join(unknown)}; they are left out of means over classes."
+            sentence += f" Noise hides the classes {', '.join(unknown)}; means over classes leave them out."
         if self._tables.left_out:
             sentence += f" About {max(self._tables.left_out, 0):,.0f} rows without a label were left out."
         untold = [name for name in config.groups if name not in charged_groups(config) and name != config.label]
         if untold:
-            sentence += f" Groups of {', '.join(untold)} have too many declared values to be told apart."
-        return self._evidence("rows", "Rows tested on", found.rows, sentence, unit="rows")
+            sentence += f" Groups of {', '.join(untold)} have too many declared values to be counted separately."
+        return self._evidence("rows", "Test rows", found.rows, sentence, unit="rows")
 
     def table(self) -> ChargedEvidence:
         """Return the noisy counts by guess and label."""
@@ -334,12 +336,10 @@ class _Charged:
         rows: list[tuple[Cell, ...]] = [
             (guess, *(float(round(count)) for count in row)) for guess, row in zip(self._classes, counts, strict=True)
         ]
-        header = ("guessed", *(f"is {name}" for name in self._classes))
-        sentence = f"Held-out rows by guess and label, each ± {error:,.0f} rows (95 %, noise alone)."
+        header = ("predicted", *(f"actual: {name}" for name in self._classes))
+        sentence = f"Held-out rows by predicted and actual label, each count ± {error:,.0f} rows (95 %, noise alone)."
         nothing = Measure(None, None)
-        return self._evidence(
-            "table", "Guesses and labels", nothing, sentence, table=Table("Rows", header, tuple(rows))
-        )
+        return self._evidence("table", "Confusion matrix", nothing, sentence, table=Table("Rows", header, tuple(rows)))
 
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
         """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
@@ -363,9 +363,9 @@ class _Charged:
         titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
         return self._evidence(
             f"groups.{name}",
-            f"Widest gap of accuracy between groups of {name}",
+            f"Widest gap in accuracy between groups of {name}",
             gap,
-            f"Measures for every value of '{name}' that noise does not hide; the widest of several gaps is too wide "
-            "rather than too narrow.",
+            f"Measures for each value of '{name}' that noise does not hide. The widest of several gaps tends to be "
+            "overstated.",
             table=Table(f"Predictions by {name}", (name, "rows (noisy)", *titles), tuple(rows)),
         )

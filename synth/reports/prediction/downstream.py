@@ -565,7 +565,9 @@ def _notes(bench: Bench, missing: Sequence[str]) -> list[str]:
     notes = [f"{title} is left out: its package is not installed here." for title in missing]
     if bench.features.shortened:
         names = ", ".join(f"'{name}'" for name in bench.features.shortened)
-        notes.append(f"Long lists of values were seen as {bench.features.blocks} blocks of neighbours: {names}.")
+        notes.append(
+            f"Columns with many values were cut into {bench.features.blocks} blocks of neighbouring values: {names}."
+        )
     return notes
 
 

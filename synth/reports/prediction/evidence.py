@@ -148,15 +148,18 @@ def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, 
     origin = "predicting the mean" if source == "majority" and found.kind == "number" else SOURCES[source]
     count = len(found.by_predictor)
     kinds = "regressors" if found.kind == "number" else "classifiers"
+    baseline = "the mean" if found.kind == "number" else "the most frequent class"
     sentence = {
         "synthetic": f"Mean over {count} {kinds} trained on synthetic rows only, tested on real rows.",
-        "real": f"The same {count} {kinds} trained on real rows: what could be reached.",
-        "control": f"The same {count} {kinds} trained on rows with the right columns, unrelated to each other.",
-        "majority": "No model at all: the anchor at the bottom.",
+        "real": f"The same {count} {kinds} trained on real rows: the most that can be expected.",
+        "control": f"The same {count} {kinds} trained on rows whose columns are unrelated.",
+        "majority": f"Baseline without a model: always {baseline}.",
     }[source]
     if name in ("roc_auc", "pr_auc"):
-        sentence += " From hard labels, as in printed tables." if found.options.hard_labels else ""
-        sentence += " Of the rarer class of the test rows." if found.classes == 2 else ""
+        sentence += (
+            " From predicted classes instead of scores, as in published tables." if found.options.hard_labels else ""
+        )
+        sentence += " For the class that is rarer in the test rows." if found.classes == 2 else ""
         sentence += " Mean over classes, one against the rest." if found.classes > 2 else ""
     return kind(
         id=f"downstream.{source}.{name}",
@@ -172,14 +175,14 @@ def _number(kind: type[Kind], found: Predictions, source: TrainedOn, name: str, 
 def _rows(kind: type[Kind], found: Predictions, tested_on: str, suffix: str) -> Kind:
     options = found.options
     trained = "; ".join(f"{SOURCES[name]}: {rows:,}" for name, rows in found.rows.items())
-    sampled = " (of larger tables a seeded sample)"
-    ranges = "The range of a number (95 %) covers a bootstrap of the test rows, unit by unit, and training again."
+    sampled = " (a seeded sample of larger tables)"
+    ranges = "The 95 % range of a number covers a bootstrap of the test rows, unit by unit, and training again."
     return kind(
         id="downstream.rows",
-        title="Rows tested on",
+        title="Test rows",
         value=found.test_rows,
         unit="rows",
-        sentence=f"Tested on {tested_on}. Trained on {trained}{sampled}. Trainings of each predictor: "
+        sentence=f"Tested on {tested_on}. Rows trained on: {trained}{sampled}. Trainings of each predictor: "
         f"{options.repeats}. {ranges}{suffix}",
     )
 
@@ -199,7 +202,7 @@ def _by_predictor(kind: type[Kind], found: Predictions, suffix: str) -> Kind:
         id="downstream.classifiers",
         title="By predictor",
         value=None,
-        sentence=f"Every predictor with one fixed setting; none was chosen by test rows.{suffix}",
+        sentence=f"Every predictor has one fixed setting; none was tuned on test rows.{suffix}",
         figures=(table,) if bars is None else (bars, table),
     )
 
@@ -247,7 +250,7 @@ def predictions_by_group(kind: type[Kind], found: Predictions, *, suffix: str) -
         ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
         risks of all groups as a picture and as tables; None where no two groups can be told apart.
     """
-    risk = "share of wrong classes" if found.kind == "classes" else "squared error, declared range as 1"
+    risk = "share of wrong predictions" if found.kind == "classes" else "squared error, declared range as 1"
     score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
     return tuple(
         _of_column(kind, name, risks, found.group_scores[name], risk, score, suffix)
@@ -282,24 +285,24 @@ def _sentence(name: str, found: GroupRisks, made: Excess, largest: int | None) -
     what = (
         "Excessive risk: how much more predictors err on real rows after learning from synthetic rows than after "
         f"learning from real rows; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. The gap of a group is "
-        "how far its own lies from that. "
+        "how far its own excessive risk lies from that. "
     )
     if largest is None:
-        return f"{what}No two groups of '{name}' with {FEWEST_ROWS} test rows or more: nothing can be compared."
+        return f"{what}Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
     losing = losing_groups(found, made)
     others = f" and {len(losing) - _MOST_NAMED} more" if len(losing) > _MOST_NAMED else ""
     who = (
-        "With these synthetic rows, groups that lose more than all rows do, beyond chance of the test rows: "
+        "These groups lose more than the rows as a whole, by more than chance in the test rows explains: "
         f"{', '.join(losing[:_MOST_NAMED])}{others}. "
         if losing
-        else "No group loses more than all rows do, beyond chance of the test rows. "
+        else "No group loses more than the rows as a whole by more than chance in the test rows explains. "
     )
     small = int(((found.rows > 0) & (found.rows < FEWEST_ROWS)).sum())
-    unjudged = f" {small} groups of fewer than {FEWEST_ROWS} test rows are listed and not judged." if small else ""
+    unjudged = f" {small} groups of fewer than {FEWEST_ROWS} test rows are listed but not judged." if small else ""
     return (
-        f"{what}{who}The largest gap is that of {found.labels[largest]}. Its range covers 95 % over all "
-        f"{len(found.judged)} judged groups together, for another draw of test rows and other trainings; another "
-        f"release would differ by more.{unjudged}"
+        f"{what}{who}The largest gap is that of {found.labels[largest]}. The 95 % ranges hold for all "
+        f"{len(found.judged)} judged groups at once, over another draw of test rows and other trainings; another "
+        f"release could differ by more.{unjudged}"
     )
 
 
@@ -349,7 +352,7 @@ def _figures(
     ]  # fmt: skip
     header = (
         name, "test rows", *(f"risk, {SOURCES[one]}" for one in _DRAWN), "excess", "± excess", "gap", "± gap",
-        "excess, the control", "gap, the control",
+        "excess, control", "gap, control",
     )  # fmt: skip
     trained = list(scores)
     reached: list[tuple[Cell, ...]] = [

@@ -33,7 +33,7 @@ TrainedOn = Literal["synthetic", "real", "control", "majority"]
 SOURCES: Mapping[TrainedOn, str] = {
     "synthetic": "synthetic rows",
     "real": "real rows",
-    "control": "the control",
+    "control": "independent control",
     "majority": "majority class",
 }
 """What a predictor was trained on, in words."""

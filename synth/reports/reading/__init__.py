@@ -39,14 +39,14 @@ def owner_reading(reading: ReadingCounts | None, schema: Schema) -> tuple[OwnerO
         rows.append((column.name, counts.missing, counts.malformed, counts.outside, _fate(column)))
     total = sum(counts.malformed + counts.outside for counts in reading.cells.values())
     lines = [
-        f"{reading.rows:,} rows were read, {reading.blank_lines:,} of them blank lines and "
-        f"{reading.unreadable_lines:,} unreadable ones, whose cells all count as unreadable."
+        f"{reading.rows:,} rows were read. Blank lines, without values: {reading.blank_lines:,}. Unreadable lines, "
+        f"whose cells all count as unreadable: {reading.unreadable_lines:,}."
     ]
     if schema.unit.id_column is not None:
-        lines.append(f"{reading.without_id:,} rows have no '{schema.unit.id_column}'; nothing of them is used.")
+        lines.append(f"Rows without '{schema.unit.id_column}', which are not used: {reading.without_id:,}.")
     table = Table(
         "Cells that are not as declared, in all rows",
-        ("column", "missing", "unreadable", "outside what is declared", "unreadable ones became"),
+        ("column", "missing", "unreadable", "outside what is declared", "unreadable cells became"),
         tuple(rows),
     )
     return (

@@ -38,7 +38,7 @@ _MOST_CATEGORIES = 500
 _TABLE = "table"
 _OVERALL = "overall"
 _WORDS = {
-    "quality": ("SDMetrics quality score", "How alike single columns and pairs of columns are"),
+    "quality": ("SDMetrics quality score", "How similar single columns and pairs of columns are"),
     "diagnostic": ("SDMetrics diagnostic score", "Whether values and structure are valid"),
 }
 
