@@ -33,9 +33,9 @@ import torch
 
 from synth.generators.hermite.dp_hp import hermite_features
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, NumberColumn, Schema, TableFormat

@@ -14,7 +14,7 @@ from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Constant, OneHot
+from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

@@ -15,12 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, SynthError
-from synth.privacy.column_maps import Lookup
-from synth.privacy.known_maps import check_fits, describe, from_description, is_known
+from synth.privacy.answers import (
+    FINE,
+    NoisyAnswer,
+    NoisySum,
+    from_description,
+    is_known,
+    sensitivity_of_sum,
+)
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
-from synth.privacy.noisy_sums import FINE, NoisyAnswer, NoisySum, sensitivity_of_sum
-from synth.privacy.questions import Answer, require_whole_rows
+from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
 from synth.schema import Neighbours, Schema
@@ -109,7 +115,7 @@ def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str
     value = arrays.put(f"answer_{place:04d}", np.asarray(answer.value, dtype="<f8"))
     if not is_known(answer.feature_map):
         raise PrivacyError(f"The question '{answer.receipt.query}' is not a feature map of the closed set.")
-    question, tables = describe(answer.feature_map)
+    question, tables = answer.feature_map.describe()
     return {
         "answer": value,
         "noise_scale": answer.receipt.noise_scale,
@@ -140,8 +146,8 @@ def _choice_problems(answer: Selection, schema: Schema) -> Iterator[str]:
         yield f"{name} has a receipt that is not of a choice."
         return
     try:
-        require_whole_rows(schema)
-        check_fits(answer.candidate.one_hot, schema)
+        schema.require_whole_rows()
+        answer.candidate.one_hot.check_codes(schema)
     except SynthError as refusal:
         yield f"{name} cannot have been made on the declared table: {refusal}"
         return
@@ -248,7 +254,7 @@ def _rows_to_json(answer: PerturbedRows, place: int, arrays: ArrayFile) -> dict[
     """Return the rows, their receipts and their question."""
     numbers = arrays.put(f"rows_{place:04d}", _smallest(answer.numbers))
     labels = None if answer.labels is None else arrays.put(f"labels_{place:04d}", _smallest(answer.labels))
-    tables = [describe(table) for table in answer.question.tables]
+    tables = [table.describe() for table in answer.question.tables]
     return {
         "receipts": [receipt.to_dict() for receipt in answer.receipts],
         "numbers": numbers,

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import MEMBER_LIMIT, ExactZip, new_entry
 from synth.errors import PrivacyError, VerificationError
-from synth.privacy.answers import ROW_COUNT_QUERY, RowCount, of_kind
-from synth.privacy.column_maps import Constant
+from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kind
+from synth.privacy.feature_maps import Constant
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Answer
 from synth.schema import Schema
 

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import KINDS, AnswerSource, AnswerT, RowCount, of_kind
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
-from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
+from synth.privacy.answers import KINDS, AnswerSource, AnswerT, NoisyAnswer, NoisySum, RowCount, of_kind
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.questions import Answer, Question
 from synth.privacy.selection import Selection
 from synth.reports.measured import MeasuredTable, measured_tables

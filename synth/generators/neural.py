@@ -29,8 +29,7 @@ from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.protocol import Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, random_source, rounded_counts
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.schema import ModelledColumn, Schema

@@ -19,8 +19,7 @@ from synth.generators.coarse_grid import CoarseGrid, coarse_grid, column_weights
 from synth.generators.hierarchical_histogram import HierarchicalHistogram, bottom_depth, nearest_masses, node_starts
 from synth.generators.options import Between, Options, check_between
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 
 __all__ = [

@@ -25,7 +25,7 @@ from synth.errors import InputError
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.one_way_marginals import OneWayMarginal
 from synth.generators.sampling import project_to_simplex
-from synth.privacy.column_maps import Lookup
+from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn, Schema
 
 __all__ = ["INDICATOR", "MIDDLE", "CalibratedColumn", "ColumnEncoding", "RowEncoding"]

@@ -1,4 +1,4 @@
-"""The closed set of questions and answers, one line each, and the words that questions are asked in.
+"""What may be asked, and what it is answered by: the closed sets of maps and questions, and the noisy sum of a map.
 
 A generator receives an :class:`AnswerSource` and no other object that knows about rows: a live session, one that
 repeats old answers, or one that plans without rows.
@@ -6,21 +6,279 @@ repeats old answers, or one that plans without rows.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup
-from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.costs import (
+    SMALLEST_SENSITIVITY,
+    Bound,
+    GaussianPlan,
+    between_neighbours,
+    gaussian_on_grid,
+)
+from synth.privacy.counting import Rows
+from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
-from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
-from synth.privacy.questions import Answer, Question
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
+from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
+from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.selection import Candidate, PrivateChoice, Selection
 from synth.schema import Neighbours, Schema
 
-__all__ = ["KINDS", "ROW_COUNT_QUERY", "AnswerSource", "AnswerT", "RowCount", "of_kind"]
+__all__ = [
+    "FEATURE_MAPS",
+    "FINE",
+    "KINDS",
+    "ROW_COUNT_QUERY",
+    "AnswerSource",
+    "AnswerT",
+    "NoisyAnswer",
+    "NoisySum",
+    "RowCount",
+    "SumPlan",
+    "check_fits",
+    "from_description",
+    "is_known",
+    "of_kind",
+    "plan_gaussian",
+    "sensitivity_of_sum",
+]
+
+FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
+    Lookup,
+    OneHot,
+    Forest,
+    Fourier,
+    Constant,
+    RowMoments,
+    Stack,
+    Product,
+)
+
+_BY_KIND = {one.kind: one for one in FEATURE_MAPS}
+
+FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)
+"""Bits of each side of a product, in order of preference; the grid has twice as many bits."""
+
+
+def is_known(feature_map: object) -> TypeGuard[FeatureMap]:
+    """Whether this is a map of the closed set: of exactly one of its classes, as a subclass could do anything."""
+    return type(feature_map) in FEATURE_MAPS
+
+
+def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
+    """Refuse a map of no known class, or one made for another table, before anything is spent or read.
+
+    Raises
+    ------
+    PrivacyError, SchemaError
+        As :meth:`FeatureMap.check_codes`; or if the map is not of the closed set.
+    """
+    if not is_known(feature_map):
+        *names, last = (one.__name__ for one in FEATURE_MAPS)
+        raise PrivacyError(f"A question must be a feature map: {', '.join(names)} or {last}.")
+    feature_map.check_codes(schema)
+    for one in feature_map.inner:
+        check_fits(one, schema)
+
+
+def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FeatureMap:
+    """Make the map that was described.
+
+    Raises
+    ------
+    PrivacyError
+        If the description names an unknown kind of map, or lacks a part.
+    """
+
+    def made(said: Mapping[str, Any]) -> FeatureMap:
+        kind = said["kind"]
+        if kind not in _BY_KIND:
+            raise PrivacyError(f"The description names an unknown kind of feature map: '{kind}'.")
+        return _BY_KIND[kind].from_json(said, arrays, made)
+
+    try:
+        return made(description)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PrivacyError("The description of a feature map is incomplete; the measurements are damaged.") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumPlan:
+    """Noise of a sum, and its map written out."""
+
+    blocks: tuple[Block, ...]
+    gaussian: GaussianPlan
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers of the answer."""
+        return sum(block.places.size for block in self.blocks)
+
+    @property
+    def costs(self) -> tuple[PlannedCost, ...]:
+        """The one cost."""
+        noise = self.gaussian
+        cost = PlannedCost(
+            mechanism="discrete_gaussian",
+            sensitivity=noise.sensitivity,
+            noise_scale=noise.noise_std,
+            dimension=self.coordinates,
+            grid=noise.grid,
+            mu_squared_units=noise.units,
+            slack=noise.slack,
+        )
+        return (cost,)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyAnswer(Answer):
+    """One noisy sum and its receipt; safe to keep, print and publish."""
+
+    receipt: Receipt
+    value: NDArray[np.float64]
+    """Noisy answer, in units of the answer, in the shape of the question; read-only."""
+    feature_map: FeatureMap
+    """The public question: a feature map of the closed set."""
+
+    def __post_init__(self) -> None:
+        value = np.array(self.value, dtype=np.float64)
+        value.setflags(write=False)
+        object.__setattr__(self, "value", value)
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The one receipt."""
+        return (self.receipt,)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on every coordinate, in units of the answer.
+
+        Raises
+        ------
+        PrivacyError
+            If the receipt is of an answer that has no noise on coordinates.
+        """
+        if self.receipt.mechanism != "discrete_gaussian":
+            raise PrivacyError(f"'{self.receipt.query}' is a selection; it has no standard deviation of noise.")
+        return self.receipt.noise_scale
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisySum(Question[SumPlan, NoisyAnswer]):
+    """A feature map that is added up over all rows."""
+
+    feature_map: FeatureMap
+
+    def check(self, schema: Schema) -> None:
+        """Refuse a map that is not of the closed set, or was made for another table; and any where a cell is hidden."""
+        schema.require_whole_rows()
+        check_fits(self.feature_map, schema)
+
+    def plan(self, allowed: Allowance) -> SumPlan:
+        """Find the least Gaussian noise."""
+        blocks = self.feature_map.blocks()
+        noise = plan_gaussian(blocks, allowed.between_neighbours, units=allowed.units, slack=allowed.slack)
+        return SumPlan(blocks, noise)
+
+    def digest(self) -> str:
+        """Return the digest of the map."""
+        found = Digest("map")
+        found.add_map(self.feature_map)
+        return found.hexdigest()
+
+    def draw(self, plan: SumPlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+        """Add up exactly, and add noise."""
+        sums = exact_sum(plan.blocks, rows, half_bits=plan.gaussian.half_bits, device=device)
+        return (sums + noise.gaussian(plan.gaussian.variance, sums.size),)
+
+    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> NoisyAnswer:
+        """Return the sum in units of the answer."""
+        (receipt,), (noisy,) = receipts, numbers
+        return NoisyAnswer(
+            receipt, noisy.astype(np.float64).reshape(self.feature_map.shape) * receipt.grid, self.feature_map
+        )
+
+    def again(self, answer: Answer) -> NoisyAnswer:
+        """Return an old sum of the same map."""
+        if not isinstance(answer, NoisyAnswer) or not self.feature_map.is_same(answer.feature_map):
+            raise PrivacyError(
+                f"'{answer.query}' was asked with another feature map; use the options of the recorded run."
+            )
+        return answer
+
+    def foreseen(self, receipts: tuple[Receipt, ...], plan: SumPlan) -> NoisyAnswer:
+        """Return zeros."""
+        return self.answer(receipts, (np.zeros(plan.coordinates, dtype=np.int64),))
+
+
+def plan_gaussian(
+    blocks: Sequence[Block], unit_bound: Callable[[Bound], float], *, units: int, slack: float
+) -> GaussianPlan:
+    """Find the least noise that keeps a sum within ``units`` of mu^2 and its discretisation within ``slack``.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The map, written out.
+    unit_bound : callable
+        Turns the bound of one row into that of one unit under the session's relation.
+    units : int
+        PlannedCost allowed, in units of 2^-40 of mu^2.
+    slack : float
+        Discretisation cost c allowed.
+
+    Raises
+    ------
+    PrivacyError
+        If no grid carries such noise: the share is far too small or far too large.
+    """
+    dimension = sum(block.places.size for block in blocks)
+    for half_bits in FINE if all(block.map.is_exact for block in blocks) else COARSE:
+        sensitivity = unit_bound(bound_of(blocks, half_bits=half_bits))
+        plan = gaussian_on_grid(half_bits, sensitivity, dimension=dimension, units=units)
+        if plan.slack <= slack and math.isqrt(plan.variance) + 1 <= MAXIMUM_SCALE:
+            return plan
+    raise PrivacyError(
+        f"No grid carries the noise of a question with {dimension:,} numbers at this share of the budget; "
+        "ask fewer numbers at a time, or choose epsilon between 0.001 and 100."
+    )
+
+
+def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: int) -> float:
+    """Return the L2 sensitivity of a sum, in units of the answer.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        The question; it fits the schema.
+    schema : Schema
+        Says which change is hidden, and how many rows a unit has.
+    half_bits : int
+        The sum is taken on a grid of step 2^-(2 half_bits).
+
+    Raises
+    ------
+    PrivacyError
+        If the map is not one whose bound is known.
+    """
+    row = feature_map.bound(half_bits=half_bits)
+    return max(between_neighbours(row, schema), SMALLEST_SENSITIVITY)
+
 
 KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     NoisySum: NoisyAnswer,

@@ -1,22 +1,37 @@
-r"""What one mechanism costs: its mu, in whole units of mu^2, and the slack of noise on a grid.
+r"""From how far one row moves an answer to what its noise costs: bounds, mu, whole units of mu^2, slack, least noise.
 
-Every number here is rounded up. The proofs stand in ``docs/proofs``: ``exponential-mechanism.md``,
-``discretisation-slack.md`` and ``noisy-rows.md``.
+What one row moves is worked out from the question; a session plans its noise by these numbers, and whoever checks a
+bundle works them out again from what the bundle holds. Every number here is rounded up. The proofs stand in
+``docs/proofs``: ``sensitivity.md``, ``exponential-mechanism.md``, ``discretisation-slack.md`` and ``noisy-rows.md``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from scipy.special import erfinv, expit, log_ndtr, ndtri
 
 from synth.errors import PrivacyError
+from synth.schema import Neighbours, Schema
 
 __all__ = [
-    "MU_UNIT", "discretisation_slack", "exponential_of_mu", "mu_of_exponential", "mu_of_gaussian", "mu_of_pure",
-    "mu_squared_of", "pure_of_mu", "total_up", "units_of",
-]  # fmt: skip
+    "MU_UNIT",
+    "Bound",
+    "GaussianPlan",
+    "between_neighbours",
+    "discretisation_slack",
+    "exponential_of_mu",
+    "gaussian_on_grid",
+    "mu_of_exponential",
+    "mu_of_gaussian",
+    "mu_of_pure",
+    "mu_squared_of",
+    "pure_of_mu",
+    "total_up",
+    "units_of",
+]
 
 MU_UNIT = 2.0**-40
 """Costs are whole multiples of this much mu^2, or of this much pure epsilon, rounded up."""
@@ -26,6 +41,28 @@ _MARGIN = 1e-9
 
 _ROUNDING = 2.0**-46
 """Relative margin over the last bits of a few float64 operations."""
+
+SMALLEST_SENSITIVITY = 2.0**-6
+"""A map that hardly tells two rows apart still gets noise that a grid can carry."""
+
+NOISE_MARGIN = 1 + 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Largest norm of a row's features, and largest distance between the features of two rows."""
+
+    norm: float
+    diameter: float
+
+
+def between_neighbours(row: Bound, schema: Schema) -> float:
+    """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
+
+    A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
+    """
+    m, replace = schema.unit.rows_per_unit, schema.neighbours is not Neighbours.ADD_REMOVE
+    return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
 
 
 def units_of(mu_squared: float) -> int:
@@ -106,6 +143,56 @@ def total_up(values: Iterable[float]) -> float:
     """Add numbers of at least 0 and round the sum up; an empty or zero sum stays 0."""
     total = math.fsum(values)
     return math.nextafter(total, math.inf) if total > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianPlan:
+    """Noise of one question: all of it public, worked out before a row is read."""
+
+    half_bits: int
+    sensitivity: float
+    variance: int
+    slack: float
+
+    @property
+    def grid(self) -> float:
+        """Grid step, in units of the answer."""
+        return 2.0 ** (-2 * self.half_bits)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise, in units of the answer, rounded down."""
+        return math.nextafter(math.sqrt(self.variance) * self.grid, 0.0)
+
+    @property
+    def units(self) -> int:
+        """PlannedCost in units of mu^2."""
+        return units_of(mu_of_gaussian(sensitivity=self.sensitivity, noise_std=self.noise_std) ** 2)
+
+
+def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, units: int) -> GaussianPlan:
+    """Return the least noise that keeps one release within ``units`` of mu^2 on one grid.
+
+    Parameters
+    ----------
+    half_bits : int
+        The grid step is 2^-(2 half_bits), in units of the answer.
+    sensitivity : float
+        In units of the answer.
+    dimension : int
+        Noisy coordinates that can differ between neighbours.
+    units : int
+        PlannedCost allowed, in units of 2^-40 of mu^2.
+    """
+    sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
+    variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
+    return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
+
+
+def _variance(sensitivity: float, units: int) -> int:
+    """Return the least variance, up to a relative 1e-9, in squared grid steps for a sensitivity in grid steps."""
+    # The margin covers every rounding on the way back from this variance to a cost: the cost never exceeds ``units``.
+    return math.ceil(sensitivity**2 / mu_squared_of(units) * NOISE_MARGIN)
 
 
 def _require_positive(name: str, value: float) -> None:

@@ -3,7 +3,7 @@ r"""Feature maps: what a sum over rows may add up, as public data from a closed 
 A feature map turns one row of codes into a vector of numbers. It is data (tables, whole-number frequencies), never a
 function, so that it can hold nothing but what it shows, and so that the session can compute its bounds instead of
 believing them. Each map knows the columns it looks at, how far one row can move its sum, how it is summed exactly, what
-it is of made rows, and how it is written down. Maps of columns are in ``column_maps``; ``known_maps`` lists them all.
+it is of made rows, and how it is written down. ``answers`` lists them all.
 
 What a row contributes to a sum is a vector of whole numbers that follows from that row and the map alone, to the last
 bit: other rows may be added, taken away, put in another order or cut into other blocks, on any device. Noise hides one
@@ -19,15 +19,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.counting import Axis, Computed, Rows, with_computed
-from synth.privacy.sensitivity import Bound
+from synth.privacy.costs import Bound
+from synth.privacy.counting import Axis, Computed, Rows, joint_counts, with_computed
+from synth.schema import Schema
 
 __all__ = [
     "MAXIMUM_DIMENSION",
@@ -35,19 +36,26 @@ __all__ = [
     "WEIGHT_BITS",
     "Arrays",
     "Block",
+    "CellMap",
     "ColumnMap",
+    "Constant",
     "FeatureMap",
     "Inner",
     "Matrix",
+    "OneHot",
     "Stack",
     "Summable",
     "SyntheticCodes",
-    "blocks_of",
+    "binned",
     "bound_of",
     "check_dimension",
+    "checked_bins",
     "codes_by_name",
     "columns_of",
     "exact_sum",
+    "frozen",
+    "kept",
+    "whole_numbers",
 ]
 
 WEIGHT_BITS = 24
@@ -65,7 +73,7 @@ SyntheticCodes = Mapping[str, NDArray[Any]]
 
 
 class FeatureMap(ABC):
-    """A map of the closed set; ``known_maps`` lists the classes, and a map is known by its exact class alone."""
+    """A map of the closed set; ``answers`` lists the classes, and a map is known by its exact class alone."""
 
     __slots__ = ()
 
@@ -121,6 +129,39 @@ class FeatureMap(ABC):
     @abstractmethod
     def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
         """Make the map that ``to_json`` wrote; ``inner`` makes the maps inside it."""
+
+    def describe(self, name: str = "map") -> tuple[dict[str, Any], Arrays]:
+        """Return all of it as JSON types, and the arrays that these name; ``name`` begins every array's name."""
+        arrays: Arrays = {}
+        return self.to_json(name, arrays), arrays
+
+    def is_same(self, other: object) -> bool:
+        """Whether the other is a map of the same class and the same data."""
+        if type(other) is not type(self):
+            return False
+        (own, arrays), (theirs, others) = self.describe(), other.describe()
+        return (
+            own == theirs
+            and arrays.keys() == others.keys()
+            and all(np.array_equal(array, others[name]) for name, array in arrays.items())
+        )
+
+    def check_codes(self, schema: Schema) -> None:
+        """Refuse a map that does not have an entry for every code of its columns.
+
+        Raises
+        ------
+        PrivacyError
+            If the map was made for another table.
+        SchemaError
+            If it names a column that is not modelled.
+        """
+        for column, size in self.code_sizes:
+            declared = schema.size_of(column)
+            if size != declared:
+                raise PrivacyError(
+                    f"The question knows {size} codes of '{column}', which has {declared}; make it from this schema."
+                )
 
 
 Inner = Callable[[Mapping[str, Any]], FeatureMap]
@@ -189,11 +230,6 @@ class Block:
         return self.map.weighted_bound(self.weight, half_bits)
 
 
-def blocks_of(feature_map: FeatureMap) -> tuple[Block, ...]:
-    """Write a map out as blocks; those of a question are worked out once."""
-    return feature_map.blocks()
-
-
 def bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
     """Bound the whole-number features of a map that is summed on a grid of step 2^-(2 half_bits).
 
@@ -245,6 +281,156 @@ def exact_sum(blocks: Sequence[Block], rows: Rows, *, half_bits: int, device: st
         sums = block.map.sums_by_cell(block.weight, rows, (), half_bits=half_bits, device=device)
         answer[block.places] = sums.reshape(-1)
     return answer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant(ColumnMap):
+    """The number 1 for every row, whatever it holds: its sum is the number of rows."""
+
+    kind: ClassVar[str] = "constant"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def dimension(self) -> int:
+        """One feature."""
+        return 1
+
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Return the weight: every row adds the same."""
+        return Bound(weight, 0.0)
+
+    def sums_by_cell(
+        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Count rows by cell."""
+        return joint_counts(rows, cells)[:, None] * math.floor(weight * 2.0 ** (2 * half_bits))
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return a column of ones, shape (n_rows, 1)."""
+        return np.ones((len(next(iter(codes.values()))), 1))
+
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return its kind."""
+        return {"kind": self.kind}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the constant."""
+        return cls()
+
+
+class CellMap(ColumnMap):
+    """The cell of a table of counts that a row falls into: 1 there, 0 elsewhere."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of its cells, last fastest."""
+
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Return the weight; rows in different cells have features at right angles."""
+        return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
+
+    def sums_by_cell(
+        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Count rows by the cells that are given, and by its own."""
+        counts = Constant().sums_by_cell(weight, rows, (*cells, *self.axes), half_bits=half_bits, device=device)
+        return counts.reshape(-1, self.dimension)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneHot(CellMap):
+    """The cell of a contingency table a row falls into: 1 there, 0 elsewhere.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        One to three different modelled columns.
+    bins : tuple of (array of shape (column size,), int32, or None)
+        Bin of every code, by column; None where the code is the bin.
+    sizes : tuple of int, optional
+        Number of codes of each column; needed where a column has no bins.
+
+    Raises
+    ------
+    PrivacyError
+        If a column is named twice, or its number of codes is not known.
+
+    Notes
+    -----
+    A row adds 1 to the cell of its own codes; cells are found and counted in integers.
+    """
+
+    kind: ClassVar[str] = "one-hot"
+
+    columns: tuple[str, ...] = field()
+    bins: tuple[NDArray[np.int32] | None, ...]
+    sizes: tuple[int, ...] = ()
+    shape: tuple[int, ...] = field(init=False, repr=False)
+    """Number of bins of each column, which is also the shape of the answer."""
+
+    def __post_init__(self) -> None:
+        columns, bins = tuple(self.columns), tuple(self.bins)
+        if not 1 <= len(columns) <= 3 or len(set(columns)) != len(columns):
+            raise PrivacyError(f"A table of counts needs one to three different columns, got {', '.join(columns)}.")
+        sizes = tuple(self.sizes) or tuple(0 if one is None else len(one) for one in bins)
+        if not len(columns) == len(sizes) == len(bins):
+            raise PrivacyError("A table of counts needs one entry of 'bins' and one of 'sizes' for each column.")
+        checked: list[NDArray[np.int32] | None] = []
+        for column, size, one in zip(columns, sizes, bins, strict=True):
+            if size < 1 or (one is not None and len(one) != size):
+                raise PrivacyError(
+                    f"'{column}': name the bin of every code in 'bins', or the number of codes in 'sizes'."
+                )
+            checked.append(None if one is None else checked_bins(column, one, size))
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "sizes", tuple(int(size) for size in sizes))
+        object.__setattr__(self, "bins", tuple(checked))
+        # Told once: a declared range has up to millions of places, and a schema thousands of ranges.
+        shape = (size if one is None else int(one.max()) + 1 for size, one in zip(self.sizes, checked, strict=True))
+        object.__setattr__(self, "shape", tuple(shape))
+        check_dimension(self.dimension)
+
+    @property
+    def code_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Its columns, with the number of codes of each."""
+        return tuple(zip(self.columns, self.sizes, strict=True))
+
+    @property
+    def dimension(self) -> int:
+        """Number of cells."""
+        return math.prod(self.shape)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """One axis for each column."""
+        return tuple(Axis(*axis) for axis in zip(self.columns, self.bins, self.shape, strict=True))
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the indicator of each made row's cell, shape (n_rows, dimension); last column fastest."""
+        cells = [binned(codes[column], one) for column, one in zip(self.columns, self.bins, strict=True)]
+        flat = np.ravel_multi_index(cells, self.shape)
+        features = np.zeros((len(flat), self.dimension))
+        features[np.arange(len(flat)), flat] = 1.0
+        return features
+
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return columns, sizes and bins."""
+        bins = [kept(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)]
+        return {"kind": self.kind, "columns": list(self.columns), "sizes": list(self.sizes), "bins": bins}
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the one-hot of columns, bins and sizes."""
+        bins = tuple(None if name is None else arrays[name] for name in said["bins"])
+        return cls(tuple(said["columns"]), bins, tuple(said["sizes"]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -331,3 +517,38 @@ def check_dimension(dimension: int) -> None:
 def codes_by_name(codes: NDArray[Any], names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Split made rows, shape (n_rows, n_modelled) in ``schema.names`` order, into one array per column."""
     return {name: codes[:, place] for place, name in enumerate(names)}
+
+
+def kept(arrays: Arrays, name: str, array: NDArray[Any] | None) -> str | None:
+    """Put an array under a name and return the name; None where there is none."""
+    if array is None:
+        return None
+    arrays[name] = array
+    return name
+
+
+def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
+    """Return a copy as int32, or refuse what is not whole or not below 2^31."""
+    whole = np.array(values)
+    if not np.issubdtype(whole.dtype, np.integer) or (whole.size and np.abs(whole.astype(np.int64)).max() >= 2**31):
+        raise PrivacyError(f"The {what} of a feature map must be whole numbers below 2^31.")
+    return whole.astype(np.int32)
+
+
+def checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
+    """Return a copy of bins that nobody can change, or refuse what are no bins from 0 to ``rows`` - 1."""
+    checked = whole_numbers("bins", bins)
+    if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
+        raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
+    return frozen(checked)
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array that nobody can write to any more."""
+    array.flags.writeable = False
+    return array
+
+
+def binned(codes: NDArray[Any], bins: NDArray[np.int32] | None) -> NDArray[Any]:
+    """Return the bin of each code; the code itself where there are no bins."""
+    return codes if bins is None else bins[codes]

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.costs import Bound
 from synth.privacy.counting import Rows
+from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import PlannedCost, Receipt
-from synth.privacy.sensitivity import Bound
 from synth.schema import Schema
 
 __all__ = [
@@ -33,7 +34,6 @@ __all__ = [
     "Numbers",
     "Plan",
     "Question",
-    "require_whole_rows",
 ]
 
 Numbers = tuple[NDArray[np.int64], ...]
@@ -197,21 +197,14 @@ class Digest:
         self.add_words([array.dtype.str, list(array.shape)])
         self._found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
+    def add_map(self, feature_map: FeatureMap) -> None:
+        """Add a map: two maps have one digest exactly where they are the same data, to the last bit."""
+        description, arrays = feature_map.describe()
+        self.add_words(description)
+        for name, array in arrays.items():
+            self.add_words(name)
+            self.add_array(array)
+
     def hexdigest(self) -> str:
         """Return the digest of what was added."""
         return self._found.hexdigest()
-
-
-def require_whole_rows(schema: Schema) -> None:
-    """Refuse a sum or a choice where single cells are hidden: their noise is worked out for whole rows.
-
-    Raises
-    ------
-    PrivacyError
-        If the schema protects single cells.
-    """
-    if not schema.allows_sums:
-        raise PrivacyError(
-            f"Where {schema.hidden} is protected only noisy rows can be asked for; declare 'protection: record' for "
-            "sums, choices and the number of rows."
-        )

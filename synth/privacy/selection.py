@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import OneHot
-from synth.privacy.costs import MU_UNIT, exponential_of_mu, mu_of_exponential, units_of
+from synth.privacy.costs import MU_UNIT, Bound, between_neighbours, exponential_of_mu, mu_of_exponential, units_of
 from synth.privacy.counting import Axis, Rows, tables_of_counts
-from synth.privacy.feature_maps import MAXIMUM_DIMENSION
-from synth.privacy.known_maps import check_fits
+from synth.privacy.feature_maps import MAXIMUM_DIMENSION, OneHot
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
     Allowance,
@@ -30,10 +28,8 @@ from synth.privacy.questions import (
     Digest,
     Numbers,
     Question,
-    require_whole_rows,
 )
 from synth.privacy.receipt import PlannedCost, Receipt
-from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.schema import Schema
 
 __all__ = [
@@ -190,13 +186,13 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
 
     def check(self, schema: Schema) -> None:
         """Refuse candidates that do not fit the schema, or none; and any where a cell is hidden."""
-        require_whole_rows(schema)
+        schema.require_whole_rows()
         if not self.candidates:
             raise PrivacyError("A selection needs at least one candidate.")
         declared = dict(zip(schema.names, schema.sizes, strict=True))
         for candidate in self.candidates:
             if tuple(map(declared.get, candidate.columns)) != candidate.sizes:
-                check_fits(candidate.one_hot, schema)  # says what does not fit
+                candidate.one_hot.check_codes(schema)  # says what does not fit
 
     def plan(self, allowed: Allowance) -> ChoicePlan:
         """Find the largest parameter."""

@@ -15,14 +15,13 @@ from typing import Any, NoReturn
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget
-from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, AnswerSource, AnswerT, RowCount, of_kind
-from synth.privacy.column_maps import Constant
+from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
+from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.counting import CountMemory, Rows
+from synth.privacy.feature_maps import Constant
 from synth.privacy.noise import NoiseSource, SystemNoise
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question
 from synth.privacy.receipt import Receipt
-from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours, PrivacyUnit, Schema
 from synth.system.machine import resolved_device

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from synth.errors import InputError
 from synth.generators.protocol import Fact
-from synth.privacy.answers import ROW_COUNT_QUERY, RowCount
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
 from synth.reports.drawing import draw, letters, number_text

@@ -19,14 +19,12 @@ from typing import Any, Literal
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError
 from synth.generators import GeneratorTask, describe, make
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
-from synth.privacy.answers import AnswerSource, AnswerT, RowCount, of_kind
-from synth.privacy.column_maps import Constant, OneHot
-from synth.privacy.costs import MU_UNIT
+from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
+from synth.privacy.costs import MU_UNIT, between_neighbours
+from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Allowance, Question
 from synth.privacy.receipt import Receipt
-from synth.privacy.sensitivity import between_neighbours
 from synth.privacy.session import stated_of
 from synth.progress import NullProgress
 from synth.reports.code_tables import coarse_bins, coarse_size

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from synth.errors import ConfigError
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.answers import NoisyAnswer
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import LARGEST_VALUE, Forest
 from synth.privacy.more.products import Product
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import CodeTable
 from synth.reports.features import Target

@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.coarse_grid import coarse_grid
-from synth.privacy.answers import RowCount
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.products import Product
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
 from synth.reports.controls import OneWay, independent_rows
 from synth.schema import ModelledColumn, Schema

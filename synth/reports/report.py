@@ -15,8 +15,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from synth.generators.protocol import Fact
-from synth.privacy.answers import RowCount
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, UnitRows

@@ -6,11 +6,11 @@ Nothing here is ever read from rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from synth.errors import InputError, SchemaError, VerificationError
+from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
 from synth.names import shown
 from synth.schema.columns import Column, ModelledColumn, guarded, modelled_columns, parse_column
@@ -97,6 +97,7 @@ class Schema:
     protection: Protection = "record"
     cell_change: float = 1.0
     number_of_units: int | None = None
+    _sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check_protection()
@@ -127,6 +128,7 @@ class Schema:
         problem = domain_problem(self.modelled)
         if problem is not None:
             raise SchemaError(problem)
+        object.__setattr__(self, "_sizes", {column.name: column.size for column in self.modelled})
 
     def _check_protection(self) -> None:
         if not 0 < self.cell_change <= 1:
@@ -165,7 +167,11 @@ class Schema:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of codes of each modelled column, in order."""
-        return tuple(column.size for column in self.modelled)
+        return tuple(self._sizes.values())
+
+    def size_of(self, name: str) -> int:
+        """Return the number of codes of one modelled column."""
+        return self._sizes[name] if name in self._sizes else self.modelled_column(name).size
 
     @property
     def printed(self) -> tuple[Column, ...]:
@@ -195,6 +201,20 @@ class Schema:
     def allows_sums(self) -> bool:
         """Whether sums over rows, choices and the number of rows may be asked: their noise hides whole rows."""
         return self.protection == "record"
+
+    def require_whole_rows(self) -> None:
+        """Refuse a sum or a choice where single cells are hidden: their noise is worked out for whole rows.
+
+        Raises
+        ------
+        PrivacyError
+            If single cells are protected.
+        """
+        if not self.allows_sums:
+            raise PrivacyError(
+                f"Where {self.hidden} is protected only noisy rows can be asked for; declare 'protection: record' for "
+                "sums, choices and the number of rows."
+            )
 
     @property
     def hidden(self) -> str:

@@ -19,9 +19,8 @@ from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.generators import Fact, GeneratorTask, State, make
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import RowCount, of_kind
+from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
 from synth.privacy.more.forests import Forest
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Answer, KeptAnswers
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession

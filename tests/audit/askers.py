@@ -19,10 +19,10 @@ from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.privacy.answers import AnswerSource, RowCount
-from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.selection import Candidate

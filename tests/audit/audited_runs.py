@@ -35,7 +35,7 @@ import synth.store.layout
 from synth import worker
 from synth.application import Application
 from synth.errors import SynthError
-from synth.privacy import noisy_sums, session
+from synth.privacy import answers, session
 from synth.privacy.more import perturbed_rows
 from synth.progress import Progress, StoredProgress
 from synth.schema import (
@@ -262,7 +262,7 @@ class Dictation:
         assert self._place in (None, len(self._answers)), "fewer questions are asked of the neighbour"
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        exact, rows = noisy_sums.exact_sum, perturbed_rows.draw_rows
+        exact, rows = answers.exact_sum, perturbed_rows.draw_rows
 
         def sums(*arguments: Any, **named: Any) -> np.ndarray:
             self._sums = exact(*arguments, **named)
@@ -272,7 +272,7 @@ class Dictation:
             found = rows(question, plan, table, self._noise)
             return self._answer(("rows", found[0].shape, plan.classes), found)
 
-        patch.setattr(noisy_sums, "exact_sum", sums)
+        patch.setattr(answers, "exact_sum", sums)
         patch.setattr(perturbed_rows, "draw_rows", drawn)
         patch.setattr(session, "SystemNoise", lambda: self)
 

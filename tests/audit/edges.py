@@ -26,7 +26,8 @@ from synth.errors import BudgetExceededError
 from synth.privacy import accounting
 from synth.privacy import noise as samplers
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy.feature_maps import OneHot
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.noise import SystemNoise
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Candidate

@@ -12,15 +12,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.bins import ColumnBins
-from synth.privacy import accounting, column_maps, counting, noise, noisy_sums, selection, session, split, table
-from synth.privacy.answers import RowCount
-from synth.privacy.column_maps import Lookup
+from synth.privacy import accounting, answers, costs, counting, noise, selection, session, split, table
+from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.costs import Bound
 from synth.privacy.feature_maps import Block
-from synth.privacy.more import products
+from synth.privacy.more import lookups, products
 from synth.privacy.more.fourier import Fourier
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.selection import Selection
-from synth.privacy.sensitivity import Bound
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
@@ -79,14 +78,14 @@ class Between:
 
 @fault("half the noise")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = noisy_sums._variance
-    patch.setattr(noisy_sums, "_variance", lambda *a: right(*a) // 4)
+    right = costs._variance
+    patch.setattr(costs, "_variance", lambda *a: right(*a) // 4)
 
 
 @fault("nine tenths of the noise")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = noisy_sums._variance
-    patch.setattr(noisy_sums, "_variance", lambda *a: right(*a) * 81 // 100)
+    right = costs._variance
+    patch.setattr(costs, "_variance", lambda *a: right(*a) * 81 // 100)
 
 
 @fault("half the noise, whatever the receipt says")
@@ -167,7 +166,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 def _truncated(features: np.ndarray) -> np.ndarray:
-    return np.trunc(features * 2.0**column_maps.LEAF_BITS) / 2.0**column_maps.LEAF_BITS
+    return np.trunc(features * 2.0**lookups.LEAF_BITS) / 2.0**lookups.LEAF_BITS
 
 
 def _believe_tables(patch: pytest.MonkeyPatch) -> None:
@@ -176,28 +175,28 @@ def _believe_tables(patch: pytest.MonkeyPatch) -> None:
 
 @fault("no clip on the last column")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = column_maps._clipped_to_grid
+    right = lookups._clipped_to_grid
 
     def clipped(features: np.ndarray) -> np.ndarray:
         if features.shape[1] == 1:
             return right(features)
         return np.concatenate([right(features[:, :-1]), _truncated(features[:, -1:])], axis=1)
 
-    patch.setattr(column_maps, "_clipped_to_grid", clipped)
+    patch.setattr(lookups, "_clipped_to_grid", clipped)
     _believe_tables(patch)
 
 
 @fault("clip after aggregation")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = noisy_sums.exact_sum
+    right = answers.exact_sum
 
     def clipped(blocks: Any, rows: Any, *, half_bits: int, device: str) -> np.ndarray:
         sums = right(blocks, rows, half_bits=half_bits, device=device)
         length, most = np.linalg.norm(sums.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
         return sums if length <= most else np.trunc(sums * (most / length)).astype(np.int64)
 
-    patch.setattr(column_maps, "_clipped_to_grid", _truncated)
-    patch.setattr(noisy_sums, "exact_sum", clipped)
+    patch.setattr(lookups, "_clipped_to_grid", _truncated)
+    patch.setattr(answers, "exact_sum", clipped)
     _believe_tables(patch)
 
 

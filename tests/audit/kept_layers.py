@@ -19,7 +19,7 @@ from synth.jobs import local
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
-from synth.privacy.column_maps import Constant
+from synth.privacy.feature_maps import Constant
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession

@@ -23,11 +23,10 @@ from transcripts import Answered, Recording, TappedNoise, Transcript, record, re
 from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
-from synth.privacy import accounting, noise, noisy_sums
-from synth.privacy.answers import RowCount
-from synth.privacy.column_maps import OneHot
+from synth.privacy import accounting, answers, noise
+from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.counting import CountMemory
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -455,8 +454,10 @@ def _likelihoods(
 ) -> list[float]:
     with pytest.MonkeyPatch.context() as patch:
         # Plans and exact sums are the same in every run; only the noise is new.
-        for name in ("blocks_of", "plan_gaussian", "exact_sum"):
-            patch.setattr(noisy_sums, name, _remembered(getattr(noisy_sums, name)))
+        for one in {type(answered.question) for answered in questions}:
+            patch.setattr(one, "blocks", _remembered(one.blocks))
+        for name in ("plan_gaussian", "exact_sum"):
+            patch.setattr(answers, name, _remembered(getattr(answers, name)))
         return [_likelihood(questions, whole, world, table) for _ in range(runs)]
 
 

@@ -13,9 +13,9 @@ import torch
 from faults import fault, tables_opened
 
 from synth.generators.kahm.record import RecordQuestions
+from synth.privacy.costs import Bound
 from synth.privacy.more import row_moments
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.sensitivity import Bound
 
 __all__ = ["ASKED_FAULTS", "MOMENT_FAULTS"]
 

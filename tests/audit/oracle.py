@@ -11,10 +11,10 @@ from scipy.stats import norm as normal
 from transcripts import Answered
 from worlds import World
 
-from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import Neighbours

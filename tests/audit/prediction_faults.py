@@ -11,13 +11,12 @@ import pytest
 from worlds import LABEL
 
 from synth.privacy import counting, feature_maps
-from synth.privacy.column_maps import OneHot
+from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.counting import CountMemory
-from synth.privacy.feature_maps import Block
+from synth.privacy.feature_maps import Block, OneHot
 from synth.privacy.more import forests
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.products import Product
-from synth.privacy.sensitivity import Bound, between_neighbours
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.services import pipeline

@@ -17,12 +17,11 @@ from worlds import DELTA, EPSILON, LABEL, Row, World, neighbours_of, ordinary_ro
 
 from synth.bundle.archive import canonical_json
 from synth.privacy import accounting
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.answers import NoisyAnswer
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.products import Product
 from synth.privacy.noise import SystemNoise
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

@@ -13,7 +13,7 @@ from synth.generators import GeneratorTask
 from synth.generators.kahm import KahmOptions
 from synth.generators.kahm.kahm import RowsMode
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Lookup
+from synth.privacy.more.lookups import Lookup
 from synth.progress import NullProgress
 from synth.schema import Schema
 

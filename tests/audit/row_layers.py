@@ -29,7 +29,7 @@ from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, noise
 from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.answers import of_kind
-from synth.privacy.column_maps import Lookup
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession

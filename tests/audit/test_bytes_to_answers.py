@@ -21,7 +21,7 @@ from askers import HAND_MADE, asker
 from transcripts import Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import NoisyAnswer
 from synth.privacy.table import PrivateTable
 from synth.schema import TableFormat
 

@@ -13,10 +13,8 @@ import numpy as np
 from recorded_noise import RecordedNoise
 from worlds import World
 
-from synth.privacy.answers import AnswerSource, RowCount
+from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import FeatureMap
-from synth.privacy.known_maps import same_map
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
@@ -160,10 +158,10 @@ def same_question(one: Answered, other: Answered) -> bool:
             first.columns == second.columns
             and (first.weight, first.penalty) == (second.weight, second.penalty)
             and np.array_equal(first.table, second.table)
-            and same_map(first.one_hot, second.one_hot)
+            and first.one_hot.is_same(second.one_hot)
             for first, second in zip(one.question, other.question, strict=True)
         )
-    return same_map(one.question, other.question)
+    return one.question.is_same(other.question)
 
 
 def start(world: World, table: PrivateTable, noise: object, *, device: str = "cpu") -> PrivateSession:

@@ -18,7 +18,7 @@ from synth.bundle.replay import replay
 from synth.bundle.writer import SealedBundle
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress

@@ -13,7 +13,7 @@ from synth.bundle.recorded_session import derived_table
 from synth.bundle.replay import replay
 from synth.bundle.table_files import read_table
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import OneHot
 from synth.reports.measured import MeasuredTable
 
 

@@ -23,11 +23,10 @@ from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged,
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
-from synth.privacy.answers import of_kind
-from synth.privacy.column_maps import OneHot
+from synth.privacy.answers import NoisyAnswer, of_kind
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Candidate, Selection

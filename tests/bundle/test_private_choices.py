@@ -17,10 +17,8 @@ from synth.bundle.replay import replay
 from synth.generators import GENERATORS, Card, Generator, GeneratorTask, State
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.answers import AnswerSource, of_kind
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import Stack
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress

@@ -17,8 +17,7 @@ from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Constant, OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reading import text as reader_text

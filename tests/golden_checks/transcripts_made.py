@@ -19,8 +19,7 @@ from recorded_noise import NoiseCall, RecordedNoise
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.table_files import read_table
-from synth.privacy.answers import of_kind
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 from timing import require_within
 
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.controls import anchored

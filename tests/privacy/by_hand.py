@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 from questions import walked
 
-from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.feature_maps import Block, FeatureMap, blocks_of
+from synth.privacy.feature_maps import Block, FeatureMap, OneHot
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier, step_values
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
 
 __all__ = ["contribution", "sides_of"]
@@ -25,7 +25,7 @@ __all__ = ["contribution", "sides_of"]
 def contribution(feature_map: FeatureMap, row: dict[str, int], half_bits: int) -> np.ndarray:
     """One row's features in steps of 2^-(2 half_bits), shape (dimension,), whole numbers of Python."""
     found = np.zeros(feature_map.dimension, dtype=object)
-    for block in blocks_of(feature_map):
+    for block in feature_map.blocks():
         found[block.places] = _of_block(block, row, half_bits)
     return found
 

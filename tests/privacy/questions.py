@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from synth.privacy.column_maps import Constant, Lookup, OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema

@@ -13,11 +13,11 @@ from questions import SIZES, every_kind_of_map
 
 from synth.errors import PrivacyError
 from synth.generators.hermite.dp_hp import hermite_features
-from synth.privacy import column_maps
-from synth.privacy.column_maps import Constant, Lookup, OneHot
 from synth.privacy.counting import Rows
-from synth.privacy.feature_maps import FeatureMap, Stack, blocks_of, bound_of, exact_sum
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum
+from synth.privacy.more import lookups
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 
 MAPS = every_kind_of_map()
@@ -29,7 +29,7 @@ def rows_of_one(codes: dict[str, int]) -> Rows:
 
 def summed_features(feature_map: FeatureMap, rows: list[dict[str, int]], half_bits: int) -> np.ndarray:
     """What each row adds to the sum, in units of the answer: the thing that must obey the bound."""
-    terms = blocks_of(feature_map)
+    terms = feature_map.blocks()
     whole = [exact_sum(terms, rows_of_one(row), half_bits=half_bits) for row in rows]
     return np.array(whole) * 2.0 ** (-2 * half_bits)
 
@@ -45,7 +45,7 @@ def extremes(feature_map: FeatureMap, rows: list[dict[str, int]], half_bits: int
 def test_no_row_and_no_pair_of_rows_exceeds_the_bound(kind: str, half_bits: int) -> None:
     rng = np.random.default_rng(5)
     rows = [{name: int(rng.integers(size)) for name, size in SIZES.items()} for _ in range(60)]
-    bound = bound_of(blocks_of(MAPS[kind]), half_bits=half_bits)
+    bound = bound_of(MAPS[kind].blocks(), half_bits=half_bits)
     norm, distance = extremes(MAPS[kind], rows, half_bits)
     assert norm <= bound.norm <= 1.02
     assert distance <= bound.diameter <= 2.04
@@ -53,7 +53,7 @@ def test_no_row_and_no_pair_of_rows_exceeds_the_bound(kind: str, half_bits: int)
 
 def test_known_diameters() -> None:
     def diameter(feature_map: FeatureMap) -> float:
-        return bound_of(blocks_of(feature_map), half_bits=18).diameter
+        return bound_of(feature_map.blocks(), half_bits=18).diameter
 
     label = OneHot(("y",), (None,), (3,))
     assert diameter(label) == pytest.approx(math.sqrt(2), rel=1e-9)
@@ -80,17 +80,17 @@ def hermite_lookup(column: str, order: int, places: int = 101) -> Lookup:
 def test_hermite_products_keep_the_small_diameter() -> None:
     label = OneHot(("y",), (None,), (2,))
     product = Product((*tuple(hermite_lookup(name, 10) for name in "abcde"), label))
-    bound = bound_of(blocks_of(product), half_bits=18)
+    bound = bound_of(product.blocks(), half_bits=18)
     assert bound.norm <= 1 + 2e-4
     assert bound.diameter <= math.sqrt(2) * (1 + 2e-4)
     sums = Stack(tuple(Product((hermite_lookup(name, 100), label)) for name in "abcd"), (0.5,) * 4)
-    assert bound_of(blocks_of(sums), half_bits=12).diameter <= math.sqrt(2) * (1 + 1e-5)
+    assert bound_of(sums.blocks(), half_bits=12).diameter <= math.sqrt(2) * (1 + 1e-5)
 
 
 def test_a_product_with_one_map_outside_the_lemma_falls_back_to_twice_its_norm() -> None:
     signed = Lookup("x", np.array([[1.0], [-1.0]]))
     product = Product((signed, hermite_lookup("a", 3), hermite_lookup("b", 3)))
-    bound = bound_of(blocks_of(product), half_bits=18)
+    bound = bound_of(product.blocks(), half_bits=18)
     assert bound.diameter == pytest.approx(2 * bound.norm, rel=1e-9)
 
 
@@ -117,7 +117,7 @@ def test_products_and_stacks_of_any_tables_obey_their_bound(data: st.DataObject)
     half_bits = data.draw(st.sampled_from([12, 16, 18]))
     everywhere = [dict(zip(sizes, codes, strict=True)) for codes in itertools.product(*map(range, sizes.values()))]
     norm, distance = extremes(product, everywhere, half_bits)
-    bound = bound_of(blocks_of(product), half_bits=half_bits)
+    bound = bound_of(product.blocks(), half_bits=half_bits)
     assert norm <= bound.norm
     assert distance <= bound.diameter
 
@@ -125,11 +125,11 @@ def test_products_and_stacks_of_any_tables_obey_their_bound(data: st.DataObject)
 def test_many_bins_are_compared_in_blocks_and_too_many_are_bounded_by_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     lookup = Lookup("x", np.abs(rng.normal(size=(1500, 4))) / 4)
-    whole = bound_of(blocks_of(lookup), half_bits=12)
+    whole = bound_of(lookup.blocks(), half_bits=12)
     brute = max(float(np.linalg.norm(lookup.table - row, axis=1).max()) for row in lookup.table)
     assert whole.diameter == pytest.approx(brute, rel=1e-9)
-    monkeypatch.setattr(column_maps, "EXACT_BINS", 1000)
-    coarse = bound_of(blocks_of(lookup), half_bits=12)
+    monkeypatch.setattr(lookups, "EXACT_BINS", 1000)
+    coarse = bound_of(lookup.blocks(), half_bits=12)
     assert coarse.diameter == pytest.approx(2 * coarse.norm, rel=1e-9)
 
 
@@ -137,8 +137,8 @@ def test_a_map_that_was_altered_is_refused() -> None:
     longer = Lookup("x", np.eye(3))
     object.__setattr__(longer, "table", np.full((3, 3), 0.75))
     with pytest.raises(PrivacyError, match="longer than 1"):
-        bound_of(blocks_of(longer), half_bits=12)
+        bound_of(longer.blocks(), half_bits=12)
     finer = Lookup("x", np.eye(3))
     object.__setattr__(finer, "table", np.full((3, 3), 1 / 3))
     with pytest.raises(PrivacyError, match="altered"):
-        bound_of(blocks_of(finer), half_bits=12)
+        bound_of(finer.blocks(), half_bits=12)

@@ -24,12 +24,12 @@ from recorded_noise import RecordedNoise
 
 from synth.privacy import counting
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup
 from synth.privacy.counting import Rows
-from synth.privacy.feature_maps import FeatureMap, blocks_of, exact_sum
+from synth.privacy.feature_maps import FeatureMap, exact_sum
 from synth.privacy.more import forests, fourier, perturbed_rows, products, row_moments
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
@@ -67,7 +67,7 @@ class Case:
     def summed(self, chosen: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The whole-number answer for the table of these rows, in this order."""
         rows = Rows(lambda name: self.of_rows[name][chosen], len(chosen))
-        return exact_sum(blocks_of(self.question), rows, half_bits=HALF_BITS, device=device)
+        return exact_sum(self.question.blocks(), rows, half_bits=HALF_BITS, device=device)
 
     def by_hand(self) -> np.ndarray:
         """What every row adds, worked out for that row; shape (n_rows, dimension)."""
@@ -176,7 +176,7 @@ def cut_into(patch: pytest.MonkeyPatch, rows: int, question: FeatureMap) -> None
     patch.setattr(forests, "ROWS_AT_A_TIME", rows)
     patch.setattr(fourier, "ROWS_AT_A_TIME", rows)
     width = 1
-    for block in blocks_of(question):
+    for block in question.blocks():
         tables = [one for one in block.map.maps if isinstance(one, Lookup)]
         if len(tables) > 1:
             width = max(width, sum(math.prod(table.dimension for table in side) for side in sides_of(tables)))

@@ -17,9 +17,9 @@ from recorded_noise import RecordedNoise
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy import counting, selection
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.counting import Axis, CountMemory, Rows, joint_counts, tables_of_counts
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.selection import SCORE_STEP, TABLE_BITS, WEIGHT_BITS, Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

@@ -17,8 +17,7 @@ from recorded_noise import RecordedNoise
 from synth.errors import PrivacyError
 from synth.privacy import counting, table
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import KINDS
-from synth.privacy.known_maps import FEATURE_MAPS
+from synth.privacy.answers import FEATURE_MAPS, KINDS
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.owner_view import OWNER_ONLY_READERS

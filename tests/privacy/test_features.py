@@ -13,10 +13,10 @@ from hypothesis.extra.numpy import arrays
 from questions import every_kind_of_map, small_codes
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import Constant, Lookup, OneHot
-from synth.privacy.feature_maps import Stack, codes_by_name
-from synth.privacy.known_maps import describe, from_description, same_map
+from synth.privacy.answers import from_description
+from synth.privacy.feature_maps import Constant, OneHot, Stack, codes_by_name
 from synth.privacy.more.fourier import Fourier, angle_steps
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 
 MAPS = every_kind_of_map()
@@ -133,13 +133,13 @@ def test_maps_that_mean_nothing_are_refused(words: str) -> None:
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_a_map_survives_a_file(kind: str) -> None:
-    description, tables = describe(MAPS[kind], name="question")
+    description, tables = MAPS[kind].describe(name="question")
     file = io.BytesIO()
     np.savez_compressed(file, **tables)
     file.seek(0)
     with np.load(file, allow_pickle=False) as stored:
         again = from_description(json.loads(json.dumps(description)), dict(stored))
-    assert same_map(again, MAPS[kind])
+    assert again.is_same(MAPS[kind])
     codes = small_codes(20)
     np.testing.assert_array_equal(again.evaluate(codes), MAPS[kind].evaluate(codes))
 
@@ -148,9 +148,9 @@ def test_different_maps_are_told_apart() -> None:
     kinds = list(MAPS)
     for one in kinds:
         for other in kinds:
-            assert same_map(MAPS[one], MAPS[other]) == (one == other)
-    assert not same_map(Lookup("x", np.eye(2)), Lookup("x", np.eye(2) / 2))
-    assert not same_map(Constant(), "constant")
+            assert MAPS[one].is_same(MAPS[other]) == (one == other)
+    assert not Lookup("x", np.eye(2)).is_same(Lookup("x", np.eye(2) / 2))
+    assert not Constant().is_same("constant")
 
 
 def test_damaged_descriptions_are_refused() -> None:

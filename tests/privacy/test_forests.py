@@ -11,8 +11,8 @@ from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import OneHot
-from synth.privacy.known_maps import describe, from_description, same_map
+from synth.privacy.answers import from_description
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import forests
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.products import Product
@@ -66,12 +66,12 @@ def test_two_forests_never_share_what_was_counted() -> None:
 
 def test_descriptions_give_the_same_forest_back() -> None:
     forest = random_forest(9)
-    description, arrays = describe(forest)
+    description, arrays = forest.describe()
     again = from_description(description, arrays)
     assert isinstance(again, Forest)
     assert again.key == forest.key
-    assert same_map(again, forest)
-    assert not same_map(dataclasses.replace(forest, edges=forest.edges + 1), forest)
+    assert again.is_same(forest)
+    assert not dataclasses.replace(forest, edges=forest.edges + 1).is_same(forest)
 
 
 LEAF = np.array([[0, 0, 0, 0]])

@@ -9,7 +9,7 @@ from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
-from synth.privacy.column_maps import Constant, OneHot
+from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

@@ -19,9 +19,8 @@ from recorded_noise import RecordedNoise
 
 from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Lookup
-from synth.privacy.known_maps import describe, from_description
-from synth.privacy.noisy_sums import NoisyAnswer, NoisySum
+from synth.privacy.answers import NoisyAnswer, NoisySum, from_description
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -271,7 +270,7 @@ def other_order(session: PrivateSession) -> None:
 
 
 def other_map(session: PrivateSession) -> None:
-    tables, arrays = describe(REGION)
+    tables, arrays = REGION.describe()
     session.noisy_sum(from_description(tables | {"columns": ["outcome"], "sizes": [2]}, arrays), **FIRST)
 
 

@@ -14,9 +14,10 @@ from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError, SchemaError
 from synth.generators.row_encoding import RowEncoding
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
-from synth.privacy.column_maps import Constant, Lookup, OneHot
 from synth.privacy.costs import MU_UNIT, mu_of_pure
+from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more import perturbed_rows
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import MAXIMUM_NUMBERS
 from synth.privacy.more.row_sensitivity import cell_bound, whole_table
 from synth.privacy.noise import CipherStream, SystemNoise, random_order, randomised_response

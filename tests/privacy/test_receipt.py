@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError, UnsupportedCostError
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.schema import Neighbours
 

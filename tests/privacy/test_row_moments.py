@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import Lookup, OneHot
 from synth.privacy.counting import Rows
-from synth.privacy.feature_maps import FeatureMap, blocks_of, bound_of, exact_sum
+from synth.privacy.feature_maps import FeatureMap, OneHot, bound_of, exact_sum
 from synth.privacy.more import row_moments
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments, rows_of_vectors
 
@@ -25,7 +25,7 @@ LABEL = OneHot(("label",), (None,), (2,))
 
 def summed(question: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
     rows = Rows(codes.__getitem__, len(next(iter(codes.values()))))
-    return exact_sum(blocks_of(question), rows, half_bits=half_bits)
+    return exact_sum(question.blocks(), rows, half_bits=half_bits)
 
 
 def random_codes(n_rows: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -120,7 +120,7 @@ def test_no_pair_of_rows_exceeds_the_bound(data: st.DataObject) -> None:
         for code in range(len(vectors))
         for label in range(2)
     ]
-    bound = bound_of(blocks_of(question), half_bits=half_bits)
+    bound = bound_of(question.blocks(), half_bits=half_bits)
     assert max(np.linalg.norm(row) for row in rows) <= bound.norm
     assert max(np.linalg.norm(row - other) for row in rows for other in rows) <= bound.diameter
 
@@ -128,7 +128,7 @@ def test_no_pair_of_rows_exceeds_the_bound(data: st.DataObject) -> None:
 def test_known_diameters() -> None:
     def diameter(*weights: float, by_label: bool = False) -> float:
         question: FeatureMap = RowMoments((TABLE,), 1.0, weights)
-        return bound_of(blocks_of(Product((question, LABEL)) if by_label else question), half_bits=18).diameter
+        return bound_of(Product((question, LABEL)) if by_label else question.blocks(), half_bits=18).diameter
 
     assert diameter(1.0, 0.0, 0.0) == 0.0
     assert diameter(0.0, 1.0, 0.0) == pytest.approx(2.0, rel=1e-9)
@@ -177,7 +177,7 @@ def test_moments_are_not_multiplied_by_other_features() -> None:
     moments = RowMoments((TABLE,), 1.0, (0.0, 1.0, 0.0))
     for other in (moments, OTHER):
         with pytest.raises(PrivacyError, match="moments of rows"):
-            blocks_of(Product((moments, other)))
+            Product((moments, other)).blocks()
 
 
 def test_a_row_that_came_out_too_long_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

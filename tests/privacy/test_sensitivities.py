@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.column_maps import Constant, Lookup, OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.answers import sensitivity_of_sum
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.noisy_sums import sensitivity_of_sum
 from synth.privacy.selection import Candidate, sensitivity_of_choice
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

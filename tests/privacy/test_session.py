@@ -20,13 +20,12 @@ from scipy import stats
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError, SchemaError
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of_receipts
-from synth.privacy.answers import RowCount
-from synth.privacy.column_maps import Constant, Lookup, OneHot
-from synth.privacy.costs import mu_of_exponential, units_of
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.answers import GaussianPlan, NoisySum, RowCount
+from synth.privacy.costs import _variance, mu_of_exponential, units_of
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.noise import SystemNoise
-from synth.privacy.noisy_sums import GaussianPlan, NoisySum, _variance
 from synth.privacy.receipt import Receipt, require_honest
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
 
 from synth.errors import PrivacyError
-from synth.privacy import column_maps, counting
-from synth.privacy.column_maps import Lookup, OneHot
+from synth.privacy import counting
+from synth.privacy.answers import check_fits
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
-from synth.privacy.feature_maps import FeatureMap, Stack, blocks_of, exact_sum
-from synth.privacy.known_maps import check_fits
+from synth.privacy.feature_maps import FeatureMap, OneHot, Stack, exact_sum
 from synth.privacy.more import fourier as fourier_sums
-from synth.privacy.more import products, row_moments
+from synth.privacy.more import lookups, products, row_moments
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 
 MAPS = every_kind_of_map()
@@ -31,7 +31,7 @@ def rows_of(codes: dict[str, np.ndarray]) -> Rows:
 
 
 def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
-    return exact_sum(blocks_of(feature_map), rows_of(codes), half_bits=half_bits)
+    return exact_sum(feature_map.blocks(), rows_of(codes), half_bits=half_bits)
 
 
 @pytest.mark.parametrize("half_bits", [12, 18])
@@ -98,7 +98,7 @@ def test_products_stay_exact_when_float64_has_to_hand_over_to_int64(monkeypatch:
 def test_large_tables_of_counts_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = small_codes(2000)
     whole = summed(MAPS["lookup by label"], codes)
-    monkeypatch.setattr(column_maps, "MAXIMUM_HISTOGRAM", 1)
+    monkeypatch.setattr(lookups, "MAXIMUM_HISTOGRAM", 1)
     np.testing.assert_array_equal(summed(MAPS["lookup by label"], codes), whole)
 
 
@@ -219,7 +219,7 @@ def test_fourier_by_label_is_fourier_of_each_class(
 @pytest.mark.parametrize("kind", MAPS)
 def test_cuda_gives_the_same_integers(kind: str) -> None:
     codes = small_codes(5000)
-    terms = blocks_of(MAPS[kind])
+    terms = MAPS[kind].blocks()
     on_cuda = exact_sum(terms, rows_of(codes), half_bits=18, device="cuda")
     np.testing.assert_array_equal(on_cuda, summed(MAPS[kind], codes))
 
@@ -229,7 +229,7 @@ def test_cuda_gives_the_same_integers(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", MAPS)
 def test_blocks_cover_every_place_of_the_answer_once(kind: str) -> None:
-    places = np.concatenate([term.places for term in blocks_of(MAPS[kind])])
+    places = np.concatenate([term.places for term in MAPS[kind].blocks()])
     np.testing.assert_array_equal(np.sort(places), np.arange(MAPS[kind].dimension))
 
 
@@ -244,10 +244,10 @@ def test_products_that_no_sum_can_do_are_refused() -> None:
     fourier = MAPS["fourier"]
     for other in (fourier, MAPS["lookup"]):
         with pytest.raises(PrivacyError, match="Fourier map"):
-            blocks_of(Product((fourier, other)))
+            Product((fourier, other)).blocks()
     parts = tuple(OneHot(("outcome",), (None,), (2,)) for _ in range(20))
     wide = Stack(parts, (0.2,) * 20)
     with pytest.raises(PrivacyError, match="blocks"):
-        blocks_of(Product((wide,) * 4))
+        Product((wide,) * 4).blocks()
     with pytest.raises(PrivacyError, match="feature map"):
         check_fits("ages", small_schema())

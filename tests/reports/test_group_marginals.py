@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_published import measured_session, release, simulated
 
-from synth.privacy.column_maps import OneHot
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.products import Product
 from synth.reports.code_tables import coarse_bins
 from synth.reports.controls import Anchored, anchored

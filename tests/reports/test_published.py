@@ -12,11 +12,10 @@ import pytest
 
 from synth.generators.protocol import Fact
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import RowCount
-from synth.privacy.column_maps import Constant, Lookup, OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable

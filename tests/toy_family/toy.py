@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from synth.generators import Card, Fact, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress
 from toy_family import CARDS, ToyOptions
 

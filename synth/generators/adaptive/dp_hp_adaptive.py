@@ -33,7 +33,7 @@ from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.privacy.answers import AnswerSource
-from synth.privacy.sensitivity import Bound, between_neighbours
+from synth.privacy.costs import Bound, between_neighbours
 from synth.progress import Progress
 from synth.system.machine import resolved_device
 

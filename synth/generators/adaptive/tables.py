@@ -25,8 +25,8 @@ from synth.models.joint_model import Fitter
 from synth.models.junction_tree import Subset
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.selection import Candidate
 from synth.schema import ModelledColumn, Weight

@@ -18,8 +18,7 @@ from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHea
 from synth.generators.protocol import Card
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Constant, OneHot
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.progress import Progress
 from synth.system.machine import resolved_device

@@ -31,8 +31,8 @@ from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHea
 from synth.generators.protocol import Card, GeneratorTask
 from synth.generators.sampling import project_to_simplex
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Constant, Lookup
-from synth.privacy.feature_maps import FeatureMap, Stack
+from synth.privacy.feature_maps import Constant, FeatureMap, Stack
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.system.machine import resolved_device

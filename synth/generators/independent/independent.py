@@ -14,8 +14,7 @@ from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptio
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
 from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
 from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import OneHot
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 

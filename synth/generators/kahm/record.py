@@ -34,12 +34,11 @@ from synth.generators.row_encoding import CalibratedColumn, ColumnEncoding
 from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.models.class_gaussians import ClassGaussians, leading_directions, shrunk_covariances, shrunk_spread
 from synth.models.fabrication import fabrication, in_blocks
-from synth.privacy.answers import AnswerSource
-from synth.privacy.column_maps import Lookup, OneHot
-from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.answers import AnswerSource, NoisyAnswer
+from synth.privacy.feature_maps import FeatureMap, OneHot
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.noisy_sums import NoisyAnswer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 from synth.system.machine import single_thread

@@ -17,9 +17,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import CellMap, kept, whole_numbers
 from synth.privacy.counting import Axis, Computed
-from synth.privacy.feature_maps import Arrays, Inner, Matrix, SyntheticCodes, check_dimension
+from synth.privacy.feature_maps import (
+    Arrays,
+    CellMap,
+    Inner,
+    Matrix,
+    SyntheticCodes,
+    check_dimension,
+    kept,
+    whole_numbers,
+)
 
 __all__ = ["LARGEST_VALUE", "Forest"]
 

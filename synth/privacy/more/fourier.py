@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import frozen, kept, whole_numbers
+from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, Rows, rows_by_cell
 from synth.privacy.feature_maps import (
     WEIGHT_BITS,
@@ -30,8 +30,10 @@ from synth.privacy.feature_maps import (
     Matrix,
     SyntheticCodes,
     check_dimension,
+    frozen,
+    kept,
+    whole_numbers,
 )
-from synth.privacy.sensitivity import Bound
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,14 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import Lookup
-from synth.privacy.costs import MU_UNIT, mu_of_pure, pure_of_mu, units_of
+from synth.privacy.costs import MU_UNIT, GaussianPlan, gaussian_on_grid, mu_of_pure, pure_of_mu, units_of
 from synth.privacy.counting import Rows
-from synth.privacy.known_maps import add_map, check_fits, same_map
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, row_epsilon_of_cells, units_of_cells
+from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_sensitivity import CellBound, cell_bound, whole_table
 from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
-from synth.privacy.noisy_sums import GaussianPlan, gaussian_on_grid
 from synth.privacy.questions import (
     Allowance,
     Answer,
@@ -273,7 +271,9 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         if not tables or len(set(names)) != len(names):
             raise PrivacyError("Noisy rows need at least one column, each named once, and the label not among them.")
         for table in tables:
-            check_fits(table, schema)
+            if type(table) is not Lookup:
+                raise PrivacyError("Noisy rows are made of lookups alone; make a Lookup of each column.")
+            table.check_codes(schema)
         if label is not None:
             schema.modelled_column(label)
         if noise not in ROW_NOISES:
@@ -317,7 +317,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
         found = Digest("rows")
         found.add_words([self.label, self.label_share, self.noise, len(self.tables)])
         for table in self.tables:
-            add_map(found, table)
+            found.add_map(table)
         return found.hexdigest()
 
     def draw(self, plan: RowsPlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
@@ -336,7 +336,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
 
     def _same_as(self, other: RowsQuestion) -> bool:
         return (self.label, self.noise, len(self.tables)) == (other.label, other.noise, len(other.tables)) and all(
-            map(same_map, self.tables, other.tables)
+            map(Lookup.is_same, self.tables, other.tables)
         )
 
 

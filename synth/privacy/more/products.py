@@ -26,13 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import CellMap, Constant, Lookup
+from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, Computed, Rows, joint_counts, joint_index, rows_by_cell
 from synth.privacy.feature_maps import (
     SAFETY,
     Arrays,
     Block,
+    CellMap,
     ColumnMap,
+    Constant,
     FeatureMap,
     Inner,
     Matrix,
@@ -41,7 +43,7 @@ from synth.privacy.feature_maps import (
     check_dimension,
     columns_of,
 )
-from synth.privacy.sensitivity import Bound
+from synth.privacy.more.lookups import Lookup
 
 if TYPE_CHECKING:
     from torch import Tensor

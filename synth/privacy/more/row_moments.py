@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.column_maps import Lookup, OneHot, kept
+from synth.privacy.costs import Bound
 from synth.privacy.counting import Axis, Rows, rows_by_cell
 from synth.privacy.feature_maps import (
     Arrays,
@@ -39,11 +39,13 @@ from synth.privacy.feature_maps import (
     FeatureMap,
     Inner,
     Matrix,
+    OneHot,
     SyntheticCodes,
     check_dimension,
     columns_of,
+    kept,
 )
-from synth.privacy.sensitivity import Bound
+from synth.privacy.more.lookups import Lookup
 
 if TYPE_CHECKING:
     from torch import Tensor

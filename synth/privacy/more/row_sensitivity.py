@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.privacy.column_maps import LEAF_BITS, Lookup
+from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.schema import ModelledColumn
 
 __all__ = ["CellBound", "cell_bound", "whole_table"]

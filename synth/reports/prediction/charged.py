@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.privacy.accounting import epsilon_of_receipts
-from synth.privacy.noisy_sums import NoisyAnswer
+from synth.privacy.answers import NoisyAnswer
 from synth.reports.evidence import ChargedEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.holdout import WIDEST_RANGE, HeldOutTables, charged_groups, held_out_tables
