@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 
 from synth.errors import ConfigError
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, OneHot
-from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
@@ -175,7 +175,7 @@ def test_a_plan_ends_where_the_rows_decide(monkeypatch: pytest.MonkeyPatch) -> N
         def fit(self, session: AnswerSource, progress: Progress) -> Chooser:
             question = OneHot(("class",), (None,), (3,))
             session.noisy_sum(question, share=0.25, query="first", source="test")
-            session.noisy_max([Candidate(("class",), np.zeros(3))], share=0.25, query="choice", source="test")
+            session.noisy_max([candidate_of(("class",), np.zeros(3))], share=0.25, query="choice", source="test")
             raise AssertionError("a planned session makes no private choice")
 
     monkeypatch.setitem(GENERATORS, "independent", replace(GENERATORS["independent"], made_by=Chooser))

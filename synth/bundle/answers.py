@@ -23,6 +23,7 @@ from synth.privacy.answers import (
     is_known,
     sensitivity_of_sum,
 )
+from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
@@ -168,19 +169,17 @@ def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[st
         "table": arrays.add(candidate.table),
         "weight": candidate.weight,
         "penalty": candidate.penalty,
-        "bins": [None if one is None else arrays.add(one) for one in candidate.bins],
+        "bins": [None if one is None else arrays.add(one) for one in candidate.one_hot.bins],
     }
 
 
 def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
     """Make the selection of candidate, index and receipt."""
-    candidate = Candidate(
-        columns=tuple(map(str, said["columns"])),
-        table=arrays[said["table"]],
-        weight=float(said["weight"]),
-        penalty=float(said["penalty"]),
-        bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
-    )
+    table = arrays[said["table"]]
+    bins = [None if name is None else arrays[name] for name in said["bins"]]
+    sizes = tuple(size if one is None else len(one) for size, one in zip(table.shape, bins, strict=True))
+    one_hot = OneHot(tuple(map(str, said["columns"])), tuple(bins), sizes)
+    candidate = Candidate(one_hot, table, float(said["weight"]), float(said["penalty"]))
     return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), candidate)
 
 

@@ -536,11 +536,17 @@ def whole_numbers(what: str, values: ArrayLike) -> NDArray[np.int32]:
 
 
 def checked_bins(column: str, bins: NDArray[Any], rows: int) -> NDArray[np.int32]:
-    """Return a copy of bins that nobody can change, or refuse what are no bins from 0 to ``rows`` - 1."""
-    checked = whole_numbers("bins", bins)
+    """Return bins that nobody can change, or refuse what are no bins from 0 to ``rows`` - 1."""
+    # Bins that nobody can change are shared by all maps that have them, as one copy may be as large as a column.
+    checked = bins if _is_frozen(bins) else frozen(whole_numbers("bins", bins))
     if checked.ndim != 1 or checked.size == 0 or int(checked.min()) < 0 or int(checked.max()) >= rows:
         raise PrivacyError(f"The bins of '{column}' must be whole numbers from 0 to {rows - 1}, one per code.")
-    return frozen(checked)
+    return checked
+
+
+def _is_frozen(bins: NDArray[Any]) -> bool:
+    array = isinstance(bins, np.ndarray) and bins.dtype == np.int32
+    return array and bins.flags.owndata and bins.flags.c_contiguous and not bins.flags.writeable
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, Bound, between_neighbours, exponential_of_mu, mu_of_exponential, units_of
-from synth.privacy.counting import Axis, Rows, tables_of_counts
-from synth.privacy.feature_maps import MAXIMUM_DIMENSION, OneHot
+from synth.privacy.counting import Rows, tables_of_counts
+from synth.privacy.feature_maps import OneHot, frozen
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
     Allowance,
@@ -66,72 +66,37 @@ class Candidate:
 
     Parameters
     ----------
-    columns : tuple of str
-        One to three modelled columns.
-    table : array of shape (bins of each column), float64
+    one_hot : OneHot
+        What would be counted.
+    table : array of the shape of ``one_hot``, float64
         Public: what is believed about these counts so far, in rows; made of declared facts and earlier answers.
     weight : float
         Public and positive: how much a wrong row counts.
     penalty : float
         Public: taken off the score, in weighted rows; for example the expected error of measuring.
-    bins : tuple of (array of shape (column size,), int32, or None), optional
-        Bin of every code, by column; None where the code is the bin.
     """
 
-    columns: tuple[str, ...]
+    one_hot: OneHot
     table: NDArray[np.float64]
     weight: float = 1.0
     penalty: float = 0.0
-    bins: tuple[NDArray[np.int32] | None, ...] = ()
 
     def __post_init__(self) -> None:
-        table = np.array(self.table, dtype=np.float64)
-        table.setflags(write=False)
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "columns", tuple(self.columns))
-        bins = tuple(_own_bins(one) for one in self.bins) or (None,) * len(self.columns)
-        object.__setattr__(self, "bins", bins)
+        object.__setattr__(self, "table", frozen(np.array(self.table, dtype=np.float64)))
+        name, asked = ", ".join(self.columns), self.one_hot.shape
         if not (math.isfinite(self.weight) and self.weight > 0 and math.isfinite(self.penalty)):
-            raise PrivacyError(f"Candidate {self._named}: the weight must be positive and finite, the penalty finite.")
-        if not np.abs(table).sum() <= LARGEST_TABLE:  # nor where it holds a number that is not finite
+            raise PrivacyError(f"Candidate {name}: the weight must be positive and finite, the penalty finite.")
+        if not np.abs(self.table).sum() <= LARGEST_TABLE:  # nor where it holds a number that is not finite
+            raise PrivacyError(f"Candidate {name}: the table must hold finite numbers of at most 2^36 rows together.")
+        if self.table.shape != asked:
             raise PrivacyError(
-                f"Candidate {self._named}: the table must hold finite numbers of at most 2^36 rows together."
-            )
-        # Thousands of candidates are made in a round: only what is not plainly right is looked at closely.
-        if not self._plainly_fits() and table.shape != (asked := self.one_hot.shape):
-            raise PrivacyError(
-                f"Candidate {self._named}: the table has the shape {table.shape}; its bins ask for {asked}."
+                f"Candidate {name}: the table has the shape {self.table.shape}; its bins ask for {asked}."
             )
 
     @property
-    def one_hot(self) -> OneHot:
-        """The table of counts that is compared; sizes of columns without bins are those of the table."""
-        sizes = tuple(size if one is None else len(one) for size, one in zip(self.table.shape, self.bins, strict=False))
-        return OneHot(self.columns, self.bins, sizes)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of codes of each column."""
-        return tuple(size if one is None else len(one) for size, one in zip(self.table.shape, self.bins, strict=True))
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """What is counted, axis by axis of the table."""
-        return tuple(Axis(*axis) for axis in zip(self.columns, self.bins, self.table.shape, strict=True))
-
-    @property
-    def _named(self) -> str:
-        return ", ".join(self.columns)
-
-    def _plainly_fits(self) -> bool:
-        """Whether the table is one of counts of these bins; False where that takes a closer look."""
-        columns, bins, shape = self.columns, self.bins, self.table.shape
-        return (
-            len(bins) == len(columns) == len(shape) == len(set(columns))
-            and 1 <= len(columns) <= 3
-            and 0 < self.table.size <= MAXIMUM_DIMENSION
-            and all(one is None or _highest(one) == size - 1 for one, size in zip(bins, shape, strict=True))
-        )
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are counted."""
+        return self.one_hot.columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,10 +154,8 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
         schema.require_whole_rows()
         if not self.candidates:
             raise PrivacyError("A selection needs at least one candidate.")
-        declared = dict(zip(schema.names, schema.sizes, strict=True))
         for candidate in self.candidates:
-            if tuple(map(declared.get, candidate.columns)) != candidate.sizes:
-                candidate.one_hot.check_codes(schema)  # says what does not fit
+            candidate.one_hot.check_codes(schema)
 
     def plan(self, allowed: Allowance) -> ChoicePlan:
         """Find the largest parameter."""
@@ -203,10 +166,10 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
         """Return the digest of everything that is weighed: all candidates, in order."""
         found = Digest("choice")
         for one in self.candidates:
-            absent = [bins is None for bins in one.bins]
+            absent = [bins is None for bins in one.one_hot.bins]
             found.add_words([list(one.columns), float(one.weight), float(one.penalty), absent])
             found.add_array(one.table)
-            for bins in one.bins:
+            for bins in one.one_hot.bins:
                 if bins is not None:
                     found.add_array(bins)
         return found.hexdigest()
@@ -246,14 +209,11 @@ def scores_of(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
     Weights are divided by the largest and rounded down, so that the largest is exactly 1 and one more row moves no
     score by more than 1.
     """
-    return _scores(candidates, max(candidate.weight for candidate in candidates), rows)
-
-
-def _scores(candidates: Sequence[Candidate], largest_weight: float, rows: Rows) -> NDArray[np.int64]:
-    weights = np.array([candidate.weight for candidate in candidates]) / largest_weight
+    largest = max(candidate.weight for candidate in candidates)
+    weights = np.array([candidate.weight for candidate in candidates]) / largest
     whole_weights = np.floor(weights * 2**WEIGHT_BITS).astype(np.int64)
     with np.errstate(over="ignore"):  # what overflows is cut off as well
-        penalties = np.array([candidate.penalty for candidate in candidates]) / largest_weight
+        penalties = np.array([candidate.penalty for candidate in candidates]) / largest
     whole_penalties = np.floor(np.clip(penalties, -(2.0**36), 2.0**36) / SCORE_STEP).astype(np.int64)
     return np.asarray(whole_weights * _distances(candidates, rows) - whole_penalties)
 
@@ -264,7 +224,8 @@ def _distances(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]
     counts: list[NDArray[np.int32]] = []
     tables: list[NDArray[np.float64]] = []
     held = 0
-    for candidate, found in zip(candidates, tables_of_counts(rows, [one.axes for one in candidates]), strict=True):
+    all_counts = tables_of_counts(rows, [candidate.one_hot.axes for candidate in candidates])
+    for candidate, found in zip(candidates, all_counts, strict=True):
         counts.append(found)
         tables.append(candidate.table.reshape(-1))
         held += found.size
@@ -285,29 +246,3 @@ def _distances_of(counts: Sequence[NDArray[np.int32]], tables: Sequence[NDArray[
     gaps -= found
     np.abs(gaps, out=gaps)
     return np.asarray(np.add.reduceat(gaps, np.cumsum([0, *(one.size for one in counts[:-1])])))
-
-
-def _own_bins(bins: NDArray[np.int32] | None) -> NDArray[np.int32] | None:
-    """Return bins that nobody changes any more, as they are if nobody can; what are no bins is left to be refused."""
-    if bins is None or (
-        isinstance(bins, np.ndarray)
-        and bins.dtype == np.int32
-        and bins.flags.c_contiguous
-        and bins.flags.owndata
-        and not bins.flags.writeable
-    ):
-        return bins
-    whole = np.asarray(bins)
-    own = whole.astype(np.int32) if whole.dtype.kind in "iu" else np.array(whole)
-    if own.dtype.itemsize < whole.dtype.itemsize and not np.array_equal(own, whole):
-        own = np.array(whole)
-    own.flags.writeable = False
-    return own
-
-
-def _highest(bins: NDArray[np.int32]) -> int:
-    """Return the highest bin; where one is negative, or these are no bins, a number that is no size."""
-    if bins.dtype != np.int32 or bins.ndim != 1 or bins.size == 0:
-        return -1
-    highest = int(bins.view(np.uint32).max())
-    return highest if highest < bins.size else -1

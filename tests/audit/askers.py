@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
@@ -25,7 +26,6 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.selection import Candidate
 from synth.progress import NullProgress
 from synth.schema import Schema
 
@@ -159,9 +159,9 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             for query, question in questions.items()
         ]
         candidates = [
-            Candidate(("job",), np.full(41, 2.5), weight=5.0, penalty=1.0),
-            Candidate(("region", LABEL), np.full((6, 2), 4.0), weight=0.5),
-            Candidate(("smoker",), np.array([10.0, 20.0, 3.0]), weight=2.0),
+            candidate_of(("job",), np.full(41, 2.5), weight=5.0, penalty=1.0),
+            candidate_of(("region", LABEL), np.full((6, 2), 4.0), weight=0.5),
+            candidate_of(("smoker",), np.array([10.0, 20.0, 3.0]), weight=2.0),
         ]
         first = session.noisy_max(candidates, share=share, query="first choice", source="hand-made")
         chosen = one_hot(*first.candidate.columns)

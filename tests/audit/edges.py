@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import oracle
 import pytest
+from candidates import candidate_of
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from recorded_noise import RecordedNoise
 from row_askers import CELL
@@ -292,7 +293,7 @@ def _candidates(world: World, table: PrivateTable, above: tuple[float, ...]) -> 
     for place, one in enumerate(above):
         own = jobs.copy()
         own[20 + place] += one * oracle.sensitivity((), world)
-        found.append(Candidate(("job",), own))
+        found.append(candidate_of(("job",), own))
     return tuple(found)
 
 

@@ -411,11 +411,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("selection weights ignored")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        selection,
-        "scores_of",
-        lambda candidates, rows: np.concatenate([selection._scores([one], 1.0, rows) for one in candidates]),
-    )
+    right = selection.scores_of
+
+    def undivided(candidates: Any, rows: Any) -> np.ndarray:
+        by_itself = [one.weight * right([one], rows) for one in candidates]
+        return np.rint(np.concatenate(by_itself)).astype(np.int64)
+
+    patch.setattr(selection, "scores_of", undivided)
 
 
 @fault("selection without the replace factor")

@@ -15,6 +15,7 @@ import numpy as np
 import oracle
 import pytest
 from askers import asker
+from candidates import candidate_of
 from recorded_noise import RecordedNoise
 from scipy import stats
 from scipy.optimize import brentq
@@ -27,7 +28,7 @@ from synth.privacy import accounting, answers, noise
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.counting import CountMemory
 from synth.privacy.feature_maps import OneHot
-from synth.privacy.selection import Candidate, Selection
+from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
@@ -379,9 +380,9 @@ def t2b_selection_law(world: World, draws: int = 3000) -> None:
     near[20] += 4 * unit
     far[20] += 15 * unit
     candidates = (
-        Candidate(("job",), near, weight=3.0),
-        Candidate(("job",), far, weight=3.0, penalty=3.0 * unit),
-        Candidate(("smoker",), smokers + np.array([18.0 * unit, 0, 0]), weight=1.5),
+        candidate_of(("job",), near, weight=3.0),
+        candidate_of(("job",), far, weight=3.0, penalty=3.0 * unit),
+        candidate_of(("smoker",), smokers + np.array([18.0 * unit, 0, 0]), weight=1.5),
     )
     scores = np.array([4.0 * unit, 15.0 * unit - unit, 9.0 * unit])
     counts = np.zeros(3)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import yaml
 from bundle_making import Key, altered, checked, config_of, members_of, seal
+from candidates import candidate_of
 from forging import FOLDER, SUMS, Change, answers_of, costing, failures, forged, golden, only, with_answer
 
 from synth.bundle.archive import canonical_json
@@ -29,7 +30,7 @@ from synth.privacy.more.cells import CellNoise
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Part, Receipt
-from synth.privacy.selection import Candidate, Selection
+from synth.privacy.selection import Selection
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)
@@ -409,7 +410,7 @@ def test_a_choice_of_no_candidate_and_one_of_another_table(tmp_path: Path, key: 
 
     def strange(found: Measurements) -> Measurements:
         first, *_ = of_kind(found.answers, Selection)
-        return with_answer(found, first, Selection(first.receipt, 0, Candidate(("outcome",), np.ones(3))))
+        return with_answer(found, first, Selection(first.receipt, 0, candidate_of(("outcome",), np.ones(3))))
 
     bundle = golden("dp-hp-adaptive")
     only(forged(bundle, tmp_path / "f.zip", key, answers=beyond), "chose a candidate that is not among")

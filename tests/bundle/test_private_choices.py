@@ -12,6 +12,7 @@ from typing import Self
 import numpy as np
 import pytest
 from bundle_making import Key, checked, config_of, members_of, simulated_codes
+from candidates import candidate_of
 
 from synth.bundle.replay import replay
 from synth.generators import GENERATORS, Card, Generator, GeneratorTask, State
@@ -84,7 +85,7 @@ class Chooser(Generator):
             names = tuple(self._columns[place].name for place in places)
             if names in taken:
                 continue
-            found.append(Candidate(names, table, penalty=table.size, bins=tuple(bins[place] for place in places)))
+            found.append(candidate_of(names, table, penalty=table.size, bins=tuple(bins[place] for place in places)))
         return found
 
     def sample(self, n_rows: int, seed: int) -> np.ndarray:

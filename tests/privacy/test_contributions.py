@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import contribution, sides_of
+from candidates import candidate_of
 from hypothesis import given
 from hypothesis import strategies as st
 from questions import every_kind_of_map, random_forest, small_codes, small_schema
@@ -326,10 +327,10 @@ def root_of(number: float) -> float:
 def candidates() -> list[Candidate]:
     rng = np.random.default_rng(9)
     return [
-        Candidate(("age",), rng.uniform(0, 9, 12), weight=0.3, penalty=2.5),
-        Candidate(("region", "outcome"), rng.uniform(0, 9, (4, 2)), weight=1 / 3),
-        Candidate(("income",), rng.uniform(0, 2, 301), weight=1.7),
-        Candidate(("age", "income"), rng.uniform(0, 2, (3, 11)), bins=(np.arange(12) // 4, np.arange(301) // 30)),
+        candidate_of(("age",), rng.uniform(0, 9, 12), weight=0.3, penalty=2.5),
+        candidate_of(("region", "outcome"), rng.uniform(0, 9, (4, 2)), weight=1 / 3),
+        candidate_of(("income",), rng.uniform(0, 2, 301), weight=1.7),
+        candidate_of(("age", "income"), rng.uniform(0, 2, (3, 11)), bins=(np.arange(12) // 4, np.arange(301) // 30)),
     ]
 
 

@@ -9,6 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import SIZES, small_codes, small_schema
@@ -52,7 +53,9 @@ def session_on(table: Watched) -> tuple[PrivateSession, RecordedNoise]:
 
 
 def pairs(level: float = 1.0) -> list[Candidate]:
-    return [Candidate(two, np.full([SIZES[name] for name in two], level)) for two in itertools.combinations(SIZES, 2)]
+    return [
+        candidate_of(two, np.full([SIZES[name] for name in two], level)) for two in itertools.combinations(SIZES, 2)
+    ]
 
 
 def choose(session: PrivateSession, candidates: list[Candidate], query: str) -> Candidate:
@@ -62,7 +65,7 @@ def choose(session: PrivateSession, candidates: list[Candidate], query: str) -> 
 def score_by_hand(candidate: Candidate, largest: float, codes: dict[str, np.ndarray]) -> int:
     """The formula in whole numbers of Python, cell by cell."""
     counts = np.zeros(candidate.table.shape, dtype=object)
-    bins = zip(candidate.columns, candidate.bins, strict=True)
+    bins = zip(candidate.columns, candidate.one_hot.bins, strict=True)
     places = [codes[name] if one is None else one[codes[name]] for name, one in bins]
     for cell in zip(*places, strict=True):
         counts[cell] += 1
@@ -94,7 +97,7 @@ def test_what_was_summed_is_remembered_too() -> None:
     one_ways = tuple(OneHot((name,), (None,), (SIZES[name],)) for name in SIZES)
     session.noisy_sum(Stack(one_ways, (0.5,) * 4), share=0.1, query="one-ways", source="test")
     assert table.read_since() == sorted(SIZES)
-    choose(session, [Candidate((name,), np.ones(SIZES[name])) for name in SIZES], "choice")
+    choose(session, [candidate_of((name,), np.ones(SIZES[name])) for name in SIZES], "choice")
     session.noisy_sum(Lookup("income", np.eye(301)[:, :3]), share=0.1, query="lookup", source="test")
     assert table.read_since() == []
 
@@ -172,7 +175,7 @@ def test_scores_are_those_of_the_formula(data: st.DataObject) -> None:
         shape = [SIZES[one] if b is None else int(b.max()) + 1 for one, b in zip(columns, bins, strict=True)]
         scale = float(10.0 ** rng.integers(-3, 4))
         candidates.append(
-            Candidate(
+            candidate_of(
                 columns,
                 rng.normal(size=shape) * scale,
                 weight=data.draw(st.floats(1e-3, 1e3)),
@@ -194,7 +197,7 @@ def test_scores_are_those_of_the_formula(data: st.DataObject) -> None:
 
 
 def test_penalties_beyond_all_numbers_are_cut_off() -> None:
-    candidates = [Candidate(("region",), np.zeros(4), weight=1e-300, penalty=penalty) for penalty in (1e200, -1e200)]
+    candidates = [candidate_of(("region",), np.zeros(4), weight=1e-300, penalty=penalty) for penalty in (1e200, -1e200)]
     session, noise = session_on(Watched(small_codes(10)))
     choose(session, candidates, "q")
     assert [score / 2**22 for score in noise.calls[0].scores] == [10 - 2.0**36, 10 + 2.0**36]
@@ -205,13 +208,15 @@ def test_penalties_beyond_all_numbers_are_cut_off() -> None:
 
 def test_a_candidate_keeps_its_bins_and_its_table() -> None:
     bins, table = COARSE.copy(), np.ones(4)
-    candidate = Candidate(("income",), table, bins=(bins,))
+    candidate = candidate_of(("income",), table, bins=(bins,))
     bins[:], table[:] = 0, 7
-    assert candidate.bins[0].tolist() == COARSE.tolist()
+    assert candidate.one_hot.bins[0].tolist() == COARSE.tolist()
     assert candidate.table.tolist() == [1, 1, 1, 1]
-    assert candidate.sizes == (301,)
-    assert not candidate.bins[0].flags.writeable
-    assert Candidate(("income",), table, bins=candidate.bins).bins[0] is candidate.bins[0]  # not copied again
+    assert candidate.one_hot.sizes == (301,)
+    assert not candidate.one_hot.bins[0].flags.writeable
+    assert (
+        candidate_of(("income",), table, bins=candidate.one_hot.bins).one_hot.bins[0] is candidate.one_hot.bins[0]
+    )  # not copied again
     assert candidate.one_hot.shape == (4,)
 
 
@@ -237,17 +242,17 @@ def test_candidates_that_are_no_tables_of_counts_are_refused(
     columns: tuple[str, ...], shape: tuple[int, ...], bins: tuple[np.ndarray, ...], words: str
 ) -> None:
     with pytest.raises(PrivacyError, match=words):
-        Candidate(columns, np.zeros(shape), bins=bins)
+        candidate_of(columns, np.zeros(shape), bins=bins)
 
 
 def test_candidates_of_another_table_are_refused_before_they_are_charged() -> None:
     session, _ = session_on(Watched(small_codes(10)))
-    fitting = Candidate(("region",), np.zeros(4))
-    for other in (Candidate(("region",), np.zeros(5)), Candidate(("income",), np.zeros(4), bins=(OTHER[:9],))):
+    fitting = candidate_of(("region",), np.zeros(4))
+    for other in (candidate_of(("region",), np.zeros(5)), candidate_of(("income",), np.zeros(4), bins=(OTHER[:9],))):
         with pytest.raises(PrivacyError, match="make it from this schema"):
             choose(session, [fitting, other], "q")
     with pytest.raises(SchemaError, match="nobody"):
-        choose(session, [fitting, Candidate(("nobody",), np.zeros(4))], "q")
+        choose(session, [fitting, candidate_of(("nobody",), np.zeros(4))], "q")
     assert session.remaining_share == 1.0
 
 

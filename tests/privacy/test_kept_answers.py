@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 from questions import every_kind_of_map, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
@@ -71,7 +72,7 @@ def session_with(file: AnswerFile | None, table: Any = None, *, noise: Any = Non
 
 
 def candidates() -> list[Candidate]:
-    return [Candidate(("region",), np.full(4, 50.0 + k), weight=1.0 + k, penalty=float(k)) for k in range(3)]
+    return [candidate_of(("region",), np.full(4, 50.0 + k), weight=1.0 + k, penalty=float(k)) for k in range(3)]
 
 
 def ask_all(session: PrivateSession, *, holdout: PrivateTable | None = None) -> list[np.ndarray]:
@@ -327,9 +328,9 @@ def test_a_choice_among_other_candidates_stops_the_run(tmp_path: Path, changed: 
     table = first.table.copy()
     table[2] = np.nextafter(table[2], 0)
     other = {
-        "table": [Candidate(first.columns, table, first.weight, first.penalty), *rest],
-        "weight": [Candidate(first.columns, first.table, 1.5, first.penalty), *rest],
-        "penalty": [Candidate(first.columns, first.table, first.weight, 0.5), *rest],
+        "table": [candidate_of(first.columns, table, first.weight, first.penalty), *rest],
+        "weight": [candidate_of(first.columns, first.table, 1.5, first.penalty), *rest],
+        "penalty": [candidate_of(first.columns, first.table, first.weight, 0.5), *rest],
         "one less": rest,
         "order": [*rest, first],
     }[changed]

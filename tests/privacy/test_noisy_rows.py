@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 from recorded_noise import RecordedNoise
 from scipy import stats
 
@@ -22,7 +23,6 @@ from synth.privacy.more.perturbed_rows import MAXIMUM_NUMBERS
 from synth.privacy.more.row_sensitivity import cell_bound, whole_table
 from synth.privacy.noise import CipherStream, SystemNoise, random_order, randomised_response
 from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
-from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, PrivacyUnit, Schema, YesNoColumn
@@ -183,7 +183,7 @@ def test_sums_choices_and_counts_are_refused_where_one_cell_is_hidden() -> None:
     for question in (
         lambda: session.noisy_sum(smoker, **asked),
         lambda: session.noisy_sum(Constant(), **asked),
-        lambda: session.noisy_max([Candidate(("smoker",), np.zeros(2))], **asked),
+        lambda: session.noisy_max([candidate_of(("smoker",), np.zeros(2))], **asked),
         lambda: session.count_rows(share=0.5),
         lambda: ask(session, noise="gaussian"),
     ):

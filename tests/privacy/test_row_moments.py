@@ -128,7 +128,7 @@ def test_no_pair_of_rows_exceeds_the_bound(data: st.DataObject) -> None:
 def test_known_diameters() -> None:
     def diameter(*weights: float, by_label: bool = False) -> float:
         question: FeatureMap = RowMoments((TABLE,), 1.0, weights)
-        return bound_of(Product((question, LABEL)) if by_label else question.blocks(), half_bits=18).diameter
+        return (Product((question, LABEL)) if by_label else question).bound(half_bits=18).diameter
 
     assert diameter(1.0, 0.0, 0.0) == 0.0
     assert diameter(0.0, 1.0, 0.0) == pytest.approx(2.0, rel=1e-9)

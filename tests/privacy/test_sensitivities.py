@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import sensitivity_of_sum
@@ -15,7 +16,7 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.selection import Candidate, sensitivity_of_choice
+from synth.privacy.selection import sensitivity_of_choice
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
@@ -69,5 +70,5 @@ def test_it_is_the_session_s_own(relation: str, name: str) -> None:
     receipt = session.noisy_sum(MAPS[name], share=0.5, query="sum", source="test").receipt
     half_bits = round(-math.log2(receipt.grid) / 2)
     assert sensitivity_of_sum(MAPS[name], schema, half_bits=half_bits) == receipt.sensitivity
-    chosen = session.noisy_max([Candidate(("c",), np.ones(3))], share=0.1, query="choice", source="test")
+    chosen = session.noisy_max([candidate_of(("c",), np.ones(3))], share=0.1, query="choice", source="test")
     assert sensitivity_of_choice(schema) == chosen.receipt.sensitivity

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import candidate_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import every_kind_of_map, small_codes, small_schema
@@ -147,7 +148,7 @@ def test_a_session_that_spends_everything_stays_within_its_budget(row_count: str
     session = session_on(schema=small_schema(row_count), noise=SystemNoise(), epsilon=epsilon)
     for place in range(9):
         ask(session, MAPS[list(MAPS)[place]], 0.1, f"q{place}")
-    session.noisy_max([Candidate(("region",), np.zeros(4))], share=0.1, query="best", source="test")
+    session.noisy_max([candidate_of(("region",), np.zeros(4))], share=0.1, query="best", source="test")
     spent = epsilon_of_receipts(session.receipts, 1e-5)
     assert spent <= epsilon
     assert spent >= 0.995 * epsilon
@@ -162,7 +163,7 @@ def test_overspending_is_refused_before_a_row_is_read() -> None:
     with pytest.raises(BudgetExceededError, match=r"0\.26"):
         session.noisy_sum(REGION, share=0.26, query="q", source="test")
     with pytest.raises(BudgetExceededError):
-        session.noisy_max([Candidate(("region",), np.zeros(4))], share=0.26, query="q", source="test")
+        session.noisy_max([candidate_of(("region",), np.zeros(4))], share=0.26, query="q", source="test")
     with pytest.raises(BudgetExceededError):
         session.sub_session(0.26)
     with pytest.raises(AssertionError, match="rows were read"):
@@ -222,7 +223,7 @@ def test_parts_share_receipts_and_answers_but_not_budgets() -> None:
 def test_known_noise_marks_every_receipt() -> None:
     session = session_on(noise=RecordedNoise(1))
     ask(session, share=0.5)
-    session.noisy_max([Candidate(("region",), np.zeros(4))], share=0.5, query="best", source="test")
+    session.noisy_max([candidate_of(("region",), np.zeros(4))], share=0.5, query="best", source="test")
     assert [receipt.private for receipt in session.receipts] == [False, False]
     assert epsilon_of_receipts(session.receipts, 1e-5) == math.inf
     assert ask(session_on()).receipt.private
@@ -304,7 +305,7 @@ def scores_by_hand(candidates: list[Candidate], codes: dict[str, np.ndarray]) ->
         for row in range(len(codes["age"])):
             cell = tuple(
                 int(codes[name][row] if bins is None else bins[codes[name][row]])
-                for name, bins in zip(candidate.columns, candidate.bins, strict=True)
+                for name, bins in zip(candidate.columns, candidate.one_hot.bins, strict=True)
             )
             counts[cell] += 1
         distance = np.abs(counts - candidate.table).sum()
@@ -313,9 +314,9 @@ def scores_by_hand(candidates: list[Candidate], codes: dict[str, np.ndarray]) ->
 
 
 CANDIDATES = [
-    Candidate(("age", "region"), np.full((12, 4), 3.25), weight=2.0, penalty=10.0),
-    Candidate(("region",), np.array([40.0, 60.0, 30.0, 20.0]), weight=1.0),
-    Candidate(
+    candidate_of(("age", "region"), np.full((12, 4), 3.25), weight=2.0, penalty=10.0),
+    candidate_of(("region",), np.array([40.0, 60.0, 30.0, 20.0]), weight=1.0),
+    candidate_of(
         ("income", "outcome"), np.full((4, 2), 17.5), bins=(np.arange(301) // 76, None), weight=0.5, penalty=-3.0
     ),
 ]
@@ -353,7 +354,7 @@ def test_the_law_of_a_selection() -> None:
     codes = {name: np.zeros(10, np.int64) for name in ("age", "region", "income", "outcome")}
     table = PrivateTable.from_codes(schema, codes)
     tables = [np.array([10.0 - gap, 0, 0, 0]) for gap in (0, 2, 4)]
-    candidates = [Candidate(("region",), one) for one in tables]
+    candidates = [candidate_of(("region",), one) for one in tables]
     counts, draws = np.zeros(3), 4000
     for _ in range(draws):
         session = PrivateSession(table, budget_for(schema, 2.0))
@@ -369,16 +370,16 @@ def test_the_law_of_a_selection() -> None:
 
 def test_candidates_that_mean_nothing_are_refused() -> None:
     for make, words in (
-        (lambda: Candidate(("region",), np.zeros((4, 1))), "shape"),
-        (lambda: Candidate(("region",), np.array([np.nan] * 4)), "finite"),
-        (lambda: Candidate(("region",), np.full(4, 1e12)), "2\\^36"),
-        (lambda: Candidate(("region",), np.zeros(4), weight=0.0), "positive"),
-        (lambda: Candidate(("region",), np.zeros(4), penalty=math.inf), "finite"),
+        (lambda: candidate_of(("region",), np.zeros((4, 1))), "shape"),
+        (lambda: candidate_of(("region",), np.array([np.nan] * 4)), "finite"),
+        (lambda: candidate_of(("region",), np.full(4, 1e12)), "2\\^36"),
+        (lambda: candidate_of(("region",), np.zeros(4), weight=0.0), "positive"),
+        (lambda: candidate_of(("region",), np.zeros(4), penalty=math.inf), "finite"),
     ):
         with pytest.raises(PrivacyError, match=words):
             make()
     with pytest.raises(PrivacyError, match="codes of 'region'"):
-        session_on().noisy_max([Candidate(("region",), np.zeros(3))], share=0.5, query="q", source="test")
+        session_on().noisy_max([candidate_of(("region",), np.zeros(3))], share=0.5, query="q", source="test")
 
 
 def test_nothing_but_the_known_questions_is_answered() -> None:

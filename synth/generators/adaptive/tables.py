@@ -220,6 +220,7 @@ class SelectionRounds:
         self._columns_gain = columns_gain
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
+        self._one_hots: dict[Subset, OneHot] = {}
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
         self._random = np.random.Generator(np.random.PCG64(seed))
@@ -270,6 +271,12 @@ class SelectionRounds:
         # The model may hold no pair at all any more; some question has to be asked.
         return list(subsets) or [self._pairs[0]]
 
+    def _counted(self, columns: Subset) -> OneHot:
+        """Return the table of counts of some columns; made once, as it is weighed in many rounds."""
+        if columns not in self._one_hots:
+            self._one_hots[columns] = self._survey.one_hot(columns, self._bins)
+        return self._one_hots[columns]
+
     def _ask(
         self, believed: dict[Subset, NDArray[np.float64]], part: float, left: float
     ) -> tuple[NoisyMarginal, float]:
@@ -280,13 +287,7 @@ class SelectionRounds:
         errors = _expected_errors(list(believed.values()), noise)
         sharper = _sharper(errors)
         candidates = [
-            Candidate(
-                columns=tuple(self._columns[d].name for d in columns),
-                table=table,
-                weight=weight,
-                penalty=weight * error / math.sqrt(times),
-                bins=tuple(self._bins[d] for d in columns),
-            )
+            Candidate(self._counted(columns), table, weight=weight, penalty=weight * error / math.sqrt(times))
             for (columns, table), weight, error, times in zip(believed.items(), weights, errors, sharper, strict=True)
         ]
         self._asked += 1
