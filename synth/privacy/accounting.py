@@ -11,7 +11,7 @@ and D the coordinates altogether, a promise (epsilon, delta) of Gaussians become
 
 .. math:: (\varepsilon + 2 c_t,\; e^{c_t} \delta + 4 D \Phi(-t) e^{\varepsilon + c_t}), \quad c_t = c\, (t / 12)^2.
 
-Only ``dp_bank.get_logdelta_ana_gaussian`` and ``dp_bank.get_eps_ana_gaussian`` are called of autodp. Forbidden:
+Only ``dp_bank.get_eps_ana_gaussian`` is called of autodp. Forbidden:
 ``ana_gaussian_mech`` and ``ana_gaussian_calibrator`` (true delta up to 2228 times the target outside epsilon <= 10,
 delta >= 1e-10), ``get_approxDP`` of ``ComposeAFA`` (returns a negative epsilon), ``eps_delta_calibrator`` (may
 overshoot), ``gaussian_mech`` (31 % too much noise), ``AmplificationBySampling_pld`` (broken on current scipy).
@@ -41,7 +41,6 @@ __all__ = [
     "COORDINATE_ALLOWANCE",
     "SLACK_ALLOWANCE",
     "PrivacyBudget",
-    "delta_of",
     "epsilon_of",
     "epsilon_of_receipts",
     "log_delta",
@@ -69,35 +68,6 @@ _ROOT_ERROR = 1e-11
 
 _NEXT_TO_ONE = 1 - 2.0**-53
 """Largest ratio that is told from 1: where both terms are equal but for rounding, delta is rounded up, not to 0."""
-
-
-def delta_of(
-    mu_squared: float, epsilon: float, *, slack: float = 0.0, coordinates: int = 0, additive_delta: float = 0.0
-) -> float:
-    """Return the smallest delta stated at ``epsilon`` for Gaussian releases of total ``mu_squared``.
-
-    Parameters
-    ----------
-    mu_squared : float
-        Sum of squares of mu; at least 0.
-    epsilon : float
-        At least 0.
-    slack, coordinates, additive_delta
-        Sums over the releases: c, noisy coordinates (0 with a slack means ``COORDINATE_ALLOWANCE``), deltas that are
-        added.
-
-    Returns
-    -------
-    float in [0, 1]
-    """
-    _require_curve(mu_squared, slack, coordinates, additive_delta)
-    if not epsilon >= 0:
-        raise PrivacyError(f"epsilon must be at least 0, got {epsilon}.")
-    best = 1.0
-    for cost, log_tail in _cuts(slack, coordinates):
-        of_gaussian = _gaussian_delta(mu_squared, epsilon - 2 * cost)
-        best = min(best, _exp(cost) * (of_gaussian + additive_delta) + _exp(log_tail + epsilon - cost))
-    return best
 
 
 def epsilon_of(
@@ -347,26 +317,16 @@ def _is_within(mu: float, epsilon: float, delta: float, cut: tuple[float, float]
 
 
 @lru_cache(maxsize=1)
-def _autodp() -> tuple[Callable[[float, float], float], Callable[[float, float], float]]:
-    """Return the only two doors to autodp: log delta and epsilon of a Gaussian, by its noise for a sensitivity of 1."""
+def _autodp() -> Callable[[float, float], float]:
+    """Return the only door to autodp: epsilon of a Gaussian, by its noise for a sensitivity of 1 and delta."""
     # autodp's other modules fail on a circular import unless this one comes first
     from autodp import rdp_acct  # noqa: F401
 
     # isort: split
     from autodp import dp_bank
 
-    return dp_bank.get_logdelta_ana_gaussian, dp_bank.get_eps_ana_gaussian
-
-
-def _gaussian_delta(mu_squared: float, epsilon: float) -> float:
-    """Return delta of a mu-GDP Gaussian at ``epsilon``, which may be negative, rounded up."""
-    if epsilon < 0:  # the curve's symmetry: delta(-a) = 1 - exp(-a) (1 - delta(a))
-        return 1 - math.exp(epsilon) * (1 - _gaussian_delta(mu_squared, -epsilon))
-    if mu_squared == 0:
-        return 0.0
-    mu = math.sqrt(mu_squared)
-    with np.errstate(all="ignore"):
-        return _exp(float(_autodp()[0](1 / mu, epsilon)) + _oracle_error(mu))
+    epsilon_of_gaussian: Callable[[float, float], float] = dp_bank.get_eps_ana_gaussian
+    return epsilon_of_gaussian
 
 
 def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
@@ -375,7 +335,7 @@ def _gaussian_epsilon(mu_squared: float, delta: float) -> float:
         return 0.0
     mu = math.sqrt(mu_squared)
     with np.errstate(all="ignore"):
-        root = float(_autodp()[1](1 / mu, delta * math.exp(-_oracle_error(mu))))
+        root = float(_autodp()(1 / mu, delta * math.exp(-_oracle_error(mu))))
     return root + _ROOT_ERROR * max(1.0, root) if root > 0 else 0.0
 
 

@@ -114,10 +114,6 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     def check_size(self, plan: PlanT, n_rows: float) -> None:
         """Refuse an answer about too many rows; asked only where their number is public."""
 
-    def assumptions(self, schema: Schema) -> tuple[str, ...]:
-        """Return what its receipts lean on, beside what every receipt of the table does."""
-        return ()
-
     @abstractmethod
     def digest(self) -> str:
         """Return a SHA-256 that two questions share exactly where they are the same data, to the last bit."""

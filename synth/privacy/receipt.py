@@ -10,14 +10,14 @@ epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number he
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from synth.errors import PrivacyError, UnsupportedCostError
 from synth.privacy.costs import mu_of_exponential, mu_of_gaussian, mu_of_pure, units_of
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, units_of_cells
-from synth.schema import Neighbours
+from synth.schema import Neighbours, Schema
 
 __all__ = [
     "GAUSSIAN",
@@ -25,15 +25,14 @@ __all__ = [
     "Part",
     "PlannedCost",
     "Receipt",
-    "misstated",
     "pure_units_of_receipt",
     "require_honest",
     "slack_of_receipt",
     "units_of_receipt",
 ]
 
-_MARGIN, _STATED_MARGIN = 1e-9, 1e-8
-"""How much less than its cost a receipt may state, for the last bits of two computers: to be added up; in a bundle."""
+_MARGIN = 1e-9
+"""How much less than its cost a receipt may state, for the last bits of two computers."""
 
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
@@ -51,7 +50,8 @@ GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
 class PlannedCost:
     """What a question is going to cost, as it is planned before a row is read; the fields are those of a receipt.
 
-    ``named`` is what the receipt calls the question, of which ``{query}`` is the name.
+    ``named`` is what the receipt calls the question, of which ``{query}`` is the name; ``assumptions`` is what it leans
+    on beside what every receipt of the table does.
     """
 
     mechanism: Mechanism
@@ -64,6 +64,7 @@ class PlannedCost:
     pure_units: int = 0
     cells: tuple[CellNoise, ...] = ()
     named: str = "{query}"
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +152,12 @@ class Receipt:
         return PrivacyError(f"Receipt {self.sequence}: {name} must be {rule}, got {getattr(self, name)}.")
 
     @classmethod
-    def of(cls, cost: PlannedCost, *, query: str, **values: Any) -> Self:
+    def of(cls, cost: PlannedCost, schema: Schema, *, query: str, **values: Any) -> Self:
         """Make the receipt of a question that was planned to cost so much; ``values`` are the other fields."""
-        planned = {field.name: getattr(cost, field.name) for field in fields(cost) if field.name != "named"}
-        return cls(query=cost.named.format(query=query), **planned, **values)
+        planned: dict[str, Any] = {one.name: getattr(cost, one.name) for one in fields(cost) if one.name != "named"}
+        planned["assumptions"] = (*schema.assumptions, *cost.assumptions)
+        planned |= {"protects": schema.unit.protects, "rows_per_unit": schema.unit.rows_per_unit}
+        return cls(query=cost.named.format(query=query), neighbours=schema.neighbours, **planned, **values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary of JSON types from which ``from_dict`` makes an equal receipt."""
@@ -181,9 +184,10 @@ class Receipt:
         return cls(**{name: _typed(name, value) for name, value in values.items()})
 
 
-_TEXTS = ("query", "mechanism", "source", "protects")
-_WHOLE_NUMBERS = ("sequence", "rows_per_unit", "dimension", "mu_squared_units", "pure_units")
 _OPTIONAL = {"pure_units", "cells", "part"}
+_PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "Mechanism": str, "Part": str}
+_KINDS = {field.name: _PLAIN.get(str(field.type)) for field in fields(Receipt)}
+"""Of each field, what a JSON value has to be; None where it is read in a way of its own."""
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -192,21 +196,12 @@ def _typed(name: str, value: Any) -> Any:
         return Neighbours(value)
     if name == "assumptions" and isinstance(value, list) and all(isinstance(text, str) for text in value):
         return tuple(value)
-    if name == "cells" and isinstance(value, list):
-        cells = tuple(map(CellNoise.of_json, value))
-        if None not in cells:
-            return cells
-    if name == "part" and value in get_args(Part):
+    if name == "cells" and isinstance(value, list) and None not in (cells := tuple(map(CellNoise.of_json, value))):
+        return cells
+    if type(value) is int and _KINDS[name] is float:
+        return float(value)
+    if type(value) is _KINDS[name]:
         return value
-    if name == "private" and isinstance(value, bool):
-        return value
-    if name in _TEXTS and isinstance(value, str):
-        return value
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if name in _WHOLE_NUMBERS and isinstance(value, int):
-            return value
-        if name in ("sensitivity", "noise_scale", "grid", "slack", "additive_delta"):
-            return float(value)
     raise PrivacyError(f"A receipt's field '{name}' has a value of the wrong kind ({type(value).__name__}).")
 
 
@@ -255,14 +250,3 @@ def require_honest(receipt: Receipt) -> None:
             f"{name} states a discretisation cost of {receipt.slack:.6g}; its dimension, grid and noise amount to "
             f"{least_slack:.6g}."
         )
-
-
-def misstated(receipt: Receipt) -> Iterator[str]:
-    """Yield where a receipt states another cost than its noise amounts to, more or less."""
-    name = f"The receipt of '{receipt.query}'"
-    if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
-        yield f"{name} states a cost that does not follow from its sensitivity and noise."
-    if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
-        yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
-    if receipt.slack < slack_of_receipt(receipt) * (1 - _STATED_MARGIN):
-        yield f"{name} leaves out a part of the cost of noise on a grid."

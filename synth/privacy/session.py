@@ -8,7 +8,6 @@ a ``RecordedSession`` that repeats old answers, and no other object that knows a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -23,10 +22,10 @@ from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question
 from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
-from synth.schema import Neighbours, PrivacyUnit, Schema
+from synth.schema import Schema
 from synth.system.machine import resolved_device
 
-__all__ = ["PrivateSession", "assumptions_of", "stated_of"]
+__all__ = ["PrivateSession"]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,23 +37,6 @@ class _Record:
     queries: set[str] = field(default_factory=set)
     coordinates: int = 0
     counted: NoisyAnswer | None = None
-
-
-def assumptions_of(schema: Schema) -> tuple[str, ...]:
-    """Return what every receipt leans on: the declared cap on rows where no id column enforces it."""
-    enforced = schema.unit.id_column is not None or schema.neighbours is Neighbours.CELL
-    return () if enforced else (_declared_cap(schema.unit),)
-
-
-def _declared_cap(unit: PrivacyUnit) -> str:
-    rows = "one row" if unit.rows_per_unit == 1 else f"{unit.rows_per_unit} rows"
-    return f"No {unit.protects} has more than {rows}: declared by the owner, not enforced, as no id column is declared."
-
-
-def stated_of(schema: Schema) -> dict[str, Any]:
-    """Return what every receipt of a table states of it."""
-    unit = schema.unit
-    return {"neighbours": schema.neighbours, "protects": unit.protects, "rows_per_unit": unit.rows_per_unit}
 
 
 class PrivateSession(AnswerSource):
@@ -215,21 +197,16 @@ class PrivateSession(AnswerSource):
         receipts = tuple(
             Receipt.of(
                 cost,
+                self.schema,
                 query=query,
                 source=source,
                 sequence=len(self._record.receipts) + place,
                 private=self._noise.private,
                 part=self._table.part,
-                assumptions=(*assumptions_of(self.schema), *question.assumptions(self.schema)),
-                **stated_of(self.schema),
             )
             for place, cost in enumerate(plan.costs)
         )
-
-        def read() -> Numbers:
-            return question.draw(plan, self._rows(), self._noise, device=self._device)
-
-        answer = question.answer(receipts, self._answered(receipts, question.digest, read))
+        answer = question.answer(receipts, self._answered(question, plan, receipts))
         self._record.answers.append(answer)
         return answer
 
@@ -261,25 +238,21 @@ class PrivateSession(AnswerSource):
         self._spent_units += units
 
     def _rows(self) -> Rows:
-        return Rows(lambda name: self._table._codes((name,))[name], self._table._rows, self._memory)
+        return Rows(lambda name: self._table._column(name), self._table._rows, self._memory)
 
-    def _answered(
-        self, receipts: tuple[Receipt, ...], digest: Callable[[], str], ask: Callable[[], Numbers]
-    ) -> Numbers:
+    def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:
         """Answer a planned and charged question: by the kept answer that is next, else from the rows.
 
         What comes from the rows is kept before anybody hears of it, so that it is never asked for again.
         """
-        if self._kept is None:
-            answer = ask()
-        else:
-            asked = Asked(receipts, digest())
-            repeated = self._kept.repeated(asked)
-            answer = ask() if repeated is None else repeated
-            if repeated is None:
-                self._kept.keep(asked, answer)
+        asked = None if self._kept is None else Asked(receipts, question.digest())
+        numbers = None if self._kept is None or asked is None else self._kept.repeated(asked)
+        if numbers is None:
+            numbers = question.draw(plan, self._rows(), self._noise, device=self._device)
+            if self._kept is not None and asked is not None:
+                self._kept.keep(asked, numbers)
         self._record.receipts.extend(receipts)
-        return answer
+        return numbers
 
     def __repr__(self) -> str:
         return f"PrivateSession({self.budget}, remaining_share={self.remaining_share:.4g})"

@@ -242,12 +242,6 @@ class PrivateTable:
     def __getstate__(self) -> NoReturn:
         self.__reduce_ex__(None)
 
-    def __copy__(self) -> NoReturn:
-        self.__reduce_ex__(None)
-
-    def __deepcopy__(self, memo: object) -> NoReturn:
-        self.__reduce_ex__(None)
-
 
 def _require_number_of_units(schema: Schema) -> None:
     if schema.needs_number_of_units and schema.number_of_units is None:

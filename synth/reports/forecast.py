@@ -25,7 +25,6 @@ from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
 from synth.privacy.questions import Allowance, Question
 from synth.privacy.receipt import Receipt
-from synth.privacy.session import stated_of
 from synth.progress import NullProgress
 from synth.reports.code_tables import coarse_bins, coarse_size
 from synth.reports.expected import (
@@ -425,9 +424,8 @@ class PlannedSession(AnswerSource):
             self.unforeseen.append((question, plan))
             which = question.unforeseen.format(query=query)
             raise UnplannedError(f"{which} depends on the rows and cannot be planned without them.")
-        stated = stated_of(self.schema)
         receipts = tuple(
-            Receipt.of(cost, query=query, source=source, sequence=len(self.sums) + place, private=False, **stated)
+            Receipt.of(cost, self.schema, query=query, source=source, sequence=len(self.sums) + place, private=False)
             for place, cost in enumerate(plan.costs)
         )
         answer = question.foreseen(receipts, plan)

@@ -202,6 +202,15 @@ class Schema:
         """Whether sums over rows, choices and the number of rows may be asked: their noise hides whole rows."""
         return self.protection == "record"
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What every receipt leans on, in words: the declared cap on rows where no id column enforces it."""
+        if self.unit.id_column is not None or self.protection == "cell":
+            return ()
+        rows = "one row" if self.unit.rows_per_unit == 1 else f"{self.unit.rows_per_unit} rows"
+        said = "declared by the owner, not enforced, as no id column is declared"
+        return (f"No {self.unit.protects} has more than {rows}: {said}.",)
+
     def require_whole_rows(self) -> None:
         """Refuse a sum or a choice where single cells are hidden: their noise is worked out for whole rows.
 

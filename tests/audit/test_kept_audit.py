@@ -34,10 +34,10 @@ def fault(name: str) -> Callable[[Plant], Plant]:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = PrivateSession._answered
 
-    def answered(self: PrivateSession, receipts: Any, digest: Any, ask: Callable[[], Numbers]) -> Numbers:
+    def answered(self: PrivateSession, question: Any, plan: Any, receipts: Any) -> Numbers:
         kept = self._kept.remaining if isinstance(self._kept, AnswerFile) else 0
-        answer = right(self, receipts, digest, ask)
-        return ask() if kept else answer
+        answer = right(self, question, plan, receipts)
+        return question.draw(plan, self._rows(), self._noise, device="cpu") if kept else answer
 
     patch.setattr(PrivateSession, "_answered", answered)
 

@@ -150,7 +150,7 @@ def same_candidate(one: Candidate, other: Candidate) -> bool:
     return (
         (one.columns, one.weight, one.penalty) == (other.columns, other.weight, other.penalty)
         and np.array_equal(one.table, other.table)
-        and all(np.array_equal(first, second) for first, second in zip(one.bins, other.bins, strict=True))
+        and one.one_hot.is_same(other.one_hot)
     )
 
 

@@ -123,7 +123,11 @@ class ColumnBins:
     @property
     def bins(self) -> NDArray[np.int32] | None:
         """Bin of every code, shape (column size,), or None where the code is the bin; made when asked for."""
-        return None if self.is_identity else np.repeat(self.bin_of_place, self.places.width)
+        if self.is_identity:
+            return None
+        bins = np.repeat(self.bin_of_place, self.places.width)
+        bins.setflags(write=False)  # questions share bins that nobody can change
+        return bins
 
     def measured(self, position: int) -> NoisyMarginal:
         """Return the expected counts as a joint model takes them, with the root mean square of the noise of ``table``.

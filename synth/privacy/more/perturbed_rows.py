@@ -102,6 +102,8 @@ class RowsPlan:
         Whether the cost is counted in pure epsilon: one cell is hidden.
     classes : int
         Number of codes of the label; 0 where there is none.
+    assumptions : tuple of str
+        What the receipts lean on, beside what every receipt of the table does.
     """
 
     bits: int
@@ -112,6 +114,7 @@ class RowsPlan:
     label_epsilon: Fraction | None
     pure: bool
     classes: int = 0
+    assumptions: tuple[str, ...] = ()
 
     @property
     def grid(self) -> float:
@@ -158,6 +161,7 @@ class RowsPlan:
                 grid=self.grid,
                 mu_squared_units=self.gaussian.units,
                 slack=self.gaussian.slack,
+                assumptions=self.assumptions,
             )
         dearest = max(self.cells, key=lambda cell: Fraction(cell.l1, cell.scale))
         return PlannedCost(
@@ -169,6 +173,7 @@ class RowsPlan:
             mu_squared_units=0 if self.pure else max(units_of_cells(self.cells), 1),
             pure_units=max(pure_units_of_cells(self.cells), 1) if self.pure else 0,
             cells=self.cells,
+            assumptions=self.assumptions,
         )
 
     def cost_of_labels(self, label_epsilon: Fraction) -> PlannedCost:
@@ -181,6 +186,7 @@ class RowsPlan:
             grid=1.0,
             mu_squared_units=units_of(mu_of_pure(float(label_epsilon)) ** 2),
             named=LABELS_QUERY,
+            assumptions=self.assumptions,
         )
 
 
@@ -392,6 +398,7 @@ def plan_rows(question: RowsQuestion, schema: Schema, *, units: int, slack: floa
                 label_epsilon=label_epsilon,
                 pure=pure,
                 classes=0 if question.label is None else schema.modelled_column(question.label).size,
+                assumptions=question.assumptions(schema),
             )
     raise PrivacyError(
         "No grid carries the noise of these rows at this share of the budget; choose epsilon between 0.001 and 100."
