@@ -103,7 +103,7 @@ def test_only_the_boundary_draws_privacy_noise_or_opens_tables() -> None:
     assert not drawn, "noise is drawn by the session alone"
     assert not [path for path in beyond if any(module.startswith("secrets") for module in imported(path))]
     words = {path: path.read_text(encoding="utf-8") for path in beyond}
-    assert not [path for path in beyond if "._codes(" in words[path]]
+    assert not [path for path in beyond if "._column(" in words[path]]
     assert not [path for path in beyond if "os.urandom" in words[path] and path.name not in {"keys.py", "disk.py"}]
 
 

@@ -225,10 +225,6 @@ class PrivateTable:
             table._public_rows = held if part == "holdout" else n_units - held
         return table
 
-    def _codes(self, columns: Sequence[str]) -> Codes:
-        """Return the codes of some columns, for the session alone; arrays are read-only."""
-        return {name: self._column(name) for name in columns}
-
     def _column(self, name: str) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return the codes of one column, for the session alone; the array is read-only."""
         return self._columns[self.schema.modelled_column(name).name]

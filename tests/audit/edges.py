@@ -286,7 +286,7 @@ class CoinNoise:
 
 def _candidates(world: World, table: PrivateTable, above: tuple[float, ...]) -> tuple[Candidate, ...]:
     """Candidates whose scores are these multiples of the sensitivity."""
-    jobs = np.bincount(table._codes(("job",))["job"], minlength=41).astype(np.float64)
+    jobs = np.bincount(table._column("job"), minlength=41).astype(np.float64)
     found = []
     for place, one in enumerate(above):
         own = jobs.copy()

@@ -60,7 +60,7 @@ def t0_calibration(name: str, world: World) -> None:
 
 
 def assert_answer_is_sum_plus_noise(answered: Answered, draws: np.ndarray, table: PrivateTable) -> None:
-    codes = {name: np.asarray(column) for name, column in table._codes(table.schema.names).items()}
+    codes = {name: np.asarray(table._column(name)) for name in table.schema.names}
     expected = oracle.exact_sums(answered.question, codes)
     found = answered.answer.value.reshape(-1) - draws * answered.receipt.grid
     tolerance = 5e-4 * max(1, len(codes[table.schema.names[0]]))
@@ -98,7 +98,7 @@ def assert_nothing_private_is_reachable(
     roots: list[Any], tapped: TappedNoise, table: PrivateTable, *, skip: tuple[Any, ...]
 ) -> None:
     """Walk everything that can be reached: no table, no codes, no counts, no noise draw, no exact sum."""
-    codes = [np.asarray(column) for column in table._codes(table.schema.names).values()]
+    codes = [np.asarray(table._column(name)) for name in table.schema.names]
     private = [draws for draws in tapped.draws if draws.size > 1] + [column for column in codes if column.size > 1]
     seen, waiting = {id(one) for one in skip}, list(roots)
     while waiting:
@@ -371,8 +371,8 @@ def t2b_selection_law(world: World, draws: int = 3000) -> None:
     """The chosen index follows the exponential law of a parameter and a sensitivity that the oracle works out."""
     rows = ordinary_rows(30, 1)
     table = world.table(rows)
-    jobs = np.bincount(table._codes(("job",))["job"], minlength=41).astype(np.float64)
-    smokers = np.bincount(table._codes(("smoker",))["smoker"], minlength=3).astype(np.float64)
+    jobs = np.bincount(table._column("job"), minlength=41).astype(np.float64)
+    smokers = np.bincount(table._column("smoker"), minlength=3).astype(np.float64)
     # Scores lie a few sensitivities apart, so that the law is as far from uniform under either relation.
     unit = oracle.sensitivity((), world)
     near, far = jobs.copy(), jobs.copy()

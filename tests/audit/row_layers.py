@@ -158,7 +158,7 @@ class _Reached:
 def _paid(release: PerturbedRows, draws: Any, world: World, table: PrivateTable) -> float:
     """Return what one answer costs, in epsilon of a cell or in mu^2, from the noise that was really drawn."""
     question, receipt = release.question, release.receipt
-    codes = {name: np.asarray(column) for name, column in table._codes(table.schema.names).items()}
+    codes = {name: np.asarray(table._column(name)) for name in table.schema.names}
     exact = np.concatenate([one.evaluate(codes) for one in question.tables], axis=1)
     moved = [moves(one, world, receipt.grid) for one in question.tables]
     if receipt.mechanism == "gaussian_rows":

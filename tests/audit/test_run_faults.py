@@ -82,7 +82,7 @@ def a_failing_library_tells_nothing(home: Path) -> None:
         def failing(session: PrivateSession, progress: Any) -> Any:
             if session._table._rows < 5:  # made-up rows, on which a run is tried out before its charge
                 return fit(session, progress)
-            codes = [np.asarray(column).tolist() for column in session._table._codes(session.schema.names).values()]
+            codes = [np.asarray(session._table._column(name)).tolist() for name in session.schema.names]
             raise ValueError(f"could not convert string to float: {codes}")
 
         made.fit = failing

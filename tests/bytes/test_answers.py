@@ -111,7 +111,7 @@ def hash_of(world: World, line: Line) -> int:
 
 
 def rows_of(table: PrivateTable) -> Counter[tuple[int, ...]]:
-    columns = table._codes(table.schema.names)
+    columns = {name: table._column(name) for name in table.schema.names}
     return Counter(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 

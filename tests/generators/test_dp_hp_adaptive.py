@@ -173,13 +173,13 @@ def test_what_there_is_to_choose_from_follows_from_answers_alone(model):
 def test_rows_are_read_while_a_question_is_answered_and_never_between(monkeypatch):
     noting = Noting(opened_on())
     read: list[bool] = []
-    right = PrivateTable._codes
+    right = PrivateTable._column
 
-    def codes(self, columns):
+    def column(self, name):
         read.append(noting.asking)
-        return right(self, columns)
+        return right(self, name)
 
-    monkeypatch.setattr(PrivateTable, "_codes", codes)
+    monkeypatch.setattr(PrivateTable, "_column", column)
     fit(noting)
     assert read
     assert all(read)

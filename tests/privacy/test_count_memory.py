@@ -38,9 +38,9 @@ class Watched:
         self.part = self._table.part
         self.read: list[str] = []
 
-    def _codes(self, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
-        self.read += columns
-        return self._table._codes(columns)
+    def _column(self, name: str) -> np.ndarray:
+        self.read.append(name)
+        return self._table._column(name)
 
     def read_since(self) -> list[str]:
         read, self.read = self.read, []

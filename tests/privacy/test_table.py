@@ -64,7 +64,7 @@ def test_opened_by_id() -> None:
     files = Files(one=written(["a", "b"], [30, 41]))
     table = PrivateTable.open(files, "one", schema(number=2), TableFormat(), account_key=KEY)
     assert files.opened == ["one"]
-    assert {name: codes.tolist() for name, codes in table._codes(["town", "age"]).items()} == {
+    assert {name: table._column(name).tolist() for name in ("town", "age")} == {
         "town": [1, 0],
         "age": [30, 41],
     }

@@ -39,7 +39,7 @@ class Copying(Independent):
         super().fit(session, progress)
         if not isinstance(session, PrivateSession):
             return self  # a forecast, which has no rows
-        held: dict[str, Any] = session._table._codes(session.schema.names)
+        held: dict[str, Any] = {name: session._table._column(name) for name in session.schema.names}
         self._copied = np.column_stack([held[name].astype(np.int64) for name in session.schema.names])
         return self
 
