@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import synth
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
-from synth.privacy.split import kept_rows
+from synth.privacy.table import kept_rows
 from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, Column, ModelledColumn, NumberColumn, PrivacyUnit, Schema, TableFormat
 

@@ -37,7 +37,7 @@ from synth.bundle.writer import written_texts
 from synth.errors import SynthError, VerificationError
 from synth.generators import GENERATORS, GeneratorTask, restore
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
-from synth.privacy.receipt import Receipt, pure_units_of_receipt, slack_of_receipt, units_of_receipt
+from synth.privacy.receipt import misstated
 from synth.reports.document import REPORT_VERSION, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
@@ -257,7 +257,7 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
             yield f"{name} belongs to another neighbouring relation than the certificate."
         if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
             yield f"{name} protects another unit than the certificate."
-        yield from _misstated(receipt)
+        yield from misstated(receipt)
     recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
     if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
@@ -268,17 +268,6 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
                 f"The receipts are worth epsilon = {of_row or 0.0:.6g} for a whole row; the certificate states "
                 f"{certificate.row_epsilon:.6g}."
             )
-
-
-def _misstated(receipt: Receipt) -> Iterator[str]:
-    """Yield where a receipt states another cost than its noise amounts to, more or less."""
-    name = f"The receipt of '{receipt.query}'"
-    if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
-        yield f"{name} states a cost that does not follow from its sensitivity and noise."
-    if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
-        yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
-    if receipt.slack < slack_of_receipt(receipt) * (1 - _RELATIVE):
-        yield f"{name} leaves out a part of the cost of noise on a grid."
 
 
 def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:

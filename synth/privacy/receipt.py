@@ -10,7 +10,7 @@ epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number he
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
@@ -25,14 +25,15 @@ __all__ = [
     "Part",
     "PlannedCost",
     "Receipt",
+    "misstated",
     "pure_units_of_receipt",
     "require_honest",
     "slack_of_receipt",
     "units_of_receipt",
 ]
 
-_MARGIN = 1e-9
-"""How much less than its cost a receipt may state, for the last bits of two computers."""
+_MARGIN, _STATED_MARGIN = 1e-9, 1e-8
+"""How much less than its cost a receipt may state, for the last bits of two computers: to be added up; in a bundle."""
 
 Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
 """How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
@@ -250,3 +251,14 @@ def require_honest(receipt: Receipt) -> None:
             f"{name} states a discretisation cost of {receipt.slack:.6g}; its dimension, grid and noise amount to "
             f"{least_slack:.6g}."
         )
+
+
+def misstated(receipt: Receipt) -> Iterator[str]:
+    """Yield where a receipt states another cost than its noise amounts to, more or less."""
+    name = f"The receipt of '{receipt.query}'"
+    if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
+        yield f"{name} states a cost that does not follow from its sensitivity and noise."
+    if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
+        yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
+    if receipt.slack < slack_of_receipt(receipt) * (1 - _STATED_MARGIN):
+        yield f"{name} leaves out a part of the cost of noise on a grid."

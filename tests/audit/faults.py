@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.bins import ColumnBins
-from synth.privacy import accounting, answers, costs, counting, noise, selection, session, split, table
+from synth.privacy import accounting, answers, costs, counting, noise, selection, session, table
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.costs import Bound
 from synth.privacy.feature_maps import Block
@@ -454,7 +454,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("fixed-size split under add or remove")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = split.held_out_rows
+    right = table.held_out_rows
 
     def fixed(hashes: np.ndarray, **named: Any) -> np.ndarray:
         return right(hashes, **{**named, "n_units": len(np.unique(hashes, axis=0))})
@@ -465,7 +465,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("a private number of units splits")
 def _(patch: pytest.MonkeyPatch) -> None:
     # The declared number is left aside for that of the table at hand.
-    right = split.held_out_rows
+    right = table.held_out_rows
 
     def counted(hashes: np.ndarray, *, n_units: int | None, **named: Any) -> np.ndarray:
         own = None if n_units is None else len(np.unique(hashes, axis=0))
@@ -489,7 +489,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("split by place in the table")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(table, "row_hashes", lambda columns, **_: split.place_hashes(len(columns[0])))
+    patch.setattr(table, "row_hashes", lambda columns, **_: table.place_hashes(len(columns[0])))
 
 
 @fault("rows without an id share a unit")
@@ -499,8 +499,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("split by row")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = split.held_out_rows
-    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(split.place_hashes(len(hashes)), **named))
+    right = table.held_out_rows
+    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(table.place_hashes(len(hashes)), **named))
 
 
 @fault("cap by a global shuffle")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from synth.bundle.table_files import write_csv, write_parquet
-from synth.privacy.split import held_out_rows, kept_rows, place_hashes, row_hashes
+from synth.privacy.table import held_out_rows, kept_rows, place_hashes, row_hashes
 from synth.reading.reader import EncodedTable, read_codes, with_id
 from synth.schema import Schema, TableFormat, load_config
 
