@@ -2,7 +2,7 @@
 
 A kind of question knows whether it fits a declared table, what noise a part of the budget buys, how it is answered from
 rows, and what its answer looks like: in a receipt, in the file of answers, and to whoever checks that file. The kinds
-are sums (``noisy_sums``), choices (``selection``) and those of ``more``; ``answers`` lists them.
+are sums (``answers``), choices (``selection``) and those of ``more``; ``answers`` lists them all.
 """
 
 from __future__ import annotations

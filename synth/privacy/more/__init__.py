@@ -1,6 +1,6 @@
 """Questions that some generators ask, each with its bound beside its proof; receipts and answers name those a run used.
 
-``products``, ``fourier``, ``forests`` and ``row_moments`` are feature maps, listed in ``known_maps``;
+``lookups``, ``products``, ``fourier``, ``forests`` and ``row_moments`` are feature maps, listed in ``answers``;
 ``perturbed_rows`` is a question, listed in ``answers``; ``cells`` is what noise on single cells costs.
 """
 
