@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError, SynthError
 from synth.privacy.answers import (
+    FEATURE_MAPS,
     FINE,
     NoisyAnswer,
     NoisySum,
-    from_description,
     is_known,
     sensitivity_of_sum,
 )
-from synth.privacy.feature_maps import OneHot
+from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
@@ -32,7 +32,7 @@ from synth.privacy.receipt import Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
 from synth.schema import Neighbours, Schema
 
-__all__ = ["ENTRIES", "ArrayFile", "Entry"]
+__all__ = ["ENTRIES", "ArrayFile", "Entry", "from_description"]
 
 _RELATIVE = 1e-9
 """Two computers may disagree on a bound by this much."""
@@ -41,6 +41,8 @@ _SUM_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
 
 _OFF_GRID = 1e-3
 """An answer is a whole number of grid steps, up to the rounding of float64."""
+
+_MAPS = {one.kind: one for one in FEATURE_MAPS}
 
 _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
@@ -80,6 +82,27 @@ class Entry:
     from_json: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Answer]
     problems: Callable[[Any, Schema], Iterator[str]]
     always_listed: bool = False
+
+
+def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FeatureMap:
+    """Make the map that was described.
+
+    Raises
+    ------
+    PrivacyError
+        If the description names an unknown kind of map, or lacks a part.
+    """
+
+    def made(said: Mapping[str, Any]) -> FeatureMap:
+        kind = said["kind"]
+        if kind not in _MAPS:
+            raise PrivacyError(f"The description names an unknown kind of feature map: '{kind}'.")
+        return _MAPS[kind].from_json(said, arrays, made)
+
+    try:
+        return made(description)
+    except (KeyError, TypeError, ValueError) as error:
+        raise PrivacyError("The description of a feature map is incomplete; the measurements are damaged.") from error
 
 
 def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:

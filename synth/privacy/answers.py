@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
@@ -24,8 +24,8 @@ from synth.privacy.costs import (
     between_neighbours,
     gaussian_on_grid,
 )
-from synth.privacy.counting import Rows
-from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum
+from synth.privacy.counting import PrivateRows
+from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
@@ -50,25 +50,14 @@ __all__ = [
     "RowCount",
     "SumPlan",
     "check_fits",
-    "from_description",
     "is_known",
     "of_kind",
     "plan_gaussian",
     "sensitivity_of_sum",
 ]
 
-FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
-    Lookup,
-    OneHot,
-    Forest,
-    Fourier,
-    Constant,
-    RowMoments,
-    Stack,
-    Product,
-)
-
-_BY_KIND = {one.kind: one for one in FEATURE_MAPS}
+FEATURE_MAPS: tuple[type[FeatureMap], ...] = (Lookup, OneHot, Forest, Fourier, Constant, RowMoments, Stack, Product)
+"""What may be summed over private rows: nothing but maps of exactly these classes."""
 
 FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)
 """Bits of each side of a product, in order of preference; the grid has twice as many bits."""
@@ -93,27 +82,6 @@ def check_fits(feature_map: FeatureMap, schema: Schema) -> None:
     feature_map.check_codes(schema)
     for one in feature_map.inner:
         check_fits(one, schema)
-
-
-def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FeatureMap:
-    """Make the map that was described.
-
-    Raises
-    ------
-    PrivacyError
-        If the description names an unknown kind of map, or lacks a part.
-    """
-
-    def made(said: Mapping[str, Any]) -> FeatureMap:
-        kind = said["kind"]
-        if kind not in _BY_KIND:
-            raise PrivacyError(f"The description names an unknown kind of feature map: '{kind}'.")
-        return _BY_KIND[kind].from_json(said, arrays, made)
-
-    try:
-        return made(description)
-    except (KeyError, TypeError, ValueError) as error:
-        raise PrivacyError("The description of a feature map is incomplete; the measurements are damaged.") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,9 +123,7 @@ class NoisyAnswer(Answer):
     """The public question: a feature map of the closed set."""
 
     def __post_init__(self) -> None:
-        value = np.array(self.value, dtype=np.float64)
-        value.setflags(write=False)
-        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "value", frozen(np.array(self.value, dtype=np.float64)))
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
@@ -201,7 +167,7 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
         found.add_map(self.feature_map)
         return found.hexdigest()
 
-    def draw(self, plan: SumPlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+    def draw(self, plan: SumPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Add up exactly, and add noise."""
         sums = exact_sum(plan.blocks, rows, half_bits=plan.gaussian.half_bits, device=device)
         return (sums + noise.gaussian(plan.gaussian.variance, sums.size),)

@@ -21,7 +21,7 @@ __all__ = [
     "Axis",
     "Computed",
     "CountMemory",
-    "Rows",
+    "PrivateRows",
     "joint_counts",
     "joint_index",
     "rows_by_cell",
@@ -104,7 +104,7 @@ class CountMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PrivateRows:
     """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before."""
 
     column: Callable[[str], NDArray[Any]]
@@ -138,14 +138,14 @@ class Computed(Protocol):
         ...
 
 
-def with_computed(rows: Rows, wanted: Sequence[Computed]) -> Rows:
+def with_computed(rows: PrivateRows, wanted: Sequence[Computed]) -> PrivateRows:
     """Return rows that have every computed column as one more, under its key."""
     computed = {one.key: one for one in wanted}
     made = {key: one.cells(rows.column, rows.n_rows) for key, one in computed.items()}
     return replace(rows, column=lambda name: made[name] if name in made else rows.column(name)) if made else rows
 
 
-def joint_index(rows: Rows, axes: Sequence[Axis], piece: slice = slice(None)) -> NDArray[Any]:
+def joint_index(rows: PrivateRows, axes: Sequence[Axis], piece: slice = slice(None)) -> NDArray[Any]:
     """Return the cell of each row, last axis fastest; shape (rows in ``piece``,)."""
     if len(axes) == 1 and axes[0].bins is None:
         return rows.column(axes[0].column)[piece]
@@ -157,12 +157,12 @@ def joint_index(rows: Rows, axes: Sequence[Axis], piece: slice = slice(None)) ->
     return index
 
 
-def joint_counts(rows: Rows, axes: Sequence[Axis]) -> NDArray[np.int64]:
+def joint_counts(rows: PrivateRows, axes: Sequence[Axis]) -> NDArray[np.int64]:
     """Count rows by cell; shape (product of the axes' sizes,), last axis fastest."""
     return next(tables_of_counts(rows, (tuple(axes),))).astype(np.int64)
 
 
-def tables_of_counts(rows: Rows, tables: Sequence[tuple[Axis, ...]]) -> Iterator[NDArray[np.int32]]:
+def tables_of_counts(rows: PrivateRows, tables: Sequence[tuple[Axis, ...]]) -> Iterator[NDArray[np.int32]]:
     """Yield the joint counts of many tables, in order, each of shape (product of its axes' sizes,), last axis fastest.
 
     Tables are counted many at a time, so that a column's bins are looked up once for all of them; what ``rows``
@@ -181,7 +181,7 @@ def tables_of_counts(rows: Rows, tables: Sequence[tuple[Axis, ...]]) -> Iterator
             yield counts
 
 
-def rows_by_cell(rows: Rows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArray[np.int64] | slice]]:
+def rows_by_cell(rows: PrivateRows, axes: Sequence[Axis]) -> Iterator[tuple[int, NDArray[np.int64] | slice]]:
     """Yield each cell that has rows, with the places of those rows."""
     if not axes:
         yield 0, slice(0, rows.n_rows)
@@ -215,7 +215,7 @@ def _groups(tables: Sequence[tuple[Axis, ...]]) -> Iterator[slice]:
 
 
 def _counted(
-    rows: Rows, tables: Sequence[tuple[Axis, ...]], keys: Sequence[tuple[Hashable, ...]]
+    rows: PrivateRows, tables: Sequence[tuple[Axis, ...]], keys: Sequence[tuple[Hashable, ...]]
 ) -> list[NDArray[np.int32]]:
     """Count rows by the cells of every table, piece by piece; axes with the same key are looked up once."""
     sizes = [[axis.size for axis in axes] for axes in tables]

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Computed, Rows, joint_counts, with_computed
+from synth.privacy.counting import Axis, Computed, PrivateRows, joint_counts, with_computed
 from synth.schema import Schema
 
 __all__ = [
@@ -113,7 +113,7 @@ class FeatureMap(ABC):
         """Bound what one row adds; as :func:`bound_of`."""
         return bound_of(self.blocks(), half_bits=half_bits)
 
-    def exact_sum(self, rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
+    def exact_sum(self, rows: PrivateRows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
         """Add the map up over all rows; as :func:`exact_sum`."""
         return exact_sum(self.blocks(), rows, half_bits=half_bits, device=device)
 
@@ -191,7 +191,7 @@ class Summable(ABC):
 
     @abstractmethod
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Add ``weight`` times the map up by cell; shape (n_cells, dimension), in steps of 2^-(2 half_bits)."""
 
@@ -256,14 +256,14 @@ def bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
     return Bound(norm * SAFETY, min(diameter, 2 * norm) * SAFETY)
 
 
-def exact_sum(blocks: Sequence[Block], rows: Rows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
+def exact_sum(blocks: Sequence[Block], rows: PrivateRows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
     """Add up a map over all rows.
 
     Parameters
     ----------
     blocks : sequence of Block
         The map, written out.
-    rows : Rows
+    rows : PrivateRows
         The private rows.
     half_bits : int
         Bits of each side of a product of tables, 10 to 18; the grid step is 2^-(2 half_bits).
@@ -304,7 +304,7 @@ class Constant(ColumnMap):
         return Bound(weight, 0.0)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Count rows by cell."""
         return joint_counts(rows, cells)[:, None] * math.floor(weight * 2.0 ** (2 * half_bits))
@@ -338,7 +338,7 @@ class CellMap(ColumnMap):
         return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Count rows by the cells that are given, and by its own."""
         counts = Constant().sums_by_cell(weight, rows, (*cells, *self.axes), half_bits=half_bits, device=device)

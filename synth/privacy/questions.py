@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Rows
+from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import PlannedCost, Receipt
@@ -119,7 +119,7 @@ class Question(ABC, Generic[PlanT, AnswerT]):
         """Return a SHA-256 that two questions share exactly where they are the same data, to the last bit."""
 
     @abstractmethod
-    def draw(self, plan: PlanT, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+    def draw(self, plan: PlanT, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Read the rows and return the noisy answer in whole numbers."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, Bound, between_neighbours, exponential_of_mu, mu_of_exponential, units_of
-from synth.privacy.counting import Rows, tables_of_counts
+from synth.privacy.counting import PrivateRows, tables_of_counts
 from synth.privacy.feature_maps import OneHot, frozen
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
@@ -174,7 +174,7 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
                     found.add_array(bins)
         return found.hexdigest()
 
-    def draw(self, plan: ChoicePlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+    def draw(self, plan: ChoicePlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Score every candidate exactly, and choose."""
         scores, rate = scores_of(self.candidates, rows), plan.rate
         chosen = noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
@@ -203,7 +203,7 @@ def sensitivity_of_choice(schema: Schema) -> float:
     return between_neighbours(ONE_SCORE, schema)
 
 
-def scores_of(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
+def scores_of(candidates: Sequence[Candidate], rows: PrivateRows) -> NDArray[np.int64]:
     """Score every candidate on the rows, in whole multiples of ``SCORE_STEP``.
 
     Weights are divided by the largest and rounded down, so that the largest is exactly 1 and one more row moves no
@@ -218,7 +218,7 @@ def scores_of(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
     return np.asarray(whole_weights * _distances(candidates, rows) - whole_penalties)
 
 
-def _distances(candidates: Sequence[Candidate], rows: Rows) -> NDArray[np.int64]:
+def _distances(candidates: Sequence[Candidate], rows: PrivateRows) -> NDArray[np.int64]:
     """Return the L1 distance of every candidate's table to the counts, in steps of 2^-TABLE_BITS rows."""
     distances: list[NDArray[np.int64]] = []
     counts: list[NDArray[np.int32]] = []

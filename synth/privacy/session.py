@@ -16,7 +16,7 @@ from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget
 from synth.privacy.answers import KINDS, ROW_COUNT_QUERY, AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
 from synth.privacy.costs import Bound, between_neighbours
-from synth.privacy.counting import CountMemory, Rows
+from synth.privacy.counting import CountMemory, PrivateRows
 from synth.privacy.feature_maps import Constant
 from synth.privacy.noise import NoiseSource, SystemNoise
 from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question
@@ -237,8 +237,8 @@ class PrivateSession(AnswerSource):
         self._record.coordinates += coordinates
         self._spent_units += units
 
-    def _rows(self) -> Rows:
-        return Rows(lambda name: self._table._column(name), self._table._rows, self._memory)
+    def _rows(self) -> PrivateRows:
+        return PrivateRows(lambda name: self._table._column(name), self._table._rows, self._memory)
 
     def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:
         """Answer a planned and charged question: by the kept answer that is next, else from the rows.

@@ -253,7 +253,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         PrivateSession,
         "_rows",
-        lambda self: session.Rows(lambda name: self._table._column(name)[:-1], self._table._rows - 1),
+        lambda self: session.PrivateRows(lambda name: self._table._column(name)[:-1], self._table._rows - 1),
     )
 
 

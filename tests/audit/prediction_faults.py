@@ -199,7 +199,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def short(rows: Any, wanted: Any) -> Any:
         if not wanted:
             return rows
-        cut = counting.Rows(lambda name: rows.column(name)[:-1], max(rows.n_rows - 1, 0))
+        cut = counting.PrivateRows(lambda name: rows.column(name)[:-1], max(rows.n_rows - 1, 0))
         return right(cut, wanted)
 
     patch.setattr(feature_maps, "with_computed", short)

@@ -13,7 +13,7 @@ from questions import SIZES, every_kind_of_map
 
 from synth.errors import PrivacyError
 from synth.generators.hermite.dp_hp import hermite_features
-from synth.privacy.counting import Rows
+from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum
 from synth.privacy.more import lookups
 from synth.privacy.more.fourier import Fourier
@@ -23,8 +23,8 @@ from synth.privacy.more.products import Product
 MAPS = every_kind_of_map()
 
 
-def rows_of_one(codes: dict[str, int]) -> Rows:
-    return Rows(lambda name: np.array([codes[name]]), 1)
+def rows_of_one(codes: dict[str, int]) -> PrivateRows:
+    return PrivateRows(lambda name: np.array([codes[name]]), 1)
 
 
 def summed_features(feature_map: FeatureMap, rows: list[dict[str, int]], half_bits: int) -> np.ndarray:

@@ -25,7 +25,7 @@ from recorded_noise import RecordedNoise
 
 from synth.privacy import counting
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.counting import Rows
+from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap, exact_sum
 from synth.privacy.more import forests, fourier, perturbed_rows, products, row_moments
 from synth.privacy.more.forests import Forest
@@ -67,7 +67,7 @@ class Case:
 
     def summed(self, chosen: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The whole-number answer for the table of these rows, in this order."""
-        rows = Rows(lambda name: self.of_rows[name][chosen], len(chosen))
+        rows = PrivateRows(lambda name: self.of_rows[name][chosen], len(chosen))
         return exact_sum(self.question.blocks(), rows, half_bits=HALF_BITS, device=device)
 
     def by_hand(self) -> np.ndarray:
@@ -335,7 +335,7 @@ def candidates() -> list[Candidate]:
 
 
 def scores(codes: Codes) -> np.ndarray:
-    return scores_of(candidates(), Rows(codes.__getitem__, len(codes["age"])))
+    return scores_of(candidates(), PrivateRows(codes.__getitem__, len(codes["age"])))
 
 
 def of_rows(codes: Codes, chosen: np.ndarray) -> Codes:
@@ -365,7 +365,7 @@ def test_a_noisy_row_is_its_own_numbers_beside_any_rows(block: int, monkeypatch:
     plan = plan_rows(question, small_schema(), units=2**40, slack=1e-4)
 
     def drawn(codes: Codes) -> Any:
-        rows = Rows(codes.__getitem__, len(codes["age"]))
+        rows = PrivateRows(codes.__getitem__, len(codes["age"]))
         numbers, labels = draw_rows(question, plan, rows, RecordedNoise(None))
         return SimpleNamespace(numbers=numbers, labels=labels)
 
@@ -498,7 +498,9 @@ def plant_another_rounding_where_rows_are_counted(patch: pytest.MonkeyPatch) -> 
 
 
 def plant_a_table_truncated_after_it_is_added(patch: pytest.MonkeyPatch) -> None:
-    def summed(self: Lookup, weight: float, rows: Rows, cells: Any, *, half_bits: int, device: str) -> np.ndarray:
+    def summed(
+        self: Lookup, weight: float, rows: PrivateRows, cells: Any, *, half_bits: int, device: str
+    ) -> np.ndarray:
         table = self.table * weight * 2.0 ** (2 * half_bits)
         counts = counting.joint_counts(rows, (*cells, self.axis)).reshape(-1, len(table))
         return np.trunc(counts.astype(np.float32) @ table.astype(np.float32)).astype(np.int64)

@@ -18,7 +18,7 @@ from recorded_noise import RecordedNoise
 from synth.errors import PrivacyError, SchemaError
 from synth.privacy import counting, selection
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.counting import Axis, CountMemory, Rows, joint_counts, tables_of_counts
+from synth.privacy.counting import Axis, CountMemory, PrivateRows, joint_counts, tables_of_counts
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.selection import SCORE_STEP, TABLE_BITS, WEIGHT_BITS, Candidate
@@ -147,11 +147,11 @@ def test_a_question_with_more_tables_than_are_kept_keeps_some(monkeypatch: pytes
         read.append(name)
         return codes[name]
 
-    rows = Rows(column, 300, CountMemory())
+    rows = PrivateRows(column, 300, CountMemory())
     for round_number in range(3):
         counts = list(tables_of_counts(rows, axes))
         for found, table in zip(counts, axes, strict=True):
-            assert found.tolist() == joint_counts(Rows(codes.__getitem__, 300), table).tolist()
+            assert found.tolist() == joint_counts(PrivateRows(codes.__getitem__, 300), table).tolist()
         if round_number == 0:
             read.clear()
     assert read == ["income", "income"]
@@ -264,7 +264,7 @@ def test_remembered_counts_are_shown_to_nobody() -> None:
     choose(session, pairs(), "q")
     memory = session._memory
     assert repr(memory) == "<CountMemory: counts are not shown>"
-    assert "CountMemory" not in repr(Rows(lambda name: np.zeros(1), 1, memory))
+    assert "CountMemory" not in repr(PrivateRows(lambda name: np.zeros(1), 1, memory))
     assert "emory" not in repr(session)
     assert not hasattr(memory, "__dict__")
     for spread in (pickle.dumps, copy.copy, copy.deepcopy):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from questions import every_kind_of_map, small_codes
 
+from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
-from synth.privacy.answers import from_description
 from synth.privacy.feature_maps import Constant, OneHot, Stack, codes_by_name
 from synth.privacy.more.fourier import Fourier, angle_steps
 from synth.privacy.more.lookups import Lookup

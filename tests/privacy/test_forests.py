@@ -9,9 +9,9 @@ import pytest
 from questions import random_forest, small_codes, small_schema, walked
 from recorded_noise import RecordedNoise
 
+from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import from_description
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import forests
 from synth.privacy.more.forests import Forest

@@ -18,9 +18,10 @@ from candidates import candidate_of
 from questions import every_kind_of_map, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
+from synth.bundle.answers import from_description
 from synth.errors import BudgetExceededError, DiskFullError, JobError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.answers import NoisyAnswer, NoisySum, from_description
+from synth.privacy.answers import NoisyAnswer, NoisySum
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.selection import Candidate
 from synth.privacy.session import PrivateSession

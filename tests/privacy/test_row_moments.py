@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth.errors import PrivacyError
-from synth.privacy.counting import Rows
+from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap, OneHot, bound_of, exact_sum
 from synth.privacy.more import row_moments
 from synth.privacy.more.lookups import Lookup
@@ -24,7 +24,7 @@ LABEL = OneHot(("label",), (None,), (2,))
 
 
 def summed(question: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
-    rows = Rows(codes.__getitem__, len(next(iter(codes.values()))))
+    rows = PrivateRows(codes.__getitem__, len(next(iter(codes.values()))))
     return exact_sum(question.blocks(), rows, half_bits=half_bits)
 
 

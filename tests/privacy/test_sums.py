@@ -15,7 +15,7 @@ from questions import every_kind_of_map, small_codes, small_schema
 from synth.errors import PrivacyError
 from synth.privacy import counting
 from synth.privacy.answers import check_fits
-from synth.privacy.counting import MAXIMUM_ROWS, Axis, Rows, joint_counts
+from synth.privacy.counting import MAXIMUM_ROWS, Axis, PrivateRows, joint_counts
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack, exact_sum
 from synth.privacy.more import fourier as fourier_sums
 from synth.privacy.more import lookups, products, row_moments
@@ -26,8 +26,8 @@ from synth.privacy.more.products import Product
 MAPS = every_kind_of_map()
 
 
-def rows_of(codes: dict[str, np.ndarray]) -> Rows:
-    return Rows(codes.__getitem__, len(next(iter(codes.values()))))
+def rows_of(codes: dict[str, np.ndarray]) -> PrivateRows:
+    return PrivateRows(codes.__getitem__, len(next(iter(codes.values()))))
 
 
 def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int = 18) -> np.ndarray:
@@ -140,7 +140,7 @@ def test_codes_that_were_never_declared_are_refused() -> None:
 
 def test_too_many_rows_are_refused() -> None:
     with pytest.raises(PrivacyError, match="at most 67,108,864 rows"):
-        Rows(lambda name: np.zeros(0), MAXIMUM_ROWS + 1)
+        PrivateRows(lambda name: np.zeros(0), MAXIMUM_ROWS + 1)
 
 
 # Fourier

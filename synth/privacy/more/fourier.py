@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Rows, rows_by_cell
+from synth.privacy.counting import Axis, PrivateRows, rows_by_cell
 from synth.privacy.feature_maps import (
     WEIGHT_BITS,
     Arrays,
@@ -141,7 +141,7 @@ class Fourier(ColumnMap):
         return Bound(norm, 2 * norm)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Add rounded cosines and sines up by cell."""
         import torch  # here and below, as whoever only checks questions starts without it

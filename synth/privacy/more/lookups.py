@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Rows, joint_counts, joint_index, rows_by_cell
+from synth.privacy.counting import Axis, PrivateRows, joint_counts, joint_index, rows_by_cell
 from synth.privacy.feature_maps import (
     Arrays,
     ColumnMap,
@@ -144,7 +144,7 @@ class Lookup(ColumnMap):
         return Bound(weight * row.norm, weight * row.diameter + truncated)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Multiply counts of bins by the table, whose entries are truncated first."""
         table = np.trunc(self.table * weight * 2.0 ** (2 * half_bits)).astype(np.int64)

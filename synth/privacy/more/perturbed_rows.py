@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, GaussianPlan, gaussian_on_grid, mu_of_pure, pure_of_mu, units_of
-from synth.privacy.counting import Rows
+from synth.privacy.counting import PrivateRows
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, row_epsilon_of_cells, units_of_cells
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_sensitivity import CellBound, cell_bound, whole_table
@@ -326,7 +326,7 @@ class RowsQuestion(Question[RowsPlan, PerturbedRows]):
             found.add_map(table)
         return found.hexdigest()
 
-    def draw(self, plan: RowsPlan, rows: Rows, noise: NoiseSource, *, device: str) -> Numbers:
+    def draw(self, plan: RowsPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Return the noisy numbers of all rows, and their labels where there is one."""
         return draw_rows(self, plan, rows, noise)
 
@@ -426,7 +426,7 @@ def _cells(
     )
 
 
-def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: Rows, noise: NoiseSource) -> Numbers:
+def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: PrivateRows, noise: NoiseSource) -> Numbers:
     """Look up every row's numbers, add noise to each, randomise its label, and put the rows in a drawn order.
 
     Parameters
@@ -434,7 +434,7 @@ def draw_rows(question: RowsQuestion, plan: RowsPlan, rows: Rows, noise: NoiseSo
     question : RowsQuestion
     plan : RowsPlan
         The noise.
-    rows : Rows
+    rows : PrivateRows
         The private rows.
     noise : NoiseSource
         Draws the noise, the labels and the order.
@@ -486,7 +486,7 @@ def _kept(given: NDArray[np.int64]) -> Whole:
     return own
 
 
-def _numbers(table: Lookup, rows: Rows, bits: int) -> Whole:
+def _numbers(table: Lookup, rows: PrivateRows, bits: int) -> Whole:
     codes = rows.column(table.column)
     whole = whole_table(table, bits)
     return np.asarray(whole[codes if table.bins is None else table.bins[codes]])

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Computed, Rows, joint_counts, joint_index, rows_by_cell
+from synth.privacy.counting import Axis, Computed, PrivateRows, joint_counts, joint_index, rows_by_cell
 from synth.privacy.feature_maps import (
     SAFETY,
     Arrays,
@@ -167,7 +167,7 @@ class Joint(Summable):
         return Bound(same.norm, max(same.diameter, apart))
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Add up what is summed by the cells that are given, and by its own; features in the order of the maps."""
         own = tuple(axis for one in self.cells for axis in one.axes)
@@ -220,7 +220,7 @@ class TableProduct(Summable):
         return Bound(norm, 2 * norm)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Add up by joint counts where these are few, else row by row."""
         axes = [tuple(table.axis for table in side) for side in self.sides]
@@ -234,7 +234,7 @@ class TableProduct(Summable):
 
 def _by_counts(
     product: TableProduct,
-    rows: Rows,
+    rows: PrivateRows,
     cells: tuple[Axis, ...],
     axes: Sequence[tuple[Axis, ...]],
     weight: float,
@@ -257,7 +257,7 @@ def _by_counts(
 
 def _by_rows(
     product: TableProduct,
-    rows: Rows,
+    rows: PrivateRows,
     cells: tuple[Axis, ...],
     axes: Sequence[tuple[Axis, ...]],
     weight: float,

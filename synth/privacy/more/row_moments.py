@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, Rows, rows_by_cell
+from synth.privacy.counting import Axis, PrivateRows, rows_by_cell
 from synth.privacy.feature_maps import (
     Arrays,
     ColumnMap,
@@ -197,7 +197,7 @@ class RowMoments(ColumnMap):
         return Bound(weight * powers.norm, weight * powers.diameter)
 
     def sums_by_cell(
-        self, weight: float, rows: Rows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
     ) -> NDArray[np.int64]:
         """Add the moments up by cell; a clipped vector's entries have 6 bits less than ``half_bits``."""
         sums = np.zeros((math.prod(axis.size for axis in cells), self.dimension), dtype=np.int64)
