@@ -125,7 +125,7 @@ def test_what_sees_rows_is_of_the_closed_classes_alone() -> None:
         if isinstance(node, ast.FunctionDef)
     ]
     annotated = {(one.name, ast.unparse(a.annotation)) for one in functions for a in one.args.args if a.annotation}
-    methods = {name for name, annotation in annotated if annotation == "Rows"}
+    methods = {name for name, annotation in annotated if annotation == "PrivateRows"}
     assert {"draw", "sums_by_cell"} <= methods
     for kind in (*KINDS, *FEATURE_MAPS):
         assert kind.__module__.startswith("synth.privacy.")
