@@ -162,7 +162,7 @@ def earlier_releases() -> None:
     if not found:
         return
     st.subheader("Releases of an earlier version")
-    note("Faults that were mended since may have touched them. Worked out from configurations; nobody looked at rows.")
+    note("Bugs that were fixed since may have affected them. Worked out from configurations; no row was read.")
     for sentence in dict.fromkeys(one.sentence for one in found):
         st.markdown(f"**What may have happened:** {plain(sentence)}")
         touched = [f"{one.certificate_id} ('{one.account}')" for one in found if one.sentence == sentence]

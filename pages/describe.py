@@ -163,7 +163,7 @@ def column_editor() -> None:
         "Categories: separated by commas, with double quotes around a value that holds one. "
         "A yes/no column takes its two words there, yes first. "
         "Step: the precision of a number, or day, month, year. "
-        "Special: numbers that mean something of their own, such as 0 or 999. "
+        "Special: numbers with a meaning of their own, such as 0 or 999. "
         "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
         "Weight changes where accuracy goes; it does not change the protection of anybody."
     )
@@ -191,7 +191,7 @@ def kinds_by_looking() -> None:
     if open_columns and empty.button(
         f"Tick 'Empty' in {len(open_columns)} open column{'s' if len(open_columns) > 1 else ''}",
         key="tick-empty",
-        help="A cell that cannot be read then becomes a missing one. Synthetic rows may have missing cells there.",
+        help="A cell that cannot be read then becomes missing. Synthetic rows may have missing cells there.",
     ):
         held["columns"] = [{**row, "missing": True} if row["name"] in open_columns else row for row in held["columns"]]
         renew_editor()
@@ -210,7 +210,7 @@ def domain_meter() -> None:
             top, card = ordered[:width], place.container(border=True)
             card.metric(f"Cells of the largest {width}-way table", f"{math.prod(size for _, size in top):,}")
             note(" \N{MULTIPLICATION SIGN} ".join(plain(name) for name, _ in top), card)
-    note(f"Numbers and dates count as at most {_PLACES} places each: generators group them.")
+    note(f"Numbers and dates count as at most {_PLACES} bins each: generators group them.")
     problem = domain_problem(columns)
     if problem is not None:
         st.error(plain(problem))

@@ -147,7 +147,7 @@ def _shows_nothing_new(instead: str) -> bool:
         return True
     unit = plain(held["protects"] or "person")
     st.error(
-        "This mode lets out one noisy row for every private one, so the number of rows must be public and every "
+        "This mode releases one noisy row for every private one, so the number of rows must be public and every "
         f"{unit} may have only one. Declare both on 2 Describe if they are true, or choose '{plain(instead)}'."
     )
     return False
@@ -172,7 +172,7 @@ def _mode_chooser(modes: tuple[Mode, ...]) -> Mode:
     if mode.hides == "cell":
         st.warning(f"**{plain(mode.promise)}** {plain(mode.beware)}")
         st.slider(
-            "How far that cell may change, as a part of its declared range",
+            "How far that cell may change, as a fraction of its declared range",
             min_value=0.05,
             max_value=1.0,
             step=0.05,

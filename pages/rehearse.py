@@ -46,7 +46,7 @@ def screen() -> None:
     require("table")
     require("description")
     st.markdown(
-        "Practice on a stand-in: a run is made from rows that are nobody's to protect, and every attack is tried on "
+        "Practice on a stand-in: a run is made from rows that need no protection, and every attack is tried on "
         f"what comes out. **{REHEARSAL_SENTENCE}**"
     )
     rehearsal(config_of(draft()))
@@ -74,7 +74,7 @@ def rehearsal(config: RunConfig) -> None:
 
 
 def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None:
-    st.subheader("What the latest rehearsal came to")
+    st.subheader("Result of the latest rehearsal")
     verdict(report)
     if several:
         note(f"{_moment(report)}, on the table as it is described now.")

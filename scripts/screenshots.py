@@ -106,7 +106,7 @@ def rehearse(photographer: Photographer, folder: Path) -> None:
     photographer.settle()
     photographer.choose("This table is public")
     photographer.upload(0, other)
-    photographer.see("What the latest rehearsal came to", timeout=900_000)
+    photographer.see("Result of the latest rehearsal", timeout=900_000)
     page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached", timeout=900_000)
     photographer.picture("rehearse")
 

@@ -31,7 +31,7 @@ def error_sentence(forecast: Forecast) -> str:
     if typical is None or forecast.trustworthy is None:
         return "This run measures no counts of single columns. Give the report a share of the budget below."
     return (
-        f"Typical count of one column is off by ±{count(typical)} rows (95 %). Trust counts above about "
+        f"A typical count of one column is off by up to ±{count(typical)} rows (95 %). Trust counts above about "
         f"{count(forecast.trustworthy)} rows; below {count(typical)}, treat as noise."
     )
 

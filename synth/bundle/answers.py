@@ -223,7 +223,7 @@ def _rows_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
         yield f"{name} has a receipt that is not of rows with {question.noise} noise."
         return
     if receipt.grid not in {2.0**-bits for bits in GRIDS}:
-        yield f"The receipt of '{receipt.query}' states a grid that no row is let out on."
+        yield f"The receipt of '{receipt.query}' states a grid that no row is released on."
         return
     bits = round(-math.log2(receipt.grid))
     bounds, of_rows = (
@@ -256,7 +256,7 @@ def _label_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
     name, label, labels = f"The answer to '{answer.receipt.query}'", answer.question.label, answer.labels
     if label is None or labels is None:
         if len(answer.receipts) != 1 or labels is not None or label is not None:
-            yield f"{name} has a receipt or labels too many, as it was asked without a label."
+            yield f"{name} has one receipt or list of labels too many, as it was asked without a label."
         return
     size = schema.modelled_column(label).size
     declared = labels.size == 0 or bool((labels >= 0).all() and (labels < size).all())
@@ -267,7 +267,7 @@ def _label_problems(answer: PerturbedRows, schema: Schema) -> Iterator[str]:
         if of_labels:
             yield f"{name} has a receipt for labels, which are public where one cell is hidden."
     elif [one.mechanism for one in of_labels] != ["randomised_response"] or of_labels[0].dimension != size:
-        yield f"{name} lets labels out without a receipt for a randomised response over its {size} classes."
+        yield f"{name} releases labels without a receipt for a randomised response over its {size} classes."
     else:
         yield from _sensitivity_problems(of_labels[0], 1.0)
 

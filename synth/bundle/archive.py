@@ -183,7 +183,7 @@ def _check_size(name: str, size: int) -> None:
 def _check_swelling(entry: zipfile.ZipInfo) -> None:
     # These are compressed inside already and are read whole: a zip that shrank them further was made to swell.
     if entry.filename in _COMPRESSED and entry.file_size > max(_SMALL, _SWELLING * entry.compress_size):
-        raise VerificationError(f"{entry.filename} swells to {entry.file_size:,} bytes, which no honest bundle does.")
+        raise VerificationError(f"{entry.filename} unpacks to {entry.file_size:,} bytes, which no honest bundle does.")
 
 
 def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:

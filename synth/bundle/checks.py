@@ -252,7 +252,7 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
     for receipt in certificate.receipts:
         name = f"The receipt of '{receipt.query}'"
         if not set(receipt.assumptions) <= set(certificate.assumptions):
-            yield f"{name} leans on an assumption that the certificate leaves out."
+            yield f"{name} relies on an assumption that the certificate leaves out."
         if receipt.neighbours is not certificate.neighbours:
             yield f"{name} belongs to another neighbouring relation than the certificate."
         if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
@@ -297,10 +297,10 @@ def _statement_problems(certificate: Certificate) -> Iterator[str]:
     charges, head = ledger.get("charges"), ledger.get("head")
     stated_well = len(ledger) == 2 and isinstance(charges, int) and isinstance(head, str) and _DIGEST.fullmatch(head)
     if ledger and not stated_well:
-        yield "The certificate states something else of its ledger than its head and its number of charges."
+        yield "The certificate states more about its ledger than its head and its number of charges."
     stated = certificate.versions.items()
     if not all(name in STATED and _VERSION.fullmatch(version) for name, version in stated):
-        yield "The certificate states a version of what no run is made with, or one that is no version."
+        yield "The certificate states a version of a package that no run uses, or one that is no version."
 
 
 def _schema_problems(archive: Archive, certificate: Certificate, schema: Schema, config: RunConfig) -> Iterable[str]:

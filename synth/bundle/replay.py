@@ -208,8 +208,9 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
     for query, share in asked.items():
         if abs(spent[query] / paid - share / whole) > _SHARE:
             yield (
-                f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; it asks that with "
-                f"{share / whole:.3%}. Its cost was altered, or other versions divide the budget otherwise."
+                f"The receipt of '{query}' is {spent[query] / paid:.3%} of what the generator spent; the generator "
+                f"gives this question {share / whole:.3%}. Its cost was altered, or another version divides the budget "
+                "differently."
             )
 
 

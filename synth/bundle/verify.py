@@ -32,13 +32,13 @@ CANNOT_SHOW = (
 """What no check of a bundle can establish; it rests on the program and on the owner's word."""
 
 LEFT_TO_REPLAY = (
-    "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the rows made and "
-    "the noisy answers (synth replay makes both again)",
+    "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the synthetic "
+    "rows and the noisy answers (synth replay makes both again)",
     "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the "
-    "generator asks, and that each answer cost the part of the budget that it asks it with (synth replay --refit fits "
-    "it again)",
-    "that the trees which predict held-out rows, where predictions were paid for, were trained on the rows made "
-    "(replay takes them as they are)",
+    "generator asks, and that each answer cost the share of the budget that the generator gives to its question (synth "
+    "replay --refit fits it again)",
+    "that the trees which predict held-out rows, where predictions were paid for, were trained on the synthetic "
+    "rows (replay takes them as they are)",
 )
 """What verifying leaves to a replay, which takes longer."""
 

@@ -35,8 +35,8 @@ _MADE_BY_A_MODEL = (
     "is a copy of a private row, though some may equal one by chance.",
 )
 _MADE_FROM_NOISY_ROWS = (
-    "Every row of the private table was made noisy by itself; the rows of synthetic.csv are what smoothing made of",
-    "those noisy rows, one for each, in another order. So the number of private rows can be seen.",
+    "Noise was added to every row of the private table separately; the rows of synthetic.csv were smoothed from those",
+    "noisy rows, one from each, in another order. So the number of private rows can be seen.",
 )
 
 

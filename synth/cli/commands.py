@@ -450,11 +450,11 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
     run.set_defaults(command=_run)
 
-    forecast = commands.add_parser("forecast", help="expected error before anything is spent; reads no rows")
+    forecast = commands.add_parser("forecast", help="say which error to expect before anything is spent; reads no rows")
     _add_config_options(forecast)
     forecast.set_defaults(command=_forecast)
 
-    report = commands.add_parser("report", help="owner-only reports for a finished run whose table was kept")
+    report = commands.add_parser("report", help="write the owner-only report of a finished run whose table was kept")
     report.add_argument("folder", metavar="DIR")
     if options_of_reports:
         from synth.reports.registry import options_of_reports as declared
@@ -465,7 +465,9 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     _add_rehearsal_commands(commands)
 
-    compare = commands.add_parser("compare", help="publishable numbers of several runs side by side, and their cost")
+    compare = commands.add_parser(
+        "compare", help="show publishable numbers of several runs side by side, and their cost"
+    )
     compare.add_argument("folders", metavar="DIR", nargs="+")
     compare.set_defaults(command=_compare)
 
@@ -488,8 +490,10 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     replay.set_defaults(command=_replay)
 
     _add_ledger_commands(commands)
-    commands.add_parser("generators", help="what can make rows").set_defaults(command=_generators)
-    parties = commands.add_parser("parties", help="machines of released rows; classes by those of several parties")
+    commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
+    parties = commands.add_parser(
+        "parties", help="make machines from released rows, or classify rows by those of several parties"
+    )
     parties.add_argument("source", metavar="BUNDLE", help="whose rows; with --models the rows to classify, a table")
     parties.add_argument("--out", metavar="FILE", required=True, help="the machines, or the class of every row")
     parties.add_argument("--models", metavar="FILE", nargs="+", help="machines of the parties")
@@ -521,7 +525,7 @@ def _add_config_options(parser: argparse.ArgumentParser) -> None:
 def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those there are."""
     rehearse = commands.add_parser(
-        "rehearse", help="the same run on public or simulated rows: what to expect and every attack, at no cost"
+        "rehearse", help="make the same run from public or simulated rows: what to expect, and every attack, at no cost"
     )
     _add_config_options(rehearse)
     rows = rehearse.add_mutually_exclusive_group(required=True)
@@ -542,7 +546,7 @@ def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.Argume
     rehearse.add_argument("--out", metavar="FILE", help="write the whole report there, as JSON")
     rehearse.set_defaults(command=_rehearse)
 
-    incidents = commands.add_parser("incidents", help="what rehearsals have stopped, and clearing it")
+    incidents = commands.add_parser("incidents", help="list what rehearsals have stopped, or clear it")
     incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
     incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
     incidents.set_defaults(command=_incidents)
@@ -567,7 +571,7 @@ def _add_ledger_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     )
     account.set_defaults(command=_account)
 
-    commands.add_parser("ledger", help="everything that was spent").set_defaults(command=_ledger)
+    commands.add_parser("ledger", help="list everything that was spent").set_defaults(command=_ledger)
 
     backup = commands.add_parser("backup", help="copy the installation, in use or not, into a new folder")
     backup.add_argument("folder", metavar="DIR")
@@ -579,5 +583,5 @@ def _add_ledger_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     restore.set_defaults(command=_restore)
 
     commands.add_parser(
-        "advisory", help="releases of earlier versions that faults may have touched, and what to do"
+        "advisory", help="list releases of earlier versions that bugs may have affected, and what to do"
     ).set_defaults(command=_advisory)

@@ -363,7 +363,7 @@ class GridCell:
     predicted, real : float, optional
         Mean score after training on synthetic rows, and on stand-in rows.
     attack : str
-        The attack that told most; empty where there were too few people for a verdict.
+        The strongest attack; empty where there were too few people for a verdict.
     area, ceiling : float, optional
         Its ROC AUC, and the largest that the receipts allow any attack.
     seconds : float
@@ -403,7 +403,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
         to show.
     """
     seeds = len({cell.seed for cell in cells})
-    bands = f"Bands reach over {seeds} seeds. " if seeds > 1 else "One seed: what another would change is not shown. "
+    bands = f"Bands span {seeds} seeds. " if seeds > 1 else "One seed: how much another would differ is not shown. "
     found = [
         SafeEvidence(
             id="grid.table",
@@ -417,8 +417,8 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
             title="Error of pairs of columns",
             value=None,
             unit="total variation",
-            sentence="Synthetic against stand-in rows, numbers and dates in at most 32 public bins; 0 is equal. "
-            f"{bands}{said}",
+            sentence="Synthetic rows compared with the stand-in, numbers and dates in at most 32 public bins; 0 is "
+            f"equal. {bands}{said}",
             figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, _floor),
         ),
     ]
@@ -438,13 +438,13 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
         found.append(
             SafeEvidence(
                 id="grid.attacks",
-                title="The attack that told most",
+                title="The strongest attack",
                 value=None,
                 unit="ROC AUC",
-                sentence="Of all attacks the one with the largest area; 0.5 is guessing, and the largest of several "
-                f"lies a little above it by chance. The ceiling is proven for any attack; a point above it is "
+                sentence="The attack with the largest area under the curve; 0.5 is guessing, and the largest of "
+                "several lies a little above it by chance. The ceiling is proven for every attack; a point above it is "
                 f"chance, unless an incident is named. {bands}{said}",
-                figures=_figures(cells, "Worst attack", "ROC AUC", lambda cell: cell.area, _ceiling),
+                figures=_figures(cells, "Strongest attack", "ROC AUC", lambda cell: cell.area, _ceiling),
             )
         )
     return tuple(found)
@@ -511,7 +511,7 @@ def _table(cells: Sequence[GridCell]) -> Table:
         header.append(f"prediction, {measure}")
         measures.append(lambda cell: cell.predicted)
     if any(cell.area is not None for cell in cells):
-        header += ["worst attack, ROC AUC", "its proven ceiling"]
+        header += ["strongest attack, ROC AUC", "its proven ceiling"]
         measures += [lambda cell: cell.area, lambda cell: cell.ceiling]
     header.append("seconds of a run")
     measures.append(lambda cell: cell.seconds)

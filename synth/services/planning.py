@@ -147,7 +147,7 @@ def prediction_lines(found: Forecast) -> list[str]:
     if told.hidden:
         lines.append("  Noise will hide the accuracy: hold out more rows, or give the predictions a larger share.")
     lines += [
-        f"  by {name}: a group of {told.group_rows(noise_std):,.0f} held-out rows has its accuracy with a standard "
+        f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out rows the accuracy has a standard "
         "error of 0.05."
         for name, _, noise_std in told.groups
     ]

@@ -212,7 +212,7 @@ def test_two_questions_of_one_name(tmp_path: Path, key: Key) -> None:
 
 def test_an_assumption_of_the_receipts_that_the_certificate_leaves_out(tmp_path: Path, key: Key) -> None:
     path = forged(golden("dp-merf"), tmp_path / "f.zip", key, certificate=lambda one: one.update(assumptions=[]))
-    only(path, "leans on an assumption that the certificate leaves out")
+    only(path, "relies on an assumption that the certificate leaves out")
 
 
 @pytest.mark.parametrize(("name", "left"), [("dp-merf", 0), ("kahm-cell", 1), ("kahm-rows", 1)])
@@ -322,12 +322,12 @@ def test_a_question_of_another_part_of_the_table(query: str, part: Part, tmp_pat
         (
             "ledger",
             {"charges": 1, "head": "ab" * 32, "private_total": 12345},
-            "something else of its ledger than its head",
+            "more about its ledger than its head",
         ),
-        ("ledger", {"charges": 1, "head": "exactly 12345 rows"}, "something else of its ledger than its head"),
-        ("ledger", {"charges": "many", "head": "ab" * 32}, "something else of its ledger than its head"),
-        ("versions", {"note": "12345"}, "a version of what no run is made with"),
-        ("versions", {"numpy": "exactly 12345 rows"}, "a version of what no run is made with"),
+        ("ledger", {"charges": 1, "head": "exactly 12345 rows"}, "more about its ledger than its head"),
+        ("ledger", {"charges": "many", "head": "ab" * 32}, "more about its ledger than its head"),
+        ("versions", {"note": "12345"}, "a version of a package that no run uses"),
+        ("versions", {"numpy": "exactly 12345 rows"}, "a version of a package that no run uses"),
     ],
 )
 def test_a_word_where_a_certificate_has_room_for_one(
@@ -367,7 +367,7 @@ def stating(kind: str, **changes: Any) -> Change:
 
 STATED: list[tuple[str, Change, str]] = [
     ("dp-hp-adaptive", stating("exponential", grid=2.0**-20), "states a grid that no score is taken on"),
-    ("kahm-rows", stating("gaussian_rows", grid=2.0**-11), "states a grid that no row is let out on"),
+    ("kahm-rows", stating("gaussian_rows", grid=2.0**-11), "states a grid that no row is released on"),
     ("kahm-cell", stating("discrete_laplace", sensitivity=1.0), "the sensitivity and noise of its dearest column"),
     ("independent-by-class", stating("discrete_gaussian", mechanism="gaussian_rows"), "a receipt that is not of a sum"),
     ("kahm-rows", stating("gaussian_rows", mechanism="discrete_gaussian"), "a receipt that is not of rows with"),

@@ -77,7 +77,7 @@ def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any,
     page.get_by_role("spinbutton", name="Seeds").fill("1")
     page.get_by_role("spinbutton", name="Seeds").press("Enter")
     walker.press("Rehearse on simulated rows")
-    walker.see("What the latest rehearsal came to")
+    walker.see("Result of the latest rehearsal")
     page.get_by_role("button", name="Stop the rehearsal").wait_for(state="detached")
     walker.settle()
     assert "Simulated rows, drawn from declarations alone." in walker.text()

@@ -49,7 +49,7 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     # 300 rows: 30 and 30 people can be compared, which is too few.
     assert "No verdict" in words
     app.segmented_control(key="rehearsal-part").set_value("marginals").run()
-    assert "Mean distance over columns" in texts(app)
+    assert "Mean distance over single columns" in texts(app)
     assert application().account("survey").epsilon_spent == 0
     assert application().account("survey").notes == ()
 

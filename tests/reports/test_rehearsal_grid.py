@@ -47,7 +47,8 @@ def test_the_table_holds_every_generator_and_budget() -> None:
     (table,) = grid_evidence(CELLS, label=None, said=SAID)[0].figures
     assert isinstance(table, Table)
     assert table.header == (
-        "generator", "epsilon", "distance of pairs", "worst attack, ROC AUC", "its proven ceiling", "seconds of a run"
+        "generator", "epsilon", "distance of pairs", "strongest attack, ROC AUC", "its proven ceiling",
+        "seconds of a run",
     )  # fmt: skip
     assert [row[:2] for row in table.rows] == [
         ("dp-merf", 1.0), ("dp-merf", 2.0), ("independent", 1.0), ("independent", 2.0)
