@@ -104,13 +104,13 @@ def clipped_noise_std(
     """Return the least noise of Algorithm 1 on every coordinate of the mean gradient; the paper leaves c open."""
     if not (math.isfinite(clip_norm) and clip_norm > 0 and n >= 1 and steps >= 1):
         raise InputError("clip_norm must be positive and finite, n and steps at least 1.")
-    return (2 if replace_one else 1) * clip_norm / n * math.sqrt(steps) / gaussian_mu(epsilon, delta)
+    return float((2 if replace_one else 1) * clip_norm / n * math.sqrt(steps) / gaussian_mu(epsilon, delta))
 
 
 def local_scale(*, n: int, epsilon: float, delta: float, tau: float, zeta: float) -> float:
     r"""Return s of Theorem 8, :math:`n^{1/4} \sqrt{\varepsilon\tau} / (\log(1/\zeta) \log^{1/4}(1/\delta))`."""
     _require_budget(epsilon, delta)
-    return math.sqrt(math.sqrt(n) * epsilon * tau) / (math.log(1 / zeta) * math.log(1 / delta) ** 0.25)
+    return math.sqrt(math.sqrt(n) * epsilon * tau / math.sqrt(math.log(1 / delta))) / math.log(1 / zeta)
 
 
 def local_noise_std(scale: float, *, epsilon: float, delta: float) -> float:
