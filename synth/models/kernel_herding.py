@@ -1,4 +1,4 @@
-r"""Kernel herding (Chen 2010): points whose Fourier features have about a given mean, chosen from a public pool.
+r"""Kernel herding (Chen 2010): points whose features have about a given mean, chosen from a public pool.
 
 .. math:: z_{t+1} = \arg\max_z \langle \mu, \phi(z) \rangle
     - \frac{1}{t + 1} \sum_{i \le t} \langle \phi(z_i), \phi(z) \rangle
@@ -15,25 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from synth.errors import InputError
 
-__all__ = ["herd", "sobol_pool", "unit_fourier_features"]
+__all__ = ["herd", "sobol_pool"]
 
 Matrix = NDArray[np.float64]
-
-
-def unit_fourier_features(x: Matrix, frequencies: Matrix) -> Matrix:
-    """Return cosines, then sines, of every row's angles, divided by the root of their number: norm 1.
-
-    Parameters
-    ----------
-    x : array of shape (n, d)
-    frequencies : array of shape (F / 2, d)
-
-    Returns
-    -------
-    array of shape (n, F)
-    """
-    angles = x @ frequencies.T
-    return np.asarray(np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / np.sqrt(len(frequencies)))
 
 
 def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
@@ -43,24 +27,23 @@ def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
     return np.asarray(qmc.Sobol(columns, scramble=True, seed=seed).random_base2(bits), dtype=np.float64)
 
 
-def herd(pool: Matrix, frequencies: Matrix, embedding: NDArray[np.float64], *, points: int) -> NDArray[np.int64]:
+def herd(features: Matrix, embedding: NDArray[np.float64], *, points: int) -> NDArray[np.int64]:
     """Return which points of the pool are chosen, in order; a point may be chosen once only.
 
     Parameters
     ----------
-    pool : array of shape (N, d)
-    frequencies : array of shape (F / 2, d)
+    features : array of shape (N, F)
+        phi of every point of the pool.
     embedding : array of shape (F,)
-        mu, in the order of :func:`unit_fourier_features`.
+        mu, exact or noisy.
     points : int
         At most N.
     """
-    if not 1 <= points <= len(pool):
-        raise InputError(f"points must be between 1 and the size of the pool, {len(pool)}; got {points}.")
+    if not 1 <= points <= len(features):
+        raise InputError(f"points must be between 1 and the size of the pool, {len(features)}; got {points}.")
     chosen = np.empty(points, dtype=np.int64)
     with threadpool_limits(1):
-        features = unit_fourier_features(pool, frequencies)
-        aim, near = features @ embedding, np.zeros(len(pool))
+        aim, near = features @ embedding, np.zeros(len(features))
         for place in range(points):
             scores = aim - near / (place + 1)
             # A support point that is there twice would make W singular.
