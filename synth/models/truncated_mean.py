@@ -108,12 +108,12 @@ def smoothed_truncation(x: NDArray[np.float64], *, precision: float) -> NDArray[
     x = np.asarray(x, dtype=np.float64)
     # Beyond 1e100 the limit is reached to the last digit, and squares would overflow.
     size = np.clip(np.nan_to_num(np.abs(x), nan=0.0), 0.0, 1e100)
-    near, tiny = size <= _CLOSED_FORM_UP_TO, size < 1e-100
-    inside = np.where(near & ~tiny, size, 1.0)
+    tiny, far = size < 1e-100, size > _CLOSED_FORM_UP_TO
+    inside = np.where(tiny | far, 1.0, size)
     # Of tiny numbers only the first term is left, and the closed form would divide by them.
     found = np.where(tiny, size, expected_truncation(inside, inside / math.sqrt(precision)))
-    if not near.all():
-        found = np.where(near, found, _integrated(np.where(near, _CLOSED_FORM_UP_TO, size), precision))
+    if far.any():
+        found[far] = _integrated(size[far], precision)
     return np.asarray(np.sign(np.nan_to_num(x)) * np.clip(found, -LARGEST_TRUNCATED, LARGEST_TRUNCATED))
 
 
