@@ -162,7 +162,7 @@ def measure_reading(path: Path, rows: int) -> dict[str, float]:
         replace(schema(), number_of_units=rows),
         TableFormat(kind="parquet"),
         account_key=b"key",
-    )
+    )[0]
     read = time.perf_counter()
     private_pass(table, hermite_question())()
     asked = time.perf_counter()

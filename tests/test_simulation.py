@@ -61,7 +61,7 @@ def test_it_reads_as_the_declared_table_and_every_unit_has_its_rows() -> None:
     made = simulated_table(Simulation(rows=500), SCHEMA)
     table = PrivateTable.open(
         lambda: io.BytesIO(made), "any", SCHEMA, SIMULATED_FORMAT, account_key=b"k" * 32, public=True
-    )
+    )[0]
     assert table.schema == SCHEMA
     frame = pd.read_csv(io.BytesIO(made), dtype=str, keep_default_na=False)
     assert list(frame) == [column.name for column in SCHEMA.columns]

@@ -116,10 +116,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         If ``epsilon`` is not positive and finite, ``delta`` not strictly between 0 and 1, or the allowances alone
         take the whole budget.
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PrivacyError(f"epsilon must be positive and finite, got {epsilon}.")
-    _require_delta(delta)
-
+    _require_budget(epsilon, delta)
     cuts = tuple(_cuts(SLACK_ALLOWANCE, COORDINATE_ALLOWANCE))
 
     def fits(mu: float) -> bool:
@@ -170,10 +167,7 @@ class PrivacyBudget:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
-            raise PrivacyError(f"epsilon must be positive and finite, got {self.epsilon}.")
-        if not 0 < self.delta < 1:
-            raise PrivacyError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
+        _require_budget(self.epsilon, self.delta)
         if not isinstance(self.neighbours, Neighbours):
             raise PrivacyError("neighbours must be Neighbours.ADD_REMOVE, Neighbours.REPLACE or Neighbours.CELL.")
 
@@ -347,6 +341,12 @@ def _oracle_error(mu: float) -> float:
 def _exp(exponent: float) -> float:
     """Return exp without overflow; what is so large is never compared with anything but 1."""
     return math.exp(min(exponent, 700.0))
+
+
+def _require_budget(epsilon: float, delta: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise PrivacyError(f"epsilon must be positive and finite, got {epsilon}.")
+    _require_delta(delta)
 
 
 def _require_delta(delta: float) -> None:

@@ -50,7 +50,6 @@ __all__ = [
     "bound_of",
     "check_dimension",
     "checked_bins",
-    "codes_by_name",
     "columns_of",
     "exact_sum",
     "frozen",
@@ -112,10 +111,6 @@ class FeatureMap(ABC):
     def bound(self, *, half_bits: int) -> Bound:
         """Bound what one row adds; as :func:`bound_of`."""
         return bound_of(self.blocks(), half_bits=half_bits)
-
-    def exact_sum(self, rows: PrivateRows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:
-        """Add the map up over all rows; as :func:`exact_sum`."""
-        return exact_sum(self.blocks(), rows, half_bits=half_bits, device=device)
 
     @abstractmethod
     def evaluate(self, codes: SyntheticCodes) -> Matrix:
@@ -512,11 +507,6 @@ def check_dimension(dimension: int) -> None:
         raise PrivacyError(
             f"A question may have at most {MAXIMUM_DIMENSION:,} numbers in its answer, got {dimension:,}."
         )
-
-
-def codes_by_name(codes: NDArray[Any], names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Split made rows, shape (n_rows, n_modelled) in ``schema.names`` order, into one array per column."""
-    return {name: codes[:, place] for place, name in enumerate(names)}
 
 
 def kept(arrays: Arrays, name: str, array: NDArray[Any] | None) -> str | None:

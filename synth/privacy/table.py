@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, BinaryIO, Literal, NoReturn, Protocol, get_args
+from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +77,7 @@ class TableSource(Protocol):
 class PrivateTable:
     """Rows of a private table, as codes; opaque.
 
-    Made by :meth:`open` or :meth:`open_parts`, or by :meth:`from_codes` in tests. ``schema`` is public, and so is
+    Made by :meth:`open`, or by :meth:`from_codes` of codes that are ready made. ``schema`` is public, and so is
     ``part``, which side of the split it is; nothing else is.
     """
 
@@ -103,12 +103,12 @@ class PrivateTable:
         *,
         account_key: bytes,
         holdout: float = 0.0,
-        part: Part = "train",
+        parts: Sequence[Part] = ("train",),
         undeclared: Literal["refuse", "drop"] = "refuse",
         public: bool = False,
         limits: ReaderLimits | None = None,
-    ) -> PrivateTable:
-        """Open one side of a table: at most ``rows_per_unit`` rows of each unit, split by unit.
+    ) -> tuple[PrivateTable, ...]:
+        """Open sides of a table, reading it once: at most ``rows_per_unit`` rows of each unit, split by unit.
 
         Parameters
         ----------
@@ -124,8 +124,8 @@ class PrivateTable:
             The account's secret; decides which rows are kept and which units are held out, the same in every run.
         holdout : float
             Part of the units no generator may see, in [0, 1).
-        part : {"train", "holdout"}
-            Which side.
+        parts : sequence of {"train", "holdout"}
+            Which sides, in which order.
         undeclared : {"refuse", "drop"}
             What to do with a column that is not declared.
         public : bool
@@ -145,30 +145,7 @@ class PrivateTable:
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
-        return cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-
-    @classmethod
-    def open_parts(
-        cls,
-        source: TableSource | Callable[[], BinaryIO],
-        table_id: str,
-        schema: Schema,
-        form: TableFormat,
-        *,
-        account_key: bytes,
-        holdout: float,
-        undeclared: Literal["refuse", "drop"] = "refuse",
-        limits: ReaderLimits | None = None,
-    ) -> tuple[PrivateTable, PrivateTable]:
-        """Open both sides of a table, training part first, reading it once; parameters as in :meth:`open`."""
-        _require_number_of_units(schema)
-        encoded = read_table(
-            source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
-        )
-        train, held_out = (
-            cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in get_args(Part)
-        )
-        return train, held_out
+        return tuple(cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in parts)
 
     @classmethod
     def open_smallest(

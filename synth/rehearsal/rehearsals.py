@@ -357,17 +357,17 @@ def _key(config: RunConfig) -> bytes:
 
 def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
     """Open the part of the stand-in that is trained on, as a private table is."""
-    return PrivateTable.open(
+    (table,) = PrivateTable.open(
         open_rows,
         "stand-in",
         config.schema,
         config.format,
         account_key=_key(config),
         holdout=config.holdout,
-        part="train",
         undeclared=config.undeclared,
         public=True,
     )
+    return table
 
 
 def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any
 
 from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
@@ -71,8 +70,8 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
         _require_table(installation, run)
         charge, begun_on = _spend(installation.ledger, run, answers, device)
         store.runs.note_device(run_id, device)
-        train, holdout = _open(installation, run, config)
-        fitted = fit_and_sample(config, train, timer, holdout=holdout, kept=answers)
+        train, *held_out = _open(installation, run, config)
+        fitted = fit_and_sample(config, train, timer, holdout=next(iter(held_out), None), kept=answers)
         answers.require_all_repeated()
         store.runs.advance(run_id, RunState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
@@ -196,15 +195,21 @@ def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[
     raise JobError("Nothing is reserved for this run. Start a new one.")
 
 
-def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[PrivateTable, PrivateTable | None]:
-    """Open the rows that are learned from, and those held out where they are asked."""
+def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[PrivateTable, ...]:
+    """Open the rows that are learned from, and behind them those held out where they are asked."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
     key, table_id = installation.vault.split_key(run.account_id), run.table_id
-    how: dict[str, Any] = {"account_key": key, "holdout": config.holdout, "undeclared": config.undeclared}
-    if config.prediction_share:
-        return PrivateTable.open_parts(installation.vault, table_id, config.schema, config.format, **how)
-    return PrivateTable.open(installation.vault, table_id, config.schema, config.format, part="train", **how), None
+    return PrivateTable.open(
+        installation.vault,
+        table_id,
+        config.schema,
+        config.format,
+        account_key=key,
+        holdout=config.holdout,
+        parts=("train", "holdout") if config.prediction_share else ("train",),
+        undeclared=config.undeclared,
+    )
 
 
 def _sealing(

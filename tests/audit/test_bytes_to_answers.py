@@ -58,7 +58,7 @@ def answers(world: World, data: bytes, form: TableFormat | None = None) -> list[
         form or TableFormat(),
         account_key=ACCOUNT_KEY,
         holdout=world.holdout,
-    )
+    )[0]
     return [layers.exact_numbers(answered, world, table) for answered in questions()]
 
 

@@ -54,8 +54,8 @@ class World:
     def open(self, lines: Sequence[Line], part: Literal["train", "holdout"]) -> PrivateTable:
         data = self.kind.file(lines)
         return PrivateTable.open(
-            lambda: io.BytesIO(data), "", self.schema, self.kind.form, account_key=KEY, holdout=HOLDOUT, part=part
-        )
+            lambda: io.BytesIO(data), "", self.schema, self.kind.form, account_key=KEY, holdout=HOLDOUT, parts=(part,)
+        )[0]
 
 
 @pytest.fixture(autouse=True)
@@ -189,4 +189,4 @@ def test_the_declared_number_splits_and_is_printed_whatever_the_table_holds(ids:
 def test_a_public_number_that_is_not_declared_is_refused_before_a_byte_is_read() -> None:
     schema = replace(SCHEMA, row_count="public", number_of_units=None)
     with pytest.raises(PrivacyError, match="write it as 'number_of_units'"):
-        PrivateTable.open(pytest.fail, "", schema, FORMATS["csv"].form, account_key=KEY)  # type: ignore[arg-type]
+        PrivateTable.open(pytest.fail, "", schema, FORMATS["csv"].form, account_key=KEY)[0]  # type: ignore[arg-type]

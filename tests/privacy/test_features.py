@@ -14,7 +14,7 @@ from questions import every_kind_of_map, small_codes
 
 from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
-from synth.privacy.feature_maps import Constant, OneHot, Stack, codes_by_name
+from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more.fourier import Fourier, angle_steps
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
@@ -158,8 +158,3 @@ def test_damaged_descriptions_are_refused() -> None:
         from_description({"kind": "lookup", "column": "x"}, {})
     with pytest.raises(PrivacyError, match="unknown kind"):
         from_description({"kind": "function"}, {})
-
-
-def test_codes_by_name_splits_columns() -> None:
-    codes = codes_by_name(np.array([[1, 2], [3, 4]]), ("a", "b"))
-    np.testing.assert_array_equal(codes["b"], [2, 4])

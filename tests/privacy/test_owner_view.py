@@ -58,8 +58,8 @@ def test_parts_are_the_rows_that_a_run_reads(view: OwnerView) -> None:
     assert view.rows("test") == 9
     for part in ("train", "holdout"):
         table = PrivateTable.open(
-            Files(one=written(40)), "one", SCHEMA, TableFormat(), account_key=KEY, holdout=0.3, part=part
-        )
+            Files(one=written(40)), "one", SCHEMA, TableFormat(), account_key=KEY, holdout=0.3, parts=(part,)
+        )[0]
         np.testing.assert_array_equal(view.column("age", part), table._column("age"))
         np.testing.assert_array_equal(view.codes(part)[:, 1], table._column("town"))
 

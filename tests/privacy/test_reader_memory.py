@@ -33,7 +33,7 @@ schema = Schema((
     *(DateColumn(f"date{place}", first, last) for place in range(2)),
     YesNoColumn("flag", yes="true", no="false"),
 ), number_of_units=5_000_000)
-table = PrivateTable.open(
+(table,) = PrivateTable.open(
     lambda: open(sys.argv[1], "rb"), "", schema, TableFormat(), account_key=b"k", holdout=float(sys.argv[2])
 )
 peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -75,8 +75,14 @@ def test_adult_from_parquet_is_the_same_codes() -> None:
 def test_adult_is_opened_with_its_declared_number() -> None:
     config = load_config(ADULT)
     path = real("adult/adult.data.gz")
-    train, held = PrivateTable.open_parts(
-        lambda: path.open("rb"), "", config.schema, config.format, account_key=b"k" * 32, holdout=0.2
+    train, held = PrivateTable.open(
+        lambda: path.open("rb"),
+        "",
+        config.schema,
+        config.format,
+        account_key=b"k" * 32,
+        holdout=0.2,
+        parts=("train", "holdout"),
     )
     assert (train._public_rows, held._public_rows) == (32_561 - 6_512, 6_512)
     assert (train._rows, held._rows) == (32_562 - 6_512, 6_512), "the blank line is one row more on one side"
@@ -96,8 +102,15 @@ def test_several_stays_per_patient_are_capped_and_split_by_patient() -> None:
         schema = Schema(columns, PrivacyUnit("patient", cap, "patient_nbr"), row_count, number_of_units=number)  # type: ignore[arg-type]
         kept[cap] = [
             PrivateTable.open(
-                lambda: path.open("rb"), "", schema, form, account_key=b"k", holdout=0.2, part=part, undeclared="drop"
-            )._rows
+                lambda: path.open("rb"),
+                "",
+                schema,
+                form,
+                account_key=b"k",
+                holdout=0.2,
+                parts=(part,),
+                undeclared="drop",
+            )[0]._rows
             for part in ("train", "holdout")
         ]
     ids = pd.read_csv(path, usecols=["patient_nbr"])["patient_nbr"].value_counts()

@@ -62,7 +62,7 @@ class Files:
 
 def test_opened_by_id() -> None:
     files = Files(one=written(["a", "b"], [30, 41]))
-    table = PrivateTable.open(files, "one", schema(number=2), TableFormat(), account_key=KEY)
+    table = PrivateTable.open(files, "one", schema(number=2), TableFormat(), account_key=KEY)[0]
     assert files.opened == ["one"]
     assert {name: table._column(name).tolist() for name in ("town", "age")} == {
         "town": [1, 0],
@@ -75,7 +75,7 @@ def test_opened_by_id() -> None:
 def test_opened_from_a_callable() -> None:
     table = PrivateTable.open(
         lambda: io.BytesIO(written(["a"], [7])), "", schema(number=1), TableFormat(), account_key=KEY
-    )
+    )[0]
     assert table._column("age").tolist() == [7]
 
 
@@ -85,8 +85,8 @@ def test_both_sides_together_are_the_capped_table() -> None:
         declared = schema(2, ids=True, row_count=row_count, number=40 if row_count == "public" else None)
         parts = {
             part: PrivateTable.open(
-                Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.25, part=part
-            )
+                Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.25, parts=(part,)
+            )[0]
             ._column("age")
             .tolist()
             for part in ("train", "holdout")
@@ -102,7 +102,7 @@ def test_the_same_rows_for_a_later_run_and_in_memory() -> None:
     ids, ages = [f"p{place % 30}" for place in range(90)], list(range(90))
     declared = schema(2, ids=True, row_count="private")
     opened = [
-        PrivateTable.open(Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.3)
+        PrivateTable.open(Files(t=written(ids, ages)), "t", declared, TableFormat(), account_key=KEY, holdout=0.3)[0]
         ._column("age")
         .tolist()
         for _ in range(2)
@@ -147,32 +147,37 @@ def test_rows_without_an_id_are_on_no_side(row_count: RowCountRule, holdout: flo
 def test_a_public_number_is_declared_and_never_counted() -> None:
     files = Files(one=written(list("abcdefgh"), list(range(8))), other=written(list("abc"), list(range(3))))
     for declared in (schema(), schema(ids=True), schema(2, ids=True)):
-        for opened in (PrivateTable.open, PrivateTable.open_parts):
-            with pytest.raises(PrivacyError, match="write it as 'number_of_units'"):
-                opened(files, "one", declared, TableFormat(), account_key=KEY, holdout=0.2)
+        with pytest.raises(PrivacyError, match="write it as 'number_of_units'"):
+            PrivateTable.open(files, "one", declared, TableFormat(), account_key=KEY, holdout=0.2)
     assert files.opened == [], "it is refused before a row is read"
     for ids in (False, True):
         for name, holdout in (("one", 0.0), ("one", 0.4), ("other", 0.0), ("other", 0.4)):
-            train, held = PrivateTable.open_parts(
-                files, name, schema(ids=ids, number=10), TableFormat(), account_key=KEY, holdout=holdout
+            train, held = PrivateTable.open(
+                files,
+                name,
+                schema(ids=ids, number=10),
+                TableFormat(),
+                account_key=KEY,
+                holdout=holdout,
+                parts=("train", "holdout"),
             )
             # What is printed follows from the number that was declared, whatever the table holds.
             assert (train._public_rows, held._public_rows) == ((6, 4) if holdout else (10, 0))
             assert train._rows + held._rows == (8 if name == "one" else 3)
             assert held._rows == (0 if not holdout else 4 if name == "one" else 3)
     budget = PrivacyBudget(1.0, 1e-6, schema().neighbours)
-    declared = PrivateTable.open(files, "one", schema(number=10), TableFormat(), account_key=KEY)
+    declared = PrivateTable.open(files, "one", schema(number=10), TableFormat(), account_key=KEY)[0]
     assert PrivateSession(declared, budget, noise=RecordedNoise(None)).rows.value == 10
-    several = PrivateTable.open(files, "one", schema(2, ids=True, number=10), TableFormat(), account_key=KEY)
+    several = PrivateTable.open(files, "one", schema(2, ids=True, number=10), TableFormat(), account_key=KEY)[0]
     assert several._public_rows is None, "rows of several per unit are no public number"
 
 
 def test_a_stand_in_is_public_and_may_be_counted() -> None:
     files = Files(one=written(list("abcde"), list(range(5))))
-    table = PrivateTable.open(files, "one", schema(), TableFormat(), account_key=KEY, public=True)
+    table = PrivateTable.open(files, "one", schema(), TableFormat(), account_key=KEY, public=True)[0]
     assert table._public_rows == 5
     for declared in (schema(row_count="private"), schema(2)):
-        private = PrivateTable.open(files, "one", declared, TableFormat(), account_key=KEY)
+        private = PrivateTable.open(files, "one", declared, TableFormat(), account_key=KEY)[0]
         assert private._public_rows is None
 
 
@@ -226,7 +231,7 @@ def test_nothing_gives_rows_away() -> None:
 def test_an_error_with_its_traceback_holds_no_cell() -> None:
     files = Files(t=written(["a"], [47]).replace(b"notes", b"town") + b"Zanzibar-7391846,1\n")
     with pytest.raises(TableError) as caught:
-        PrivateTable.open(files, "t", schema(number=2), TableFormat(), account_key=KEY)
+        PrivateTable.open(files, "t", schema(number=2), TableFormat(), account_key=KEY)[0]
     assert "Zanzibar" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -277,7 +282,7 @@ def test_the_source_is_closed(tmp_path: Path) -> None:
         opened.append(path.open("rb"))
         return opened[0]
 
-    PrivateTable.open(source, "t", schema(number=1), TableFormat(), account_key=KEY)
+    PrivateTable.open(source, "t", schema(number=1), TableFormat(), account_key=KEY)[0]
     assert opened[0].closed
 
 
