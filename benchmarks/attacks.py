@@ -34,7 +34,7 @@ from synth.reports.code_tables import UnitRows
 from synth.reports.membership.attacks import ATTACKS
 from synth.reports.membership.distances import GowerSpace
 from synth.reports.membership.inference import FALSE_POSITIVE, Sides, run_attacks
-from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.risk_bounds import ProvenCeiling
 
 HOLDOUT, DELTA, ROW_COUNT_SHARE = 0.2, 1e-5, 0.02
 GENERATORS = ("independent", "dp-hp-adaptive")

@@ -33,7 +33,7 @@ from tables import Table, load
 from synth.bundle.certificate import current_versions
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.reports.holdout import held_out_tables
+from synth.reports.holdout import holdout_tables
 from synth.reports.prediction.charged import MEASURES, table_measures
 from synth.reports.prediction.downstream import compare_predictions
 from synth.reports.prediction.problem import DownstreamOptions, Predictions, Problem
@@ -97,7 +97,7 @@ def measured(table: Table, asked: argparse.Namespace, seed: int) -> dict[str, An
         name = "paid" if share else "unpaid"
         found[f"owner_{name}"] = {one: told.means["synthetic"][one].value for one in MEASURES}
         found["owner_real"] = {one: told.means["real"][one].value for one in MEASURES}
-        tables = held_out_tables(made.sums)
+        tables = holdout_tables(made.sums)
         if tables is None:
             continue
         by_name = dict(zip(table.schema.names, tested, strict=True))

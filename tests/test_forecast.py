@@ -21,7 +21,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import coarse_bins, coarse_size
 from synth.reports.forecast import PlannedSession, budget_parts, forecast, one_way_noise, smallest_epsilon
-from synth.reports.holdout import PREDICTION_QUERY, held_out_tables, planned_question
+from synth.reports.holdout import PREDICTION_QUERY, holdout_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question, measured_tables
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, Weight
 from synth.services.planning import forecast_lines
@@ -249,7 +249,7 @@ def test_predictions_are_a_part_of_the_plan_and_cost_what_the_session_charges(
     )
     session = PrivateSession(train, PrivacyBudget(1.0, 1e-6, config.schema.neighbours)).held_out(held, share=0.1)
     release = session.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="report")
-    tables = held_out_tables([release])
+    tables = holdout_tables([release])
     assert tables is not None
     assert told.noise_std == tables.noise_std
     assert told.groups == (("region", 4, tables.groups[0][2]),)  # a number has too many values, the label is no group

@@ -57,14 +57,14 @@ UNITS = 128
 """Units into which the mass is cut; a unit must not be much wider than the noise."""
 
 
-def bottom_depth(places: int) -> int:
+def bottom_depth(n_leaves: int) -> int:
     """Return the first depth at which every node holds at most one place."""
-    return max(places - 1, 0).bit_length()
+    return max(n_leaves - 1, 0).bit_length()
 
 
-def node_starts(places: int, depth: int) -> NDArray[np.int64]:
+def node_starts(n_leaves: int, depth: int) -> NDArray[np.int64]:
     """Return the first place of every node of a depth, and the number of places at the end: shape (2^depth + 1,)."""
-    return np.asarray((np.arange(2**depth + 1, dtype=np.int64) * places) >> depth)
+    return np.asarray((np.arange(2**depth + 1, dtype=np.int64) * n_leaves) >> depth)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,45 +73,45 @@ class HierarchicalHistogram:
 
     Attributes
     ----------
-    places : int
+    n_leaves : int
         Number of leaves that hold a place.
     values, variances : tuple of arrays, one per depth from the root, shape (2^depth,)
         Best estimate of a node's count from its own subtree, and its variance, in rows; 0 and 0 for a node that holds
         nothing.
     """
 
-    places: int
+    n_leaves: int
     values: tuple[Vector, ...]
     variances: tuple[Vector, ...]
 
     @classmethod
-    def combine(cls, places: int, answers: Mapping[int, tuple[Vector, Vector]]) -> HierarchicalHistogram:
+    def combine(cls, n_leaves: int, answers: Mapping[int, tuple[Vector, Vector]]) -> HierarchicalHistogram:
         """Average a node's own count with the sum of its children, from the leaves up, by inverse variance.
 
         Parameters
         ----------
-        places : int
+        n_leaves : int
         answers : mapping of depth to (noisy counts of its nodes that hold a place, their variances)
             The bottom depth must be among them. A place of variance 0 holds nothing.
         """
-        bottom = bottom_depth(places)
-        values, variances = _spread(places, bottom, *answers[bottom])
+        bottom = bottom_depth(n_leaves)
+        values, variances = _spread(n_leaves, bottom, *answers[bottom])
         levels = [(values, variances)]
         for depth in range(bottom - 1, -1, -1):
             values, variances = values.reshape(-1, 2).sum(axis=1), variances.reshape(-1, 2).sum(axis=1)
             if depth in answers:
-                own, variance = _spread(places, depth, *answers[depth])
+                own, variance = _spread(n_leaves, depth, *answers[depth])
                 both = variances + variance
                 weight = np.divide(variances, both, out=np.zeros_like(variances), where=variances > 0)
                 values, variances = values + weight * (own - values), variances * (1.0 - weight)
             levels.append((values, variances))
         levels.reverse()
-        return cls(places, tuple(value for value, _ in levels), tuple(variance for _, variance in levels))
+        return cls(n_leaves, tuple(value for value, _ in levels), tuple(variance for _, variance in levels))
 
     @property
     def leaves(self) -> NDArray[np.int64]:
         """The leaf of every place."""
-        return np.flatnonzero(np.diff(node_starts(self.places, len(self.values) - 1)))
+        return np.flatnonzero(np.diff(node_starts(self.n_leaves, len(self.values) - 1)))
 
     @property
     def total(self) -> tuple[float, float]:
@@ -119,7 +119,7 @@ class HierarchicalHistogram:
         return float(self.values[0][0]), float(self.variances[0][0])
 
     def estimate(self, total: float) -> Vector:
-        """Return the least squares counts of the places that add up to ``total``; of any sign, shape (places,)."""
+        """Return the least squares counts of the places that add up to ``total``; of any sign, shape (n_leaves,)."""
         counts = np.array([total])
         for depth in range(1, len(self.values)):
             counts = _interleave(*self._split(depth, counts)[:2])
@@ -130,7 +130,7 @@ class HierarchicalHistogram:
 
         Parameters
         ----------
-        groups : array of shape (places,)
+        groups : array of shape (n_leaves,)
             Group of every place, from 0 to ``size`` - 1.
 
         Returns
@@ -160,7 +160,7 @@ class HierarchicalHistogram:
         ----------
         total : float
             Mass to divide, in rows, not negative.
-        widths : array of shape (places,)
+        widths : array of shape (n_leaves,)
             Number of codes in each place, 0 where it holds nothing.
         near : int
             The place nearest to zero.
@@ -208,9 +208,9 @@ def _interleave(left: Vector, right: Vector) -> Vector:
     return np.stack([left, right], axis=1).reshape(-1)
 
 
-def _spread(places: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:
+def _spread(n_leaves: int, depth: int, counts: Vector, variance: Vector) -> tuple[Vector, Vector]:
     """Lay out counts over all nodes of a depth, those without a place included."""
-    kept = np.diff(node_starts(places, depth)) > 0
+    kept = np.diff(node_starts(n_leaves, depth)) > 0
     values, variances = np.zeros(2**depth), np.zeros(2**depth)
     values[kept], variances[kept] = counts, variance
     return values, variances

@@ -78,22 +78,22 @@ class OutputHead:
     """
 
     column: ModelledColumn
-    places: CoarseGrid
+    grid: CoarseGrid
 
     @property
     def is_continuous(self) -> bool:
         """Whether the grid is drawn from a value."""
-        return self.places.levels > SOFTMAX_LEVELS
+        return self.grid.levels > SOFTMAX_LEVELS
 
     @property
     def choices(self) -> int:
         """Number of probabilities: every place, or the grid as a whole and every atom."""
-        return 1 + self.places.atoms if self.is_continuous else self.places.size
+        return 1 + self.grid.atoms if self.is_continuous else self.grid.size
 
     def positions(self, *, ordered: int) -> NDArray[np.float64]:
         """Return where the first ``ordered`` places lie in [0, 1]; a place lies at the mean of its codes."""
-        centre = self.places.first[:ordered] + 0.5 * (self.places.width[:ordered] - 1)
-        last = float(self.places.first[ordered - 1] + self.places.width[ordered - 1] - 1)
+        centre = self.grid.first[:ordered] + 0.5 * (self.grid.width[:ordered] - 1)
+        last = float(self.grid.first[ordered - 1] + self.grid.width[ordered - 1] - 1)
         return centre / last if last else np.full(ordered, 0.5)
 
 
@@ -155,13 +155,11 @@ class OutputHeads:
             if head.is_continuous:
                 on_grid = np.rint(values[d] * (head.column.levels - 1)).astype(np.int64)
                 atoms = (
-                    head.places.codes(head.places.levels + np.maximum(picked - 1, 0), uniforms[1])
-                    if head.places.atoms
-                    else 0
+                    head.grid.codes(head.grid.levels + np.maximum(picked - 1, 0), uniforms[1]) if head.grid.atoms else 0
                 )
                 codes[:, d] = np.where(picked == 0, on_grid, atoms)
             else:
-                codes[:, d] = head.places.codes(picked, uniforms[1])
+                codes[:, d] = head.grid.codes(picked, uniforms[1])
         return codes
 
 

@@ -71,7 +71,7 @@ class OneWayMarginal:
     Attributes
     ----------
     column : ModelledColumn
-    places : CoarseGrid
+    grid : CoarseGrid
         The cells of every array below: ordered places of the grid, then unordered ones.
     counts : array of shape (places,)
         Unbiased counts with noise, in rows, of any sign; they agree with each other and with the total.
@@ -82,11 +82,11 @@ class OneWayMarginal:
     """
 
     column: ModelledColumn
-    places: CoarseGrid
+    grid: CoarseGrid
     counts: Vector
     proportions: Vector
     cell_std: float
-    _cells: _Cells
+    _cells: _ColumnCounts
     _slack: float
 
     def variances_of(self, groups: NDArray[np.int64], size: int) -> Vector:
@@ -107,7 +107,7 @@ class OneWayMarginal:
         np.add.at(variance, groups[cells.alone], variances[len(variances) - len(cells.alone) :])
         slope = variance.copy()
         if cells.nested is not None:
-            share, own = cells.nested.spread_of(groups[: self.places.levels], size)
+            share, own = cells.nested.spread_of(groups[: self.grid.levels], size)
             variance += own + share**2 * variances[0]
             slope += share * variances[0]
         # The total ties all counts together, and so takes some of their noise away.
@@ -219,9 +219,9 @@ def fine_grid(column: ModelledColumn, options: OneWayOptions) -> CoarseGrid:
     )
 
 
-def place_near_zero(column: ModelledColumn, places: CoarseGrid) -> int:
+def place_near_zero(column: ModelledColumn, grid: CoarseGrid) -> int:
     """Return the ordered place of zero, or nearest to it."""
-    return int(np.searchsorted(places.first[: places.levels], column.code_near_zero, side="right")) - 1
+    return int(np.searchsorted(grid.first[: grid.levels], column.code_near_zero, side="right")) - 1
 
 
 def _grid_starts(codes: int, most: int, anchor: int) -> NDArray[np.int64]:
@@ -245,18 +245,18 @@ class _Layout:
     """
 
     column: ModelledColumn
-    places: CoarseGrid
+    grid: CoarseGrid
     depths: tuple[tuple[int, float], ...]
     alone: NDArray[np.int64]
 
     def part(self, depth: int) -> OneHot:
         """Count the nodes of one depth without the places that stand alone, and beside them each of those."""
-        bins = self.places.bins
-        if depth < bottom_depth(self.places.levels):
+        bins = self.grid.bins
+        if depth < bottom_depth(self.grid.levels):
             cells, present = self.cells(depth)
             rank = np.empty(2**depth + len(self.alone), dtype=np.int32)
             rank[present] = np.arange(len(present))
-            bins = np.repeat(rank[cells], self.places.width)
+            bins = np.repeat(rank[cells], self.grid.width)
         return OneHot(columns=(self.column.name,), bins=(bins,), sizes=(self.column.size,))
 
     def cells(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -264,30 +264,30 @@ class _Layout:
 
         Cells are the nodes of the depth, then the places that stand alone; a node may be left without any place.
         """
-        cells = np.empty(self.places.size, dtype=np.int64)
-        cells[: self.places.levels] = self.nodes(depth)
+        cells = np.empty(self.grid.size, dtype=np.int64)
+        cells[: self.grid.levels] = self.nodes(depth)
         cells[self.alone] = 2**depth + np.arange(len(self.alone))
         present, first = np.unique(cells, return_index=True)
         return cells, present[np.argsort(first)]
 
     def nodes(self, depth: int) -> NDArray[np.int64]:
         """Return the node of every ordered place at a depth above the finest."""
-        return np.repeat(np.arange(2**depth), np.diff(node_starts(self.places.levels, depth)))
+        return np.repeat(np.arange(2**depth), np.diff(node_starts(self.grid.levels, depth)))
 
 
 def _layout(column: ModelledColumn, options: OneWayOptions) -> _Layout:
-    places = fine_grid(column, options)
-    bottom = bottom_depth(places.levels)
+    grid = fine_grid(column, options)
+    bottom = bottom_depth(grid.levels)
     coarse = bottom_depth(_ONE_LEVEL) - 1
-    unordered = np.arange(places.levels, places.size)
-    if places.levels <= _ONE_LEVEL:
-        return _Layout(column, places, ((bottom, 1.0),), unordered)
+    unordered = np.arange(grid.levels, grid.size)
+    if grid.levels <= _ONE_LEVEL:
+        return _Layout(column, grid, ((bottom, 1.0),), unordered)
     depths = [(coarse, options.coarse_part)]
     if bottom - coarse >= 4:
         depths.insert(0, ((bottom + coarse + 1) // 2, options.middle_part))
     finest = (bottom, 1.0 - sum(part for _, part in depths))
-    likely = np.unique([0, place_near_zero(column, places), places.levels - 1])
-    return _Layout(column, places, (finest, *depths), np.concatenate([likely, unordered]))
+    likely = np.unique([0, place_near_zero(column, grid), grid.levels - 1])
+    return _Layout(column, grid, (finest, *depths), np.concatenate([likely, unordered]))
 
 
 def _question(columns: tuple[ModelledColumn, ...], layouts: tuple[_Layout, ...], label: str | None) -> Stack:
@@ -311,7 +311,7 @@ def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[flo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
+class _ColumnCounts:
     """The counts of one column: a tree of ordered places, and places ``alone`` beside it.
 
     ``values`` and ``variances`` are of the tree as a whole, where there is one, and of each place alone.
@@ -323,9 +323,9 @@ class _Cells:
     variances: Vector
 
 
-def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _Cells:
+def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _ColumnCounts:
     """Put the tables of a column together; ``faint`` places go back into the tree."""
-    levels = layout.places.levels
+    levels = layout.grid.levels
     kept = ~np.isin(layout.alone, faint)
     alone = layout.alone[kept]
     estimate, precision = np.zeros(len(alone)), 0.0
@@ -347,25 +347,25 @@ def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArra
         precision += 1.0 / variance
     values, noise = estimate / precision, np.full(len(alone), 1.0 / precision)
     if not levels:
-        return _Cells(None, alone, values, noise)
+        return _ColumnCounts(None, alone, values, noise)
     nested = HierarchicalHistogram.combine(levels, answers)
     root, root_variance = nested.total
-    return _Cells(nested, alone, np.append(root, values), np.append(root_variance, noise))
+    return _ColumnCounts(nested, alone, np.append(root, values), np.append(root_variance, noise))
 
 
-def _tied(cells: _Cells, rows: float, rows_variance: float) -> Vector:
+def _tied(cells: _ColumnCounts, rows: float, rows_variance: float) -> Vector:
     """Return the least squares counts of a column, given the number of rows."""
     missing = rows - float(cells.values.sum())
     return np.asarray(cells.values + cells.variances * missing / (cells.variances.sum() + rows_variance))
 
 
 def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, rows_variance: float) -> OneWayMarginal:
-    places = layout.places
+    grid = layout.grid
     cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
     own = _tied(cells, rows, rows_variance)
-    counts = np.zeros(places.size)
+    counts = np.zeros(grid.size)
     if cells.nested is not None:
-        counts[: places.levels] = cells.nested.estimate(float(own[0]))
+        counts[: grid.levels] = cells.nested.estimate(float(own[0]))
     counts[cells.alone] = own[len(own) - len(cells.alone) :]
 
     # A place in which a spike was likely but is not clear counts like any other.
@@ -373,17 +373,15 @@ def _learn(layout: _Layout, tables: list[tuple[Vector, float]], rows: float, row
     if not any(table.any() for table, _ in tables):
         # Nothing but zeros tells nothing, as in a plan: every code is as likely, and nothing need be worked out.
         return OneWayMarginal(
-            layout.column, places, counts, places.width / places.width.sum(), cell_std, cells, rows_variance
+            layout.column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance
         )
-    ordered = cells.alone[cells.alone < places.levels]
+    ordered = cells.alone[cells.alone < grid.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
     masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
-    made = np.zeros(places.size)
+    made = np.zeros(grid.size)
     if possible.nested is not None:
-        widths = places.width[: places.levels].copy()
-        widths[possible.alone[possible.alone < places.levels]] = 0
-        made[: places.levels] = possible.nested.possible(
-            float(masses[0]), widths, place_near_zero(layout.column, places)
-        )
+        widths = grid.width[: grid.levels].copy()
+        widths[possible.alone[possible.alone < grid.levels]] = 0
+        made[: grid.levels] = possible.nested.possible(float(masses[0]), widths, place_near_zero(layout.column, grid))
     made[possible.alone] = masses[len(masses) - len(possible.alone) :]
-    return OneWayMarginal(layout.column, places, counts, made / made.sum(), cell_std, cells, rows_variance)
+    return OneWayMarginal(layout.column, grid, counts, made / made.sum(), cell_std, cells, rows_variance)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.one_way_marginals import OneWayMarginal
-from synth.models.simplex import project_to_simplex
+from synth.generators.sampling import project_to_simplex
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn, Schema
 
@@ -67,7 +67,7 @@ class ColumnEncoding:
         return (1 if self.column.levels else 0) + self.column.size - self.column.levels
 
     @property
-    def places(self) -> slice:
+    def coordinates(self) -> slice:
         """The column's coordinates as a part of a row."""
         return slice(self.start, self.start + self.width)
 
@@ -198,7 +198,7 @@ class RowEncoding:
             raise InputError("A row to decode holds a number that is not finite.")
         codes = np.zeros((len(rows), len(self.columns)), dtype=np.int64)
         for place, column in enumerate(self.columns):
-            codes[:, place] = column.decode(rows[:, column.places])
+            codes[:, place] = column.decode(rows[:, column.coordinates])
         return codes
 
 
@@ -210,7 +210,7 @@ class CalibratedColumn:
     ----------
     base : ColumnEncoding
         Where the coordinates are; the first is the number's, if the column has a grid.
-    places : CoarseGrid
+    grid : CoarseGrid
         The finest cells in which the column was counted.
     proportions : array of shape (places,)
         Estimated part of the rows in each.
@@ -223,7 +223,7 @@ class CalibratedColumn:
     """
 
     base: ColumnEncoding
-    places: CoarseGrid
+    grid: CoarseGrid
     proportions: Vector
     ranked: bool
     quantiles: Vector
@@ -234,7 +234,7 @@ class CalibratedColumn:
         """Lay out a column as it was counted; nothing is calibrated yet."""
         base = ColumnEncoding(one_way.column, start)
         ranked = ranked and one_way.column.levels > 1
-        return cls(base, one_way.places, one_way.proportions, ranked, 2 * _QUANTILES - 1, np.zeros((1, 1)))
+        return cls(base, one_way.grid, one_way.proportions, ranked, 2 * _QUANTILES - 1, np.zeros((1, 1)))
 
     @property
     def column(self) -> ModelledColumn:
@@ -256,13 +256,11 @@ class CalibratedColumn:
         """The vector of every code, for the private session."""
         if not self.ranked:
             return self.base.table
-        levels = self.places.levels
+        levels = self.grid.levels
         rows = np.zeros((levels + self.atoms, self.base.width))
         rows[:levels, 0] = self._ranks()
         rows[levels:, 1:] = INDICATOR * np.eye(self.atoms)
-        bins = np.concatenate(
-            [np.repeat(np.arange(levels), self.places.width[:levels]), levels + np.arange(self.atoms)]
-        )
+        bins = np.concatenate([np.repeat(np.arange(levels), self.grid.width[:levels]), levels + np.arange(self.atoms)])
         return Lookup(self.column.name, rows, bins.astype(np.int32))
 
     @property
@@ -286,7 +284,7 @@ class CalibratedColumn:
         means : array of shape (k, p)
             Means of the classes, from which the frequencies of choices follow.
         """
-        drawn, means = drawn[:, self.base.places], means[:, self.base.places]
+        drawn, means = drawn[:, self.base.coordinates], means[:, self.base.coordinates]
         if not self.is_calibrated_by_draws:
             return self
         scores = self._scores(drawn)
@@ -328,7 +326,7 @@ class CalibratedColumn:
         -------
         array of shape (n_rows,), int64
         """
-        own = vectors[:, self.base.places]
+        own = vectors[:, self.base.coordinates]
         chosen = self._chosen(own, classes)
         if not self.column.levels:
             return chosen
@@ -346,24 +344,24 @@ class CalibratedColumn:
 
     @classmethod
     def from_state(
-        cls, column: ModelledColumn, start: int, places: CoarseGrid, state: Mapping[str, NDArray[Any]]
+        cls, column: ModelledColumn, start: int, grid: CoarseGrid, state: Mapping[str, NDArray[Any]]
     ) -> Self:
         """Rebuild what :meth:`state` returned."""
         proportions, quantiles, biases = (
             state[name].astype(np.float64) for name in ("proportions", "quantiles", "biases")
         )
-        return cls(ColumnEncoding(column, start), places, proportions, bool(state["ranked"][0]), quantiles, biases)
+        return cls(ColumnEncoding(column, start), grid, proportions, bool(state["ranked"][0]), quantiles, biases)
 
     def _ranks(self) -> Vector:
         """Return the rank of every place of the grid, from -1 to 1, shape (levels,)."""
-        masses = self.proportions[: self.places.levels]
+        masses = self.proportions[: self.grid.levels]
         total = float(masses.sum())
         if total <= 0:
             return np.linspace(-1.0, 1.0, len(masses))
         return (2 * np.cumsum(masses) - masses) / total - 1.0
 
     def _per_code(self) -> Vector:
-        return np.repeat(self.proportions / self.places.width, self.places.width)
+        return np.repeat(self.proportions / self.grid.width, self.grid.width)
 
     def _scores(self, own: Vector) -> Vector:
         """Return what is chosen among: a category's codes; for a number its grid, at 0, and its other codes."""
@@ -389,10 +387,10 @@ class CalibratedColumn:
         if not self.ranked:
             levels = self.column.levels
             return np.asarray(np.rint(np.clip(values, 0.0, 1.0) * (levels - 1)), dtype=np.int64)
-        upper = np.cumsum(self.proportions[: self.places.levels])
+        upper = np.cumsum(self.proportions[: self.grid.levels])
         ranks = np.interp(values, self.quantiles, _QUANTILES) * upper[-1]
         places = np.minimum(np.searchsorted(upper, ranks, side="left"), len(upper) - 1)
-        return self.places.codes(places, random.random(len(values)))
+        return self.grid.codes(places, random.random(len(values)))
 
 
 def _biases(scores: Vector, wanted: Vector) -> Vector:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
-from synth.models.junction_tree import JunctionTree, Subset, triangulated_cliques
+from synth.models.junction_tree import ColumnSet, JunctionTree, triangulated_cliques
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.models.markov_random_field import MarkovRandomField
 from synth.models.mixture import Mixture
@@ -42,11 +42,11 @@ class Fitter(Protocol):
         """Fit to all answers, starting from the model there is; longer the ``last`` time."""
         ...
 
-    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
         """Return the proportions of each subset of columns."""
         ...
 
-    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+    def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
         """Return what may be measured next without a model of more than ``limit`` cells."""
         ...
 
@@ -78,7 +78,7 @@ class MarkovRandomFieldFitter:
 
     def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, triple_cells: int) -> None:
         self._sizes, self._total, self._device, self._triple_cells = sizes, total, device, triple_cells
-        self._subsets: list[Subset] = []
+        self._subsets: list[ColumnSet] = []
         tree = JunctionTree.of(sizes, ())
         self._model = MarkovRandomField(
             tree, tuple(np.full(sizes[clique[0]], 1 / sizes[clique[0]]) for clique in tree.cliques)
@@ -102,11 +102,11 @@ class MarkovRandomFieldFitter:
             report=report,
         )
 
-    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
         """Return the proportions of pairs, and of triples that lie within a clique or among few columns."""
         return self._model.tables(subsets)
 
-    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+    def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
         """Return pairs that the field can take in, and small triples that it already holds.
 
         Of few columns it is all small triples that it can take in: a class may depend on two columns together of which
@@ -125,14 +125,14 @@ class MarkovRandomFieldFitter:
             ]
         return [pair for pair in pairs if growths[pair] <= room or self._fits(pair, limit)] + triples
 
-    def _fits(self, columns: Subset, limit: int) -> bool:
+    def _fits(self, columns: ColumnSet, limit: int) -> bool:
         if len(self._sizes) > EXACT_COLUMNS:
             return False
         tree = self._model.tree
         return sum(map(tree.cells_of, triangulated_cliques(self._sizes, [*self._subsets, columns]))) <= limit
 
-    def _triples_within(self, tree: JunctionTree) -> list[Subset]:
-        triples: set[Subset] = set()
+    def _triples_within(self, tree: JunctionTree) -> list[ColumnSet]:
+        triples: set[ColumnSet] = set()
         for clique in tree.cliques:
             for a, first in enumerate(clique):
                 for b, second in enumerate(clique[a + 1 :], a + 1):
@@ -178,11 +178,11 @@ class MixtureFitter:
         )
         self._fitted = joint
 
-    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
         """Return the proportions of each subset of columns."""
         return {subset: self._model.marginal(subset) for subset in subsets}
 
-    def candidates(self, pairs: Sequence[Subset], limit: int) -> list[Subset]:
+    def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
         """Return all pairs: a mixture does not grow."""
         return list(pairs)
 

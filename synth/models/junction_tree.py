@@ -23,9 +23,16 @@ from synth.models.marginals import summed
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BeliefPropagation", "CalibratedTree", "JunctionTree", "Subset", "marginals_within", "triangulated_cliques"]
+__all__ = [
+    "BeliefPropagation",
+    "CalibratedTree",
+    "ColumnSet",
+    "JunctionTree",
+    "marginals_within",
+    "triangulated_cliques",
+]
 
-Subset = tuple[int, ...]
+ColumnSet = tuple[int, ...]
 """Positions of some columns, ascending."""
 
 Sizes = Sequence[int] | Mapping[int, int]
@@ -49,10 +56,10 @@ class JunctionTree:
     """
 
     sizes: tuple[int, ...]
-    cliques: tuple[Subset, ...]
+    cliques: tuple[ColumnSet, ...]
 
     @classmethod
-    def of(cls, sizes: tuple[int, ...], subsets: Iterable[Subset]) -> JunctionTree:
+    def of(cls, sizes: tuple[int, ...], subsets: Iterable[ColumnSet]) -> JunctionTree:
         """Return a tree in which every one of the subsets lies within some clique."""
         return cls(sizes, tuple(triangulated_cliques(sizes, subsets)))
 
@@ -61,7 +68,7 @@ class JunctionTree:
         """Number of cells of all cliques' tables together."""
         return sum(map(self.cells_of, self.cliques))
 
-    def cells_of(self, columns: Subset) -> int:
+    def cells_of(self, columns: ColumnSet) -> int:
         """Return the number of cells of a table over some columns."""
         return math.prod(self.sizes[column] for column in columns)
 
@@ -108,7 +115,7 @@ class JunctionTree:
         return tuple(map(tuple, children))
 
     @cached_property
-    def separators(self) -> tuple[Subset, ...]:
+    def separators(self) -> tuple[ColumnSet, ...]:
         """Columns that every clique shares with its parent; none for the first."""
         return tuple(
             tuple(column for column in clique if parent >= 0 and column in self.cliques[parent])
@@ -116,13 +123,13 @@ class JunctionTree:
         )
 
     @cached_property
-    def growths(self) -> dict[Subset, int]:
+    def growths(self) -> dict[ColumnSet, int]:
         """Bound, for every pair of columns, the cells that a tree gains in which they share a clique.
 
         One of the columns goes along the path to the other, or, where there is none, both get a clique of their own.
         """
         added = [self._reached_by(column) for column in range(len(self.sizes))]
-        growths: dict[Subset, int] = {}
+        growths: dict[ColumnSet, int] = {}
         for first, second in itertools.combinations(range(len(self.sizes)), 2):
             # Either both are reached or neither: a tree hangs together both ways.
             along, back = added[first].get(second), added[second].get(first)
@@ -155,7 +162,7 @@ class JunctionTree:
                 holding[column].append((frozenset(self.cliques[one]), one))
         return holding
 
-    def home(self, columns: Subset) -> int | None:
+    def home(self, columns: ColumnSet) -> int | None:
         """Return the smallest clique that holds all the columns, at least one, or None."""
         for clique, one in self._holding[columns[0]]:
             if clique.issuperset(columns):
@@ -163,7 +170,7 @@ class JunctionTree:
         return None
 
 
-def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[Subset]) -> list[Subset]:
+def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[ColumnSet]) -> list[ColumnSet]:
     """Return the cliques of a triangulated graph in which the columns of each subset are joined.
 
     Columns are eliminated greedily, next the one whose table with its neighbours has the fewest cells. Sets of columns
@@ -196,7 +203,7 @@ def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[Subset]) -> lis
         for other in _members(around):
             costs[other] = cost(other)
             heapq.heappush(waiting, (costs[other], other))
-    cliques: list[Subset] = []
+    cliques: list[ColumnSet] = []
     holders: list[list[int]] = [[] for _ in sizes]
     # A clique within another one was eliminated after it, as the columns of the other were still there.
     for clique in found:
@@ -250,7 +257,7 @@ class BeliefPropagation:
         Each within some clique.
     """
 
-    def __init__(self, tree: JunctionTree, subsets: Sequence[Subset]) -> None:
+    def __init__(self, tree: JunctionTree, subsets: Sequence[ColumnSet]) -> None:
         self._tree = tree
         at_home: list[list[int]] = [[] for _ in tree.cliques]
         for number, one in enumerate(subsets):
@@ -341,8 +348,8 @@ class BeliefPropagation:
 
 
 def marginals_within(
-    table: NDArray[np.float64], clique: Subset, wanted: Sequence[Subset]
-) -> dict[Subset, NDArray[np.float64]]:
+    table: NDArray[np.float64], clique: ColumnSet, wanted: Sequence[ColumnSet]
+) -> dict[ColumnSet, NDArray[np.float64]]:
     """Sum a clique's table down to many subsets of its columns; sums share their way."""
     sizes = dict(zip(clique, table.shape, strict=True))
     sums = [table]
@@ -368,13 +375,13 @@ class _Node:
         Shape in which it is multiplied into the source.
     """
 
-    columns: Subset
+    columns: ColumnSet
     source: int
     away: tuple[int, ...]
     spread: tuple[int, ...]
 
 
-def _planned(sizes: Sizes, clique: Subset, wanted: Sequence[Subset]) -> list[_Node]:
+def _planned(sizes: Sizes, clique: ColumnSet, wanted: Sequence[ColumnSet]) -> list[_Node]:
     """Return the sums that lead from a clique to all wanted subsets, sources first."""
     nodes = [_Node(clique, -1, (), ())]
     waiting = [(0, [one for one in wanted if one != clique])]
@@ -392,7 +399,7 @@ def _planned(sizes: Sizes, clique: Subset, wanted: Sequence[Subset]) -> list[_No
     return nodes
 
 
-def _node(sizes: Sizes, inside: Subset, source: int, kept: Subset) -> _Node:
+def _node(sizes: Sizes, inside: ColumnSet, source: int, kept: ColumnSet) -> _Node:
     away = tuple(axis for axis, column in enumerate(inside) if column not in kept)
     return _Node(kept, source, away, tuple(sizes[column] if column in kept else 1 for column in inside))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.models.junction_tree import JunctionTree, Subset, marginals_within
+from synth.models.junction_tree import ColumnSet, JunctionTree, marginals_within
 from synth.models.marginals import summed
 
 __all__ = ["MarkovRandomField", "marginal_across_cliques", "marginal_within", "pairs_across_cliques", "sample_tree"]
@@ -40,14 +40,14 @@ class MarkovRandomField:
 
     tree: JunctionTree
     beliefs: tuple[NDArray[np.float64], ...]
-    weights: Mapping[Subset, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    weights: Mapping[ColumnSet, NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Bins of each column."""
         return self.tree.sizes
 
-    def marginal(self, columns: Subset) -> NDArray[np.float64]:
+    def marginal(self, columns: ColumnSet) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend.
 
         They may stand anywhere; more than two are best within one clique.
@@ -57,14 +57,14 @@ class MarkovRandomField:
             return self.tables([columns])[columns]
         return marginal_within(self.beliefs[home], self.tree.cliques[home], columns)
 
-    def tables(self, subsets: Sequence[Subset]) -> dict[Subset, NDArray[np.float64]]:
+    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, NDArray[np.float64]]:
         """Return the proportions of many pairs of columns, and of more columns within a clique, at once.
 
         More columns in no clique are worked out one subset after the other: for tables of a few columns.
         """
-        near: dict[int, list[Subset]] = {}
-        far: list[Subset] = []
-        tables: dict[Subset, NDArray[np.float64]] = {}
+        near: dict[int, list[ColumnSet]] = {}
+        far: list[ColumnSet] = []
+        tables: dict[ColumnSet, NDArray[np.float64]] = {}
         for subset in subsets:
             home = self.tree.home(subset)
             if home is not None:
@@ -98,12 +98,12 @@ class MarkovRandomField:
         return cls(JunctionTree(sizes, ordered), tuple(cliques[clique] for clique in ordered))
 
 
-def marginal_within(belief: Table, clique: Subset, columns: Subset) -> Table:
+def marginal_within(belief: Table, clique: ColumnSet, columns: ColumnSet) -> Table:
     """Sum a clique's table down to some of its columns; both ascend, and so do the axes of the answer."""
     return summed(belief, [axis for axis, column in enumerate(clique) if column not in columns])
 
 
-def marginal_across_cliques(tree: JunctionTree, beliefs: Sequence[Table], columns: Subset) -> Table:
+def marginal_across_cliques(tree: JunctionTree, beliefs: Sequence[Table], columns: ColumnSet) -> Table:
     """Return the joint proportions of any few columns: the product of the cliques given their separators, summed out.
 
     It is worked out anew for every subset, so it is for trees of a few columns.
@@ -119,14 +119,14 @@ def marginal_across_cliques(tree: JunctionTree, beliefs: Sequence[Table], column
     return np.asarray(np.einsum(*operands, list(columns), optimize="greedy"))  # type: ignore[call-overload]
 
 
-def pairs_across_cliques(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[Subset, Table]:
+def pairs_across_cliques(tree: JunctionTree, beliefs: Sequence[Table]) -> dict[ColumnSet, Table]:
     """Return the joint proportions of every pair of columns that lies in no clique.
 
     Messages run up and down the tree like those of belief propagation, but carry all columns of their side at once, so
     that every edge costs one matrix product instead of one for each pair.
     """
     passing = _Passing(tree, beliefs)
-    tables: dict[Subset, Table] = {}
+    tables: dict[ColumnSet, Table] = {}
     for column in range(len(tree.sizes)):
         home = next(clique for clique in tree.order if column in tree.cliques[clique])
         for message in passing.arriving(home):
@@ -148,7 +148,7 @@ class _Message:
     """
 
     outside: tuple[int, ...]
-    separator: Subset
+    separator: ColumnSet
     table: Table
 
 
@@ -173,7 +173,7 @@ class _Passing:
         above = [self.down[clique]] if self.tree.parents[clique] >= 0 else []
         return above + [self.up[child] for child in self.tree.children[clique]]
 
-    def carried(self, message: _Message, clique: int, columns: Subset) -> Table:
+    def carried(self, message: _Message, clique: int, columns: ColumnSet) -> Table:
         """Turn a message into the joint proportions of the outside values and some columns of the clique."""
         separator = message.separator
         if set(columns) <= set(separator):
@@ -186,7 +186,7 @@ class _Passing:
         given = joint * np.divide(1.0, known, out=np.zeros_like(known), where=known > 0).reshape(shape)
         return self._product(message, both, given, columns)
 
-    def _product(self, message: _Message, both: Subset, given: Table, columns: Subset) -> Table:
+    def _product(self, message: _Message, both: ColumnSet, given: Table, columns: ColumnSet) -> Table:
         """Multiply a message by what some columns are given its separator, and sum out what is not asked for."""
         sizes = self.tree.sizes
         kept = [column for column in message.separator if column in columns]
@@ -201,7 +201,7 @@ class _Passing:
         order = [*kept, None, *new]
         return shaped.transpose([order.index(column) for column in (None, *columns)])
 
-    def _sent(self, clique: int, messages: list[_Message], separator: Subset) -> _Message:
+    def _sent(self, clique: int, messages: list[_Message], separator: ColumnSet) -> _Message:
         inside = self.tree.cliques[clique]
         own = tuple(column for column in inside if column not in separator)
         shape = [self.tree.sizes[column] for column in separator]
@@ -267,7 +267,7 @@ def sample_tree(
 
 
 def _groups(
-    drawn: list[NDArray[np.unsignedinteger]], given: Subset, newest: Subset, sizes: tuple[int, ...], n_rows: int
+    drawn: list[NDArray[np.unsignedinteger]], given: ColumnSet, newest: ColumnSet, sizes: tuple[int, ...], n_rows: int
 ) -> tuple[Whole, Whole, NDArray[np.unsignedinteger]]:
     """Return what rows agree in.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.models.junction_tree import BeliefPropagation, CalibratedTree, JunctionTree, Subset
+from synth.models.junction_tree import BeliefPropagation, CalibratedTree, ColumnSet, JunctionTree
 from synth.models.marginals import NoisyMarginal, pooled
 from synth.models.markov_random_field import MarkovRandomField
 
@@ -154,20 +154,20 @@ class _BySize:
     def tree(self, tree: JunctionTree) -> JunctionTree:
         return JunctionTree(self._sizes, tuple(map(self.columns, tree.cliques)))
 
-    def columns(self, columns: Subset) -> Subset:
+    def columns(self, columns: ColumnSet) -> ColumnSet:
         return tuple(sorted(self._rank[column] for column in columns))
 
-    def table(self, columns: Subset, table: NDArray[np.float64]) -> NDArray[np.float64]:
+    def table(self, columns: ColumnSet, table: NDArray[np.float64]) -> NDArray[np.float64]:
         return table.transpose(self._axes(columns))
 
     def measured(self, one: NoisyMarginal) -> NoisyMarginal:
         believed = None if one.believed is None else self.table(one.columns, one.believed)
         return NoisyMarginal(self.columns(one.columns), self.table(one.columns, one.table), one.noise_std, believed)
 
-    def restored(self, columns: Subset, table: Any) -> NDArray[np.float64]:
+    def restored(self, columns: ColumnSet, table: Any) -> NDArray[np.float64]:
         return np.ascontiguousarray(_on_cpu(table).transpose(np.argsort(self._axes(columns))))
 
-    def _axes(self, columns: Subset) -> list[int]:
+    def _axes(self, columns: ColumnSet) -> list[int]:
         return sorted(range(len(columns)), key=lambda axis: self._rank[columns[axis]])
 
 
@@ -181,7 +181,7 @@ class _Dual:
         self.columns = [one.columns for one in tables]
         self.shapes = [one.table.shape for one in tables]
         ends = np.cumsum([one.table.size for one in tables]).tolist()
-        self.places = [slice(end - one.table.size, end) for one, end in zip(tables, ends, strict=True)]
+        self.slices = [slice(end - one.table.size, end) for one, end in zip(tables, ends, strict=True)]
         self.propagation = BeliefPropagation(tree, self.columns)
         single = _single_columns(tree.sizes, tables)
         believed = [_believed(one, single, total) for one in tables]
@@ -191,12 +191,12 @@ class _Dual:
         # Where noise is small, curvature is the larger of what is believed and what was answered.
         held = [np.maximum(one.table, expected) + 1.0 for one, expected in zip(tables, believed, strict=True)]
         self.curvature = Curvature(self.columns, held, ridges)
-        alone: dict[Subset, NDArray[np.float64]] = {
+        alone: dict[ColumnSet, NDArray[np.float64]] = {
             one.columns: np.log(single[one.columns[0]]) for one in tables if len(one.columns) == 1
         }
         self.centre = self._vector([alone.get(one.columns, np.zeros(one.table.shape)) for one in tables])
 
-    def started(self, known: Mapping[Subset, NDArray[np.float64]]) -> Vector:
+    def started(self, known: Mapping[ColumnSet, NDArray[np.float64]]) -> Vector:
         """Return the first factors: those that are known, else independent columns."""
         if not known:
             return self.centre
@@ -237,7 +237,7 @@ class _Dual:
     def parts(self, theta: Vector) -> list[Any]:
         """Return the factors of each table: arrays on a CPU, whose small operations take least time, else tensors."""
         vector = theta if self.device == "cpu" else _on_device(theta, self.device)
-        return [vector[place].reshape(shape) for place, shape in zip(self.places, self.shapes, strict=True)]
+        return [vector[place].reshape(shape) for place, shape in zip(self.slices, self.shapes, strict=True)]
 
     def _vector(self, parts: Sequence[Any]) -> Vector:
         flat = [part.reshape(-1) for part in parts]
@@ -354,14 +354,14 @@ class Curvature:
         Positive.
     """
 
-    def __init__(self, tables: Sequence[Subset], counts: Sequence[Vector], ridges: Sequence[Vector]) -> None:
+    def __init__(self, tables: Sequence[ColumnSet], counts: Sequence[Vector], ridges: Sequence[Vector]) -> None:
         flat_counts, ridge = (np.concatenate([one.reshape(-1) for one in each]) for each in (counts, ridges))
         self._diagonal = 1.0 / (flat_counts + ridge)
         starts = np.cumsum([0, *(one.size for one in counts)])
         cells, rows, values = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
         n_rows = n_values = 0
         holders: dict[int, list[int]] = {}
-        firsts: dict[Subset, int] = {}
+        firsts: dict[ColumnSet, int] = {}
         for number, columns in enumerate(tables):
             firsts.setdefault(columns, number)
             for column in columns:

@@ -23,8 +23,8 @@ from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.forecast import one_way_noise
 from synth.reports.prediction.downstream import compare_predictions
 from synth.reports.prediction.problem import DownstreamOptions, Problem, TrainedOn, Untestable
-from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.report import StandInPart
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
@@ -119,12 +119,12 @@ class Grid:
 class OpenedStandIn:
     """A stand-in as one seed splits it, and the two things that are done with it.
 
-    ``train`` and ``held_out`` are public rows. ``make`` runs a configuration on the first and returns its rows as
+    ``train`` and ``holdout`` are public rows. ``make`` runs a configuration on the first and returns its rows as
     codes, column by column, and what its receipts prove; ``attack`` tries to tell the two apart.
     """
 
     train: UnitRows
-    held_out: UnitRows
+    holdout: UnitRows
     make: Callable[[RunConfig], tuple[CodeTable, ProvenCeiling]]
     attack: Callable[[RunConfig, CodeTable, ProvenCeiling], StandInPart]
 
@@ -300,7 +300,7 @@ def _scores(
     config: RunConfig, stand_in: OpenedStandIn, synthetic: CodeTable, *, with_real: bool
 ) -> dict[TrainedOn, tuple[str, float]]:
     """Predict the label of the held-out rows; empty where there is none, or nothing to predict from."""
-    if config.label is None or not len(stand_in.held_out.units):
+    if config.label is None or not len(stand_in.holdout.units):
         return {}
     tables: dict[TrainedOn, CodeTable] = {"synthetic": synthetic}
     if with_real:
@@ -309,8 +309,8 @@ def _scores(
         schema=config.schema,
         label=config.label,
         tables=tables,
-        test=stand_in.held_out.codes,
-        test_units=stand_in.held_out.units,
+        test=stand_in.holdout.codes,
+        test_units=stand_in.holdout.units,
         seed=config.seed,
     )
     options = DownstreamOptions(repeats=1, resamples=2, threads=free_threads())

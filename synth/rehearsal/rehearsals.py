@@ -29,8 +29,8 @@ from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STA
 from synth.reports.code_tables import CodeTable
 from synth.reports.document import report_document
 from synth.reports.evidence import SafeEvidence
-from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.registry import reports
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.background import Work, WorkView

@@ -28,9 +28,9 @@ __all__ = [
     "PUBLIC_BINS",
     "AlphaWay",
     "CodeTable",
+    "ColumnSets",
     "MarginalComparison",
     "StackedTables",
-    "Subsets",
     "UnitRows",
     "bin_labels",
     "choose_subsets",
@@ -130,7 +130,9 @@ class StackedTables:
         self._prefix: tuple[int, ...] = ()
         self._prefix_key: tuple[NDArray[np.int64], int] | None = None
 
-    def distances(self, subsets: Subsets, *, on_step: Callable[[int, int], None] | None = None) -> NDArray[np.float64]:
+    def distances(
+        self, subsets: ColumnSets, *, on_step: Callable[[int, int], None] | None = None
+    ) -> NDArray[np.float64]:
         """Return the total variation of every further table from the first, for every subset.
 
         Parameters
@@ -200,8 +202,8 @@ def sets_of(alpha: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Subsets:
-    """Subsets of one size, as column places in ascending order; ``of`` is how many there are in all."""
+class ColumnSets:
+    """Sets of ``alpha`` columns, by their positions in ascending order; ``of`` is how many there are in all."""
 
     alpha: int
     chosen: tuple[tuple[int, ...], ...]
@@ -215,7 +217,7 @@ class Subsets:
         return f"A seeded sample of {len(self.chosen):,} of {self.of:,} {sets_of(self.alpha)}."
 
 
-def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Subsets:
+def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> ColumnSets:
     """Return every subset of ``alpha`` columns, or ``limit`` of them drawn without replacement.
 
     Parameters
@@ -229,9 +231,9 @@ def choose_subsets(n_columns: int, alpha: int, *, limit: int, seed: int) -> Subs
     """
     total = math.comb(n_columns, alpha)
     if total <= limit:
-        return Subsets(alpha, tuple(itertools.combinations(range(n_columns), alpha)), total)
+        return ColumnSets(alpha, tuple(itertools.combinations(range(n_columns), alpha)), total)
     ranks = np.random.default_rng([seed, alpha]).choice(total, size=limit, replace=False)
-    return Subsets(alpha, tuple(sorted(_unrank(int(rank), n_columns, alpha) for rank in ranks)), total)
+    return ColumnSets(alpha, tuple(sorted(_unrank(int(rank), n_columns, alpha) for rank in ranks)), total)
 
 
 def _unrank(rank: int, n_columns: int, alpha: int) -> tuple[int, ...]:
@@ -288,7 +290,7 @@ class AlphaWay:
     ``distances`` has shape (n_subsets, n_tables), values in [0, 1]: one column for each compared table.
     """
 
-    subsets: Subsets
+    subsets: ColumnSets
     distances: NDArray[np.float64]
     names: tuple[str, ...]
 
@@ -390,7 +392,7 @@ def _heat_map(stacked: StackedTables, by_alpha: dict[int, AlphaWay], names: tupl
     found.update(zip(by_alpha[2].subsets.chosen, by_alpha[2].distances[:, 0], strict=True))
     wanted = [(left, right) for left in shown for right in shown if left < right]
     lacking = tuple(pair for pair in wanted if pair not in found)
-    extra = stacked.distances(Subsets(2, lacking, len(lacking)))
+    extra = stacked.distances(ColumnSets(2, lacking, len(lacking)))
     found.update(zip(lacking, extra[:, 0], strict=True))
     values = tuple(
         tuple(float(found[(left,) if left == right else (min(left, right), max(left, right))]) for right in shown)

@@ -12,12 +12,14 @@ from typing import Any, Literal
 
 from synth.reports.holdout import WIDEST_RANGE
 from synth.reports.measured import BAR
-from synth.reports.proven_ceiling import advantage_against_noise, caught_against_noise, printed_ceiling
 from synth.reports.risk_bounds import (
+    advantage_against_noise,
     advantage_ceiling,
+    caught_against_noise,
     laplace_advantage,
     laplace_true_positive,
     posterior,
+    printed_ceiling,
     true_positive_ceiling,
 )
 

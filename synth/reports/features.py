@@ -34,14 +34,14 @@ class Features:
     ----------
     columns : tuple of ModelledColumn
         All columns but the label.
-    places : tuple of int
+    positions : tuple of int
         Where each stands among the schema's columns.
     blocks : int
         Most indicators of one list of categories; a longer list is cut into this many blocks.
     """
 
     columns: tuple[ModelledColumn, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     blocks: int
 
     @classmethod
@@ -80,7 +80,7 @@ class Features:
         """
         blocks = [
             _coordinates(column, codes[place] if rows is None else codes[place][rows], self.blocks)
-            for column, place in zip(self.columns, self.places, strict=True)
+            for column, place in zip(self.columns, self.positions, strict=True)
         ]
         n_rows = len(codes[0]) if rows is None else len(rows)
         return np.concatenate([np.zeros((n_rows, 0), dtype=np.float32), *blocks], axis=1)

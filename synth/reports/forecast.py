@@ -38,7 +38,7 @@ from synth.reports.expected import (
     Promise,
     promise_of,
 )
-from synth.reports.holdout import PREDICTION_QUERY, held_out_tables, planned_question
+from synth.reports.holdout import PREDICTION_QUERY, holdout_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.schema import RunConfig, Schema
 
@@ -179,7 +179,7 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
     """Plan the question about the hold-out; trees change no noise."""
     held = session.sub_session(share)
     release = held.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="forecast")
-    tables = held_out_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
+    tables = holdout_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
     if tables is None:
         raise ConfigError("The predictions of this run cannot be planned.")
     groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]

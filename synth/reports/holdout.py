@@ -34,11 +34,11 @@ __all__ = [
     "MOST_GROUPS",
     "PREDICTION_QUERY",
     "WIDEST_RANGE",
-    "HeldOutTables",
+    "HoldoutTables",
     "bins_of_confidence",
     "charged_groups",
     "constant_forest",
-    "held_out_tables",
+    "holdout_tables",
     "planned_question",
     "prediction_question",
     "quiet_and_single",
@@ -112,7 +112,7 @@ def planned_question(config: RunConfig) -> FeatureMap:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldOutTables:
+class HoldoutTables:
     """Noisy tables of held-out rows.
 
     Attributes
@@ -139,7 +139,7 @@ class HeldOutTables:
     groups: tuple[tuple[str, NDArray[np.float64], float], ...]
 
 
-def held_out_tables(releases: Iterable[NoisyAnswer]) -> HeldOutTables | None:
+def holdout_tables(releases: Iterable[NoisyAnswer]) -> HoldoutTables | None:
     """Find the answer to a charged prediction among the answers of a run, or None."""
     release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
     if release is None or release.receipt.part != "holdout":
@@ -161,7 +161,7 @@ def held_out_tables(releases: Iterable[NoisyAnswer]) -> HeldOutTables | None:
         return None
     n_classes = forest.shape[0]
     whole, noise_std = _together([(_over_groups(values), _noise_over_groups(values, std)) for _, values, std in tables])
-    return HeldOutTables(
+    return HoldoutTables(
         receipt=release.receipt,
         label=tables[0][0][0],
         forest=forest,

@@ -138,7 +138,7 @@ class OwnerRows:
     config : RunConfig
     train : UnitRows
         What the generator was trained on.
-    held_out : UnitRows, optional
+    holdout : UnitRows, optional
         What was held out, where anything was.
     test : TestRows, optional
         Rows to test predictions on: the test table, or what was held out.
@@ -160,7 +160,7 @@ class OwnerRows:
 
     config: RunConfig
     train: UnitRows
-    held_out: UnitRows | None
+    holdout: UnitRows | None
     test: TestRows | None
     test_problem: str | None
     synthetic: CodeTable

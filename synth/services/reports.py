@@ -334,7 +334,7 @@ def _owner_rows(
     return OwnerRows(
         config=config,
         train=rows_of_part(view, "train"),
-        held_out=rows_of_part(view, "holdout") if "holdout" in view.parts else None,
+        holdout=rows_of_part(view, "holdout") if "holdout" in view.parts else None,
         test=tests[0] if tests else None,
         test_problem=test_problem,
         synthetic=synthetic,

@@ -104,8 +104,8 @@ def _try_out_in(folder: Path, few: RunConfig, progress: Progress, *, sealing: Se
         tables = PrivateTable.open_smallest(
             lambda: io.BytesIO(made_up), few.schema, form, holdout=few.holdout, undeclared=few.undeclared
         )
-        for train, held_out in tables:
-            _carried_through(few, train, held_out, folder, sealing or Sealing(signer=ThrowawayKey()), progress)
+        for train, holdout in tables:
+            _carried_through(few, train, holdout, folder, sealing or Sealing(signer=ThrowawayKey()), progress)
     except RunCancelledError:
         raise
     except SynthError as error:
@@ -132,11 +132,11 @@ def _short(config: RunConfig) -> RunConfig:
 
 
 def _carried_through(
-    config: RunConfig, train: PrivateTable, held_out: PrivateTable, folder: Path, sealing: Sealing, progress: Progress
+    config: RunConfig, train: PrivateTable, holdout: PrivateTable, folder: Path, sealing: Sealing, progress: Progress
 ) -> None:
     """Ask, fit, sample, write, seal and check one table."""
     quiet, signer = _QuietProgress(progress), ThrowawayKey()
-    fitted = fit_and_sample(config, train, quiet, holdout=held_out if config.prediction_share else None)
+    fitted = fit_and_sample(config, train, quiet, holdout=holdout if config.prediction_share else None)
     tried = replace(
         sealing, signer=signer, notes=(NOT_PRIVATE, *sealing.notes), ledger={"charges": 1, "head": "0" * 64}
     )

@@ -322,8 +322,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def coarsen(one_ways: Any, options: Any) -> tuple[ColumnBins, ...]:
         found = []
         for one_way, bins in zip(one_ways.columns, right(one_ways, options), strict=True):
-            places = np.repeat(np.arange(one_way.places.size), one_way.places.width)
-            present = np.isin(np.arange(one_way.places.size), places[opened[-1]._column(one_way.column.name)])
+            places = np.repeat(np.arange(one_way.grid.size), one_way.grid.width)
+            present = np.isin(np.arange(one_way.grid.size), places[opened[-1]._column(one_way.column.name)])
             own = np.where(present, bins.bin_of_place, 0)
             found.append(ColumnBins.of(one_way, np.unique(own, return_inverse=True)[1].astype(np.int32)))
         return tuple(found)

@@ -24,7 +24,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.evidence import ChargedEvidence, evidence_from_dict
 from synth.reports.forecast import forecast
-from synth.reports.holdout import PREDICTION_QUERY, held_out_tables
+from synth.reports.holdout import PREDICTION_QUERY, holdout_tables
 from synth.reports.measured import measured_tables
 from synth.reports.prediction.charged import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
@@ -93,7 +93,7 @@ def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: K
     sealed, held = made(config, tmp_path / "run", key)
     found = charged(sealed.path)
     releases = measurements_from_bytes(members_of(sealed.path)["measurements.npz"]).sums
-    tables = held_out_tables(releases)
+    tables = holdout_tables(releases)
     assert tables is not None
     # The exact numbers, counted here from the held-out rows and the public trees.
     codes = {name: held._column(name).astype(int) for name in config.schema.names}

@@ -84,7 +84,7 @@ def test_a_spike_has_a_bin_of_its_own(spike: int) -> None:
     mine = bin_of_code(bins)[spike]
     held = np.flatnonzero(bin_of_code(bins) == mine)
     # One place, which is one code at zero and at the ends.
-    assert len(np.unique(np.repeat(np.arange(bins.places.size), bins.places.width)[held])) == 1
+    assert len(np.unique(np.repeat(np.arange(bins.grid.size), bins.grid.width)[held])) == 1
     assert bins.expected[mine] == pytest.approx(1 / 3, abs=0.05)
 
 
@@ -179,8 +179,8 @@ def test_codes_follow_the_fine_table_to_within_one(n_rows: int) -> None:
     codes = bins.codes(given, random)
     assert codes.dtype == np.int64
     np.testing.assert_array_equal(bin_of_code(bins)[codes], given)
-    places = np.searchsorted(bins.places.first, codes, side="right") - 1
-    counts = np.bincount(places, minlength=bins.places.size)
+    places = np.searchsorted(bins.grid.first, codes, side="right") - 1
+    counts = np.bincount(places, minlength=bins.grid.size)
     inside = bins.proportions / bins.expected[bins.bin_of_place]
     expected = inside * np.bincount(given, minlength=bins.size)[bins.bin_of_place]
     assert np.abs(counts - expected).max() < 1 + 1e-6

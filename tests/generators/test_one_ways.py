@@ -155,7 +155,7 @@ def test_counts_are_unbiased_and_as_noisy_as_they_say(row_count: str) -> None:
     for key in range(60):
         one_ways = measured_rest(session(declared, codes, noise_key=key))
         for column, one in zip(declared.modelled, one_ways.columns, strict=True):
-            groups = np.arange(one.places.size) * min(5, one.places.size) // one.places.size
+            groups = np.arange(one.grid.size) * min(5, one.grid.size) // one.grid.size
             exact = np.bincount(groups, weights=by_place(column, codes[column.name]))
             std = np.sqrt(one.variances_of(groups, len(exact)))
             if row_count == "public":
@@ -175,7 +175,7 @@ def test_proportions_are_possible(epsilon: float) -> None:
     for one in one_ways.columns:
         assert (one.proportions >= 0).all()
         assert one.proportions.sum() == pytest.approx(1.0)
-        assert one.proportions.shape == one.counts.shape == one.places.first.shape
+        assert one.proportions.shape == one.counts.shape == one.grid.first.shape
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_adult_capital_gain() -> None:
     """Zero and the top code are not declared special here, as an owner might forget."""
     config = load_config(ADULT)
     read = read_codes(lambda: (Path(DATA or "") / "adult" / "adult.data.gz").open("rb"), config.format, config.schema)
-    codes = {name: read._codes[name].astype(np.int64) for name in config.schema.names}
+    codes = {name: read.codes[name].astype(np.int64) for name in config.schema.names}
     columns = []
     for column in config.schema.modelled:
         if column.name.startswith("capital"):
@@ -289,12 +289,12 @@ def test_adult_capital_gain() -> None:
             column = NumberColumn(column.name, column.low, column.high, column.step)
         columns.append(column)
     declared, gain = Schema(tuple(columns)), config.schema.names.index("capital-gain")
-    real = np.bincount(codes["capital-gain"], minlength=100_000) / read._n_rows
+    real = np.bincount(codes["capital-gain"], minlength=100_000) / read.n_rows
     opened = session(declared, codes)
     one = measured(opened, "income").columns[gain]
     assert one.proportions[0] == pytest.approx(real[0], abs=0.01)
     assert one.proportions[-1] == pytest.approx(real[-1], abs=0.003)
-    made = np.repeat(one.proportions / one.places.width, one.places.width)
+    made = np.repeat(one.proportions / one.grid.width, one.grid.width)
     assert np.abs(np.cumsum(made) - np.cumsum(real)).max() < 0.03
     # The control spreads the zeros over a 32nd of the range.
     control = Independent(GeneratorTask(schema=declared), IndependentOptions()).fit(

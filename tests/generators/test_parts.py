@@ -16,7 +16,7 @@ from synth.generators.coarse_grid import coarse_grid, column_weights
 from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
-from synth.generators.sampling import random_source, rounded_counts
+from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
 from synth.privacy.more.fourier import Fourier
 from synth.schema import NumberColumn, Weight
 from synth.system.machine import single_thread
@@ -42,6 +42,22 @@ def test_rounded_counts_are_right_on_average():
     random = random_source(0)
     mean = np.mean([rounded_counts(probabilities, 7, random) for _ in range(4000)], axis=0)
     np.testing.assert_allclose(mean, 7 * probabilities, atol=0.05)
+
+
+@settings(deadline=None)
+@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 20)), elements=st.floats(-50, 50)))
+def test_projection_lands_on_the_nearest_probability_vector(values):
+    projected = project_to_simplex(values)
+    assert (projected >= 0).all()
+    np.testing.assert_allclose(projected.sum(axis=-1), 1.0)
+    # The projection p of v satisfies <v - p, q - p> <= 0 for every corner q.
+    for row, point in zip(values, projected, strict=True):
+        assert ((row - point) @ (np.eye(len(row)) - point).T <= 1e-7 * (1 + np.abs(row).max())).all()
+
+
+def test_probabilities_are_their_own_projection():
+    probabilities = np.array([0.2, 0.0, 0.8])
+    np.testing.assert_allclose(project_to_simplex(probabilities), probabilities)
 
 
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=lambda column: column.name)
@@ -79,7 +95,7 @@ def picked_values(layout: OutputHeads, draw: Draw, row: int, d: int) -> list[tup
     if not head.is_continuous:
         return [(p, float("nan"), place) for place, p in enumerate(probabilities)]
     value = float(draw.values[row, layout.continuous.index(d)])
-    atoms = [(p, float("nan"), head.places.levels + atom) for atom, p in enumerate(probabilities[1:])]
+    atoms = [(p, float("nan"), head.grid.levels + atom) for atom, p in enumerate(probabilities[1:])]
     return [(probabilities[0], value, -1), *atoms]
 
 
@@ -101,10 +117,10 @@ def test_drawn_codes_follow_the_probabilities():
     repeated = Draw([c.double().repeat(20_000, 1) for c in draw.choices], draw.values.double().repeat(20_000, 1))
     codes = layout.codes(repeated, random_source(0))
     for d, head in enumerate(layout.heads):
-        bins = np.arange(head.column.size) if head.places.bins is None else head.places.bins
+        bins = np.arange(head.column.size) if head.grid.bins is None else head.grid.bins
         places = bins[codes[:, d]]
         if head.is_continuous:
-            places = np.where(codes[:, d] < head.column.levels, 0, places - head.places.levels + 1)
+            places = np.where(codes[:, d] < head.column.levels, 0, places - head.grid.levels + 1)
         frequencies = np.bincount(places, minlength=head.choices) / 20_000
         np.testing.assert_allclose(frequencies, draw.choices[d][0].numpy(), atol=0.02)
 
@@ -112,13 +128,13 @@ def test_drawn_codes_follow_the_probabilities():
 def test_expected_table_features_are_sums_over_every_way_to_draw():
     layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(0)
-    tables = [random.normal(size=(head.places.size, 3 + d)) for d, head in enumerate(layout.heads)]
+    tables = [random.normal(size=(head.grid.size, 3 + d)) for d, head in enumerate(layout.heads)]
     draw = some_draw(layout, 4)
     expected = ExpectedTables(layout, tables, CPU)(draw)
     for row, d in itertools.product(range(4), range(len(tables))):
         total = np.zeros(tables[d].shape[1])
         for probability, value, place in picked_values(layout, draw, row, d):
-            levels = layout.heads[d].places.levels
+            levels = layout.heads[d].grid.levels
             grid = np.arange(levels)
             on_grid = [
                 np.interp(value * (levels - 1), grid, column[:levels]) if place < 0 else 0 for column in tables[d].T
@@ -140,7 +156,7 @@ def test_expected_fourier_features_are_sums_over_every_way_to_draw():
         for ways in itertools.product(*(picked_values(layout, draw, row, d) for d in range(3))):
             probability = np.prod([way[0] for way in ways])
             where = [
-                255 * value if place < 0 else positions[d][layout.heads[d].places.first[place]]
+                255 * value if place < 0 else positions[d][layout.heads[d].grid.first[place]]
                 for d, (_, value, place) in enumerate(ways)
             ]
             wave += probability * np.exp(2j * np.pi / 4096 * (frequencies @ np.array(where)))
@@ -164,7 +180,7 @@ def test_the_sum_distance_equals_the_slow_one():
     layout = OutputHeads(schema(), "outcome")
     random = np.random.default_rng(1)
     batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=CPU)
-    tables = [0.3 * random.normal(size=(head.places.size, 4)) for head in layout.heads]
+    tables = [0.3 * random.normal(size=(head.grid.size, 4)) for head in layout.heads]
     target = random.normal(size=(4 * len(tables), 3))
     draw = some_draw(layout, batch.size)
     got = SumEmbedding(layout, tables, target=target, device=CPU).squared_distance(batch, draw)
@@ -178,7 +194,7 @@ def test_the_product_distance_equals_the_slow_one(depth):
     random = np.random.default_rng(2)
     batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=CPU)
     widths = [2 + d % 2 for d in range(len(layout.heads))]
-    tables = [random.normal(size=(head.places.size, w)) for head, w in zip(layout.heads, widths, strict=True)]
+    tables = [random.normal(size=(head.grid.size, w)) for head, w in zip(layout.heads, widths, strict=True)]
     sets = [tuple(range(first, first + depth)) for first in range(3)]
     answers = [random.normal(size=(*(widths[d] for d in chosen), 3)) for chosen in sets]
     draw = some_draw(layout, batch.size)

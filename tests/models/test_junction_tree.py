@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.models.junction_tree import JunctionTree, Subset, triangulated_cliques
+from synth.models.junction_tree import ColumnSet, JunctionTree, triangulated_cliques
 
 
 @st.composite
-def graphs(draw: st.DrawFn, most: int = 9) -> tuple[tuple[int, ...], list[Subset]]:
+def graphs(draw: st.DrawFn, most: int = 9) -> tuple[tuple[int, ...], list[ColumnSet]]:
     """Sizes of some columns, and sets of at most three of them."""
     sizes = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=most)))
     columns = st.integers(0, len(sizes) - 1)
@@ -93,7 +93,7 @@ def test_no_pair_adds_more_cells_than_the_best_tree_needs(graph):
             assert best <= tree.cells + tree.growths[pair]
 
 
-def cells_by(order, sizes: tuple[int, ...], subsets: list[Subset]) -> int:
+def cells_by(order, sizes: tuple[int, ...], subsets: list[ColumnSet]) -> int:
     """Cells of all cliques when columns are eliminated in a given order."""
     around = {column: set().union(*(one for one in subsets if column in one), {column}) for column in order}
     cliques: list[set[int]] = []

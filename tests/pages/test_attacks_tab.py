@@ -16,7 +16,7 @@ from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import UnitRows
 from synth.reports.document import owner_document
 from synth.reports.membership.evidence import owner_attacks
-from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import NumberColumn, Schema, YesNoColumn
 
 TAB = "○ Attacks"

@@ -15,7 +15,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.code_tables import CodeTable, UnitRows
-from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, RowCountRule, Schema, YesNoColumn
 
 DELTA = 1e-5

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from timing import require_within
 
 from synth.errors import InputError, RunCancelledError
-from synth.reports.code_tables import StackedTables, Subsets, choose_subsets
+from synth.reports.code_tables import ColumnSets, StackedTables, choose_subsets
 
 
 def brute(left: list[np.ndarray], right: list[np.ndarray], subset: tuple[int, ...]) -> float:
@@ -100,7 +100,7 @@ def test_steps_are_told_and_may_stop_the_count() -> None:
         raise RunCancelledError("The run was cancelled.")
 
     with pytest.raises(RunCancelledError):
-        StackedTables(tables, [3] * 8).distances(Subsets(1, ((0,),), 8), on_step=stop)
+        StackedTables(tables, [3] * 8).distances(ColumnSets(1, ((0,),), 8), on_step=stop)
 
 
 @pytest.mark.slow

@@ -54,7 +54,7 @@ def test_counts_and_rows_have_their_place_on_the_scale() -> None:
     counts = [np.histogram2d(*table, bins=[np.arange(9)] * 2)[0] for table in (real, made)]
     scale = subsample_scale(real, [made], schema)
     assert scale is not None
-    exact = scale.places[0]
+    exact = scale.percentages[0]
     assert exact == pytest.approx(10, rel=0.3)
     places = []
     for noise in (0.01, 2.0, 10.0, 40.0):

@@ -9,7 +9,7 @@ import pytest
 
 from synth.reports.controls import anchored
 from synth.reports.evidence import OwnerOnlyEvidence
-from synth.reports.fidelity import owner_subsample, place_of, subsample_scale
+from synth.reports.fidelity import owner_subsample, percentage_of, subsample_scale
 from synth.reports.figures import Table
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
@@ -36,11 +36,11 @@ def test_places_follow_the_error_of_a_sample_drawn_without_putting_back() -> Non
     distances = 0.5 * np.sqrt(1 / np.array(sizes) - 1 / n)
     for rows in (15, 50, 250, 999, 1000):
         distance = 0.5 * np.sqrt(1 / rows - 1 / n)
-        assert place_of(distance, n, sizes, distances) == pytest.approx(rows / 10)
-    assert place_of(0.2, n, sizes, distances) is None
+        assert percentage_of(distance, n, sizes, distances) == pytest.approx(rows / 10)
+    assert percentage_of(0.2, n, sizes, distances) is None
     # Where chance turned two sizes around, more distance never means a larger sub-sample.
     crooked = np.array([0.2, 0.1, 0.12])
-    places = [place_of(distance, n, sizes, crooked) or 0 for distance in np.linspace(0, 0.2, 50)]
+    places = [percentage_of(distance, n, sizes, crooked) or 0 for distance in np.linspace(0, 0.2, 50)]
     assert places == sorted(places, reverse=True)
 
 
@@ -50,7 +50,7 @@ def test_a_sub_sample_finds_its_own_size(share: float) -> None:
     kept = np.random.default_rng(9).choice(20_000, int(share * 20_000), replace=False)
     scale = subsample_scale(real, [[codes[kept] for codes in real]], SCHEMA, seed=3)
     assert scale is not None
-    assert scale.places[0] == pytest.approx(100 * share, rel=0.25)
+    assert scale.percentages[0] == pytest.approx(100 * share, rel=0.25)
 
 
 def test_a_copy_is_worth_all_rows_and_a_bootstrap_half_of_them() -> None:
@@ -63,8 +63,8 @@ def test_a_copy_is_worth_all_rows_and_a_bootstrap_half_of_them() -> None:
     scale = subsample_scale(real, [tables.floor, tables.control], SCHEMA)
     assert scale is not None
     # The variance of a bootstrap is 1/n, that of a sub-sample 1/m - 1/n.
-    assert scale.places[0] == pytest.approx(50, rel=0.3)
-    assert (scale.places[1] or 0) < 5
+    assert scale.percentages[0] == pytest.approx(50, rel=0.3)
+    assert (scale.percentages[1] or 0) < 5
     (table,) = found["fidelity.subsample.distances"].figures
     assert isinstance(table, Table)
     assert table.header == ("table", "single columns", "pairs of columns", "sets of three columns")

@@ -17,7 +17,7 @@ from synth.bundle.verify import verify
 from synth.cli.local import run_locally
 from synth.privacy import table as table_module
 from synth.privacy.table import PrivateTable
-from synth.reports.holdout import held_out_tables
+from synth.reports.holdout import holdout_tables
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
 CONFIG = RunConfig(
@@ -107,7 +107,7 @@ def test_the_answer_counts_every_held_out_row(people: Path, tmp_path: Path) -> N
     )
     with zipfile.ZipFile(result.bundle) as archive:
         releases = measurements_from_bytes(archive.read("measurements.npz")).sums
-    tables = held_out_tables(releases)
+    tables = holdout_tables(releases)
     assert tables is not None
     assert abs(tables.counts.sum() - 200) < 6 * tables.noise_std * np.sqrt(tables.counts.size)
     (name, by_town, noise_std) = tables.groups[0]

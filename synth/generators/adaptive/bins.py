@@ -55,7 +55,7 @@ class ColumnBins:
 
     Attributes
     ----------
-    places : CoarseGrid
+    grid : CoarseGrid
         The finest cells in which the column was counted.
     bin_of_place : array of shape (places,), int32
         Bin of every place; every bin holds at least one.
@@ -67,7 +67,7 @@ class ColumnBins:
         Standard deviation of the noise of each count, in rows; positive.
     """
 
-    places: CoarseGrid
+    grid: CoarseGrid
     bin_of_place: NDArray[np.int32]
     proportions: Vector
     table: Vector
@@ -91,7 +91,7 @@ class ColumnBins:
         # Where the number of rows is public, all rows together are known exactly: no noise, but a model needs some.
         least = 1e-3 * one_way.cell_std
         return cls(
-            places=one_way.places,
+            grid=one_way.grid,
             bin_of_place=bin_of_place,
             proportions=one_way.proportions,
             table=_summed(bin_of_place, one_way.counts, size),
@@ -114,10 +114,10 @@ class ColumnBins:
     @property
     def is_identity(self) -> bool:
         """Whether every code is the bin of the same number."""
-        places = self.places
+        grid = self.grid
         return (
-            self.size == places.size == int(places.width.sum())
-            and bool((self.bin_of_place == np.arange(places.size)).all())
+            self.size == grid.size == int(grid.width.sum())
+            and bool((self.bin_of_place == np.arange(grid.size)).all())
         )  # fmt: skip
 
     @property
@@ -125,7 +125,7 @@ class ColumnBins:
         """Bin of every code, shape (column size,), or None where the code is the bin; made when asked for."""
         if self.is_identity:
             return None
-        bins = np.repeat(self.bin_of_place, self.places.width)
+        bins = np.repeat(self.bin_of_place, self.grid.width)
         bins.setflags(write=False)  # questions share bins that nobody can change
         return bins
 
@@ -180,10 +180,10 @@ class ColumnBins:
         }
 
     @classmethod
-    def from_state(cls, places: CoarseGrid, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild bins that draw the same bytes; ``places`` as ``one_way_marginals.fine_grid`` makes them."""
+    def from_state(cls, grid: CoarseGrid, state: Mapping[str, NDArray[Any]]) -> Self:
+        """Rebuild bins that draw the same bytes; ``grid`` as ``one_way_marginals.fine_grid`` makes them."""
         return cls(
-            places=places,
+            grid=grid,
             bin_of_place=state["bin_of_place"].astype(np.int32),
             proportions=state["proportions"].astype(np.float64),
             table=state["table"].astype(np.float64),
@@ -194,10 +194,10 @@ class ColumnBins:
         """Return, for places in order of their bins, the part of the bin up to and including each."""
         bins = self.bin_of_place[order]
         mass = np.bincount(self.bin_of_place, weights=self.proportions, minlength=self.size)
-        width = np.bincount(self.bin_of_place, weights=self.places.width, minlength=self.size)
+        width = np.bincount(self.bin_of_place, weights=self.grid.width, minlength=self.size)
         # A bin in which nothing is estimated to be is filled evenly.
         empty = (mass <= 0)[bins]
-        share = np.where(empty, self.places.width[order] / width[bins], self.proportions[order])
+        share = np.where(empty, self.grid.width[order] / width[bins], self.proportions[order])
         share = np.where(empty, share, share / np.where(mass > 0, mass, 1.0)[bins])
         summed = np.cumsum(share)
         starts = np.concatenate([[0.0], summed])[np.concatenate([[0], self._ends[:-1]])]
@@ -212,7 +212,7 @@ class ColumnBins:
         counts = np.diff(upper, prepend=0)
         firsts = np.concatenate([[0], self._ends[:-1]])
         counts[firsts] = upper[firsts]
-        first, width = self.places.first[order], self.places.width[order]
+        first, width = self.grid.first[order], self.grid.width[order]
         codes = np.repeat(first, counts)
         if (width > 1).any():
             codes += _spread_inside(counts, width, random)
@@ -269,16 +269,16 @@ def coarsen(one_ways: OneWayMarginals, options: CoarseningOptions) -> tuple[Colu
 
 
 def _bins_of(one_way: OneWayMarginal, rows: float, options: CoarseningOptions, *, is_label: bool) -> NDArray[np.int32]:
-    places = one_way.places
+    grid = one_way.grid
     masses = one_way.proportions * rows
-    if places.size <= _SMALL and int(places.width.max()) == 1:
-        return np.arange(places.size, dtype=np.int32)
-    if not places.levels:
+    if grid.size <= _SMALL and int(grid.width.max()) == 1:
+        return np.arange(grid.size, dtype=np.int32)
+    if not grid.levels:
         if is_label:
-            return np.arange(places.size, dtype=np.int32)
+            return np.arange(grid.size, dtype=np.int32)
         return _category_bins(masses, one_way.cell_std, options)
-    grid = _grid_bins(masses[: places.levels], one_way.cell_std, options)
-    return _with_atoms(grid, masses, places.levels, one_way.cell_std * options.clear_code)
+    ordered = _grid_bins(masses[: grid.levels], one_way.cell_std, options)
+    return _with_atoms(ordered, masses, grid.levels, one_way.cell_std * options.clear_code)
 
 
 def _category_bins(masses: Vector, cell_std: float, options: CoarseningOptions) -> NDArray[np.int32]:
@@ -292,10 +292,10 @@ def _category_bins(masses: Vector, cell_std: float, options: CoarseningOptions) 
     return bins.astype(np.int32)
 
 
-def _with_atoms(grid: Whole, masses: Vector, levels: int, clear: float) -> NDArray[np.int32]:
+def _with_atoms(ordered: Whole, masses: Vector, levels: int, clear: float) -> NDArray[np.int32]:
     """Give bins to the unordered codes of a number or date."""
-    bins = np.concatenate([grid, np.zeros(len(masses) - levels, dtype=np.int64)])
-    following = int(grid[-1]) + 1
+    bins = np.concatenate([ordered, np.zeros(len(masses) - levels, dtype=np.int64)])
+    following = int(ordered[-1]) + 1
     faint = []
     for place in range(levels, len(masses)):
         if masses[place] >= clear:

@@ -471,10 +471,10 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
     """
     errors, varied = [], []
     for one in one_ways.columns:
-        places = one.places
-        coarse = min(places.levels, _COARSE)
-        cells = np.arange(places.size) - places.levels + coarse
-        cells[: places.levels] = np.arange(places.levels) * coarse // max(places.levels, 1)
+        grid = one.grid
+        coarse = min(grid.levels, _COARSE)
+        cells = np.arange(grid.size) - grid.levels + coarse
+        cells[: grid.levels] = np.arange(grid.levels) * coarse // max(grid.levels, 1)
         part = np.bincount(cells, weights=one.proportions)
         noise = one.cell_std / one_ways.rows
         errors.append(0.5 * math.sqrt(2 / math.pi) * noise * float((part / np.hypot(part, noise)).sum()))

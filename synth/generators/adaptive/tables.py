@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.models.joint_model import Fitter
-from synth.models.junction_tree import Subset
+from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import NoisyMarginal
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
@@ -89,7 +89,7 @@ class Survey:
     label: int | None
     source: str
 
-    def one_hot(self, positions: Subset, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
+    def one_hot(self, positions: ColumnSet, bin_of_code: Sequence[NDArray[np.int32] | None]) -> OneHot:
         """Return the question for a table of counts of some columns, given the bin of every code by column."""
         return OneHot(
             columns=tuple(self.columns[d].name for d in positions),
@@ -220,7 +220,7 @@ class SelectionRounds:
         self._columns_gain = columns_gain
         # Looked up once: a column may have millions of codes.
         self._bins = [one.bins for one in bins]
-        self._one_hots: dict[Subset, OneHot] = {}
+        self._one_hots: dict[ColumnSet, OneHot] = {}
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
         self._random = np.random.Generator(np.random.PCG64(seed))
@@ -258,7 +258,7 @@ class SelectionRounds:
                     return
                 part *= 2
 
-    def _candidates(self, limit: int) -> list[Subset]:
+    def _candidates(self, limit: int) -> list[ColumnSet]:
         """Return what may be counted next, from declared facts and earlier answers."""
         pairs = self._pairs
         if len(pairs) > self._plan.most_candidates:
@@ -271,14 +271,14 @@ class SelectionRounds:
         # The model may hold no pair at all any more; some question has to be asked.
         return list(subsets) or [self._pairs[0]]
 
-    def _counted(self, columns: Subset) -> OneHot:
+    def _counted(self, columns: ColumnSet) -> OneHot:
         """Return the table of counts of some columns; made once, as it is weighed in many rounds."""
         if columns not in self._one_hots:
             self._one_hots[columns] = self._survey.one_hot(columns, self._bins)
         return self._one_hots[columns]
 
     def _ask(
-        self, believed: dict[Subset, NDArray[np.float64]], part: float, left: float
+        self, believed: dict[ColumnSet, NDArray[np.float64]], part: float, left: float
     ) -> tuple[NoisyMarginal, float]:
         """Choose one subset and count it; returns the answer and the part of the budget that it took."""
         choosing = self._plan.choosing * min(part, left)
@@ -310,12 +310,12 @@ class SelectionRounds:
         )
         return answer, left if last else choosing + counting
 
-    def _weight(self, columns: Subset) -> float:
+    def _weight(self, columns: ColumnSet) -> float:
         """Return what a wrong row counts: the geometric mean of the columns' declared importance."""
         weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
-    def _moved(self, before: dict[Subset, NDArray[np.float64]]) -> float:
+    def _moved(self, before: dict[ColumnSet, NDArray[np.float64]]) -> float:
         """Return how far the last answers moved all pairs together, as a part of the rows."""
         pairs = [columns for columns in before if len(columns) == 2]
         now = self._fitter.tables(pairs)
@@ -410,7 +410,7 @@ class ChowLiuTree:
         edges = self._edges(_STRUCTURE * share)
         return self._counted(edges, self._survey.session.remaining_share) if edges else []
 
-    def _edges(self, share: float) -> list[Subset]:
+    def _edges(self, share: float) -> list[ColumnSet]:
         """Ask for the products of columns in pairs, and return the tree that holds most of them."""
         means, sizes = self._means()
         variances = np.maximum(1.0 - sizes @ means**2, 0.0)
@@ -437,7 +437,7 @@ class ChowLiuTree:
         found = maximum_spanning_forest(strengths, least=least)
         return [(asked[first], asked[second]) for first, second in found]
 
-    def _counted(self, edges: Sequence[Subset], share: float) -> list[NoisyMarginal]:
+    def _counted(self, edges: Sequence[ColumnSet], share: float) -> list[NoisyMarginal]:
         """Count the edges in one question, by class where there is a label."""
         label = self._label
         tables = [tuple(sorted(edge if label is None else (label, *edge))) for edge in edges]
@@ -449,7 +449,7 @@ class ChowLiuTree:
             for table, edge, (counts, noise_std) in zip(tables, edges, counted, strict=True)
         ]
 
-    def _believed(self, table: Subset, edge: Subset) -> Vector:
+    def _believed(self, table: ColumnSet, edge: ColumnSet) -> Vector:
         """Return what the model says of an edge, in rows: nothing but what both columns share with the label."""
         if self._label is None:
             alone = [self._by_class(d)[0] for d in edge]

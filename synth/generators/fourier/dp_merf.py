@@ -16,7 +16,7 @@ from synth.generators.coarse_grid import column_weights
 from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card
-from synth.models.simplex import project_to_simplex
+from synth.generators.sampling import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
@@ -80,7 +80,7 @@ class DpMerf(NeuralGenerator):
 
     def _features(self) -> Stack | None:
         numbers = [head for head in self._layout.heads if head.column.levels]
-        counted = [head for head in self._layout.heads if head.places.atoms]
+        counted = [head for head in self._layout.heads if head.grid.atoms]
         parts: list[FeatureMap] = [_counts(head) for head in counted]
         weights = list(column_weights(tuple(head.column for head in counted)))
         if numbers:
@@ -154,9 +154,9 @@ class DpMerf(NeuralGenerator):
 
 def _counts(head: OutputHead) -> OneHot:
     """Count a category's places, or of a number the grid as a whole and every atom."""
-    column, bins = head.column, head.places.bins
+    column, bins = head.column, head.grid.bins
     if column.levels:
-        atoms = np.repeat(np.arange(head.places.atoms), head.places.width[head.places.levels :])
+        atoms = np.repeat(np.arange(head.grid.atoms), head.grid.width[head.grid.levels :])
         bins = np.concatenate([np.zeros(column.levels), 1 + atoms]).astype(np.int32)
     return OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,))
 
@@ -166,10 +166,10 @@ def _code_positions(head: OutputHead, length_scale: float) -> NDArray[np.int32]:
 
     Atoms lie three length scales apart below the range, so that a kernel tells them from numbers and from each other.
     """
-    places = head.places
-    grid = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
-    atoms = -3.0 * length_scale * (1.0 + np.repeat(np.arange(places.atoms), places.width[places.levels :]))
-    return np.asarray(np.rint(_POSITIONS * np.concatenate([grid, atoms])), dtype=np.int32)
+    grid = head.grid
+    ordered = np.arange(head.column.levels) / max(head.column.levels - 1, 1)
+    atoms = -3.0 * length_scale * (1.0 + np.repeat(np.arange(grid.atoms), grid.width[grid.levels :]))
+    return np.asarray(np.rint(_POSITIONS * np.concatenate([ordered, atoms])), dtype=np.int32)
 
 
 def gaussian_frequencies(
@@ -237,7 +237,7 @@ class ExpectedFourier:
             head = layout.heads[d]
             if head.choices == 1:
                 continue
-            first = head.places.first[head.places.levels if head.is_continuous else 0 :]
+            first = head.grid.first[head.grid.levels if head.is_continuous else 0 :]
             angles = feature_map.positions[j][first][:, None] * radians[:, j]
             cosines = torch.tensor(np.cos(angles), dtype=torch.float32, device=device)
             sines = torch.tensor(np.sin(angles), dtype=torch.float32, device=device)
@@ -265,7 +265,7 @@ class _ExpectedCounts:
     def __init__(self, heads: Sequence[OutputHead], column: str) -> None:
         self._d = next(d for d, head in enumerate(heads) if head.column.name == column)
         # A short grid is counted as a whole, like the grid of a continuous head.
-        self._merged = 0 if heads[self._d].is_continuous else heads[self._d].places.levels
+        self._merged = 0 if heads[self._d].is_continuous else heads[self._d].grid.levels
 
     def __call__(self, draw: Draw) -> Tensor:
         choices = draw.choices[self._d]

@@ -29,7 +29,7 @@ from synth.generators.coarse_grid import column_weights
 from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card, GeneratorTask
-from synth.models.simplex import project_to_simplex
+from synth.generators.sampling import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.lookups import Lookup
@@ -186,18 +186,18 @@ class DpHp(NeuralGenerator):
 
 def _own_features(head: OutputHead) -> int:
     """Return how many codes have a feature of their own: special values and missing of a number, no categories."""
-    return head.places.atoms if head.column.levels else 0
+    return head.grid.atoms if head.column.levels else 0
 
 
 def _lookup(head: OutputHead, order: int, length_scale: float) -> Lookup:
     """Return a column's features: those of its own, then the Hermite features of its place in [-1, 1]."""
     own = _own_features(head)
-    x = torch.from_numpy(2.0 * head.positions(ordered=head.places.size - own) - 1.0)
+    x = torch.from_numpy(2.0 * head.positions(ordered=head.grid.size - own) - 1.0)
     hermite = hermite_features(x, order=order, rho=rho_of_length_scale(length_scale)).numpy()
-    table = np.zeros((head.places.size, own + order + 1))
+    table = np.zeros((head.grid.size, own + order + 1))
     table[: len(hermite), own:] = hermite
     table[len(hermite) :, :own] = np.eye(own)
-    return Lookup(column=head.column.name, table=table, bins=head.places.bins)
+    return Lookup(column=head.column.name, table=table, bins=head.grid.bins)
 
 
 def rho_of_length_scale(length_scale: float) -> float:
@@ -302,7 +302,7 @@ class ExpectedTables:
         choices, table = draw.choices[d], self._tables[d]
         if d not in self._value_of:
             return choices @ table
-        levels = self._heads[d].places.levels
+        levels = self._heads[d].grid.levels
         place = draw.values[:, self._value_of[d]] * (levels - 1)
         below = place.detach().floor().clamp(0, levels - 2)
         low, high = table[below.long()], table[below.long() + 1]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synth.generators import CONTROL
 from synth.names import visible
 from synth.progress import Progress
-from synth.reports.code_tables import CodeTable, StackedTables, Subsets, choose_subsets, coarse_bins, sets_of
+from synth.reports.code_tables import CodeTable, ColumnSets, StackedTables, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence, Value
 from synth.reports.fidelity.distances import (
@@ -34,7 +34,7 @@ from synth.reports.panels import Cards, Folded, Heading, Option, Panel, Part, Pi
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
 
-__all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "place_of", "subsample_scale"]
+__all__ = ["REPORT", "SubsampleScale", "owner_fidelity", "owner_subsample", "percentage_of", "subsample_scale"]
 
 _MOST_LINES = 100
 _MOST_PICTURES = 60
@@ -297,17 +297,17 @@ class SubsampleScale:
         Rows of the sub-samples, growing.
     distances : tuple of float
         Mean distance of sub-samples of these sizes from all rows.
-    places : tuple of float or None
+    percentages : tuple of float or None
         For every table, the percentage of rows in a sub-sample that is as near; None where it is farther than the
         smallest.
     """
 
-    subsets: Subsets
+    subsets: ColumnSets
     n_rows: int
     sizes: tuple[int, ...]
     distances: tuple[float, ...]
     means: tuple[float, ...]
-    places: tuple[float | None, ...]
+    percentages: tuple[float | None, ...]
 
 
 def subsample_scale(
@@ -355,11 +355,11 @@ def subsample_scale(
     means = StackedTables([*merged, *samples], [int(one.max()) + 1 for one in bins]).distances(subsets).mean(axis=0)
     of_sizes = means[len(others) :].reshape(len(sizes), _DRAWS).mean(axis=1)
     found = tuple(means[: len(others)].tolist())
-    places = tuple(place_of(distance, n, sizes, of_sizes) for distance in found)
-    return SubsampleScale(subsets, n, sizes, tuple(of_sizes.tolist()), found, places)
+    percentages = tuple(percentage_of(distance, n, sizes, of_sizes) for distance in found)
+    return SubsampleScale(subsets, n, sizes, tuple(of_sizes.tolist()), found, percentages)
 
 
-def place_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDArray[np.float64]) -> float | None:
+def percentage_of(distance: float, n_rows: int, sizes: Sequence[int], distances: NDArray[np.float64]) -> float | None:
     r"""Return the percentage of rows whose random sub-sample is at a distance.
 
     The distance of m of n rows grows in proportion to the root of 1/m - 1/n (the standard error of a sample drawn
@@ -429,7 +429,7 @@ def owner_subsample(
 
 
 def _evidence(alpha: int, scale: SubsampleScale) -> OwnerOnlyEvidence:
-    place, control, floor = scale.places
+    place, control, floor = scale.percentages
     smallest = 100 * scale.sizes[0] / scale.n_rows
     sentence = (
         f"Over {sets_of(alpha)} the synthetic rows are as close to the private rows as a random sub-sample "

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synth.progress import Progress
-from synth.reports.code_tables import FEWEST_ROWS, Subsets, bin_labels, choose_subsets, coarse_bins, sets_of
+from synth.reports.code_tables import FEWEST_ROWS, ColumnSets, bin_labels, choose_subsets, coarse_bins, sets_of
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
@@ -65,7 +65,7 @@ class GroupDistances:
     distances: NDArray[np.float64]
     error: NDArray[np.float64]
     apart_error: NDArray[np.float64]
-    subsets: Subsets
+    subsets: ColumnSets
 
 
 def owner_group_marginals(
@@ -142,7 +142,9 @@ def group_distances(
     redrawn = np.zeros((_REPLICATES, 1 + sizes[home]))
     for subset in subsets.chosen:
         places = [others[place] for place in subset]
-        cells = _Cells.of(stacked[home], sizes[home], [stacked[at] for at in places], [sizes[at] for at in places])
+        cells = _GroupedCells.of(
+            stacked[home], sizes[home], [stacked[at] for at in places], [sizes[at] for at in places]
+        )
         counts = cells.counts(table_of_row, 4)
         means[:2] += [cells.variation(counts[0], other) for other in counts[1:3]]
         for replicate, weights in enumerate(draws):
@@ -162,7 +164,7 @@ def group_distances(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
+class _GroupedCells:
     """The cells of a set of columns inside every group, those that occur where there are many.
 
     ``of_row`` is the cell of every row, ``group`` and ``cell`` what a cell is a cell of; ``size`` is how many exist.
@@ -239,7 +241,9 @@ def _evidence(tables: Anchored, schema: Schema, name: str, by_alpha: dict[int, G
     )
 
 
-def _sentence(name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: Subsets, worst: int | None) -> str:
+def _sentence(
+    name: str, labels: Sequence[str], counts: NDArray[np.int64], subsets: ColumnSets, worst: int | None
+) -> str:
     gone = [labels[place] for place in np.flatnonzero((counts[0] > 0) & (counts[1] == 0)).tolist()]
     sentence = (
         f"Mean distance over {sets_of(1)} inside each group of '{name}', less the distance between two bootstraps "

@@ -13,7 +13,6 @@ from synth.progress import Progress
 from synth.reports.code_tables import UnitRows
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence
 from synth.reports.panels import Badge, Cards, Heading, Panel, Rehearsed, Renewing, Shouted, Warned, Words
-from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.report import (
     OwnerRows,
     Remade,
@@ -26,6 +25,7 @@ from synth.reports.report import (
     StandInPart,
     Tab,
 )
+from synth.reports.risk_bounds import ProvenCeiling
 
 __all__ = ["REPORT"]
 
@@ -40,7 +40,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
     config = rows.config
     return owner_attacks(
         rows.train,
-        rows.held_out,
+        rows.holdout,
         rows.synthetic,
         config.schema,
         ProvenCeiling(config.epsilon, config.delta, rows.receipts),
@@ -55,11 +55,11 @@ def _stand_in(rows: OwnerRows, among: int, progress: Progress) -> StandInPart:
 
     progress.phase("Attacking")
     config = rows.config
-    if rows.held_out is None:
+    if rows.holdout is None:
         raise InputError("A rehearsal is attacked only where some units are held out.")
     return public_attacks(
         rows.train,
-        rows.held_out,
+        rows.holdout,
         rows.synthetic,
         config.schema,
         ProvenCeiling(config.epsilon, config.delta, rows.receipts),

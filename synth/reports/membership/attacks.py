@@ -139,7 +139,7 @@ class RowDensity:
     columns : tuple of ModelledColumn
     weights : array of shape (n_columns,)
         w_j.
-    places : list of arrays of shape (n_rows,), float32
+    points : list of arrays of shape (n_rows,), float32
         Where the rows are, in units in which columns' distances add up.
     mass : array of shape (n_rows,)
         Logarithm of the product of the Z_j of each row, and of the number of rows.
@@ -147,7 +147,7 @@ class RowDensity:
 
     columns: tuple[ModelledColumn, ...]
     weights: NDArray[np.float64]
-    places: list[NDArray[np.float32]]
+    points: list[NDArray[np.float32]]
     mass: NDArray[np.float64]
 
     @classmethod
@@ -180,8 +180,8 @@ class RowDensity:
 
     @classmethod
     def _around(cls, rows: CodeTable, columns: tuple[ModelledColumn, ...], weights: NDArray[np.float64]) -> Self:
-        places = [_places(column, codes, w) for column, codes, w in zip(columns, rows, weights.tolist(), strict=True)]
-        return cls(columns, weights, places, _log_mass(rows, columns, weights) + np.log(len(rows[0])))
+        points = [_points(column, codes, w) for column, codes, w in zip(columns, rows, weights.tolist(), strict=True)]
+        return cls(columns, weights, points, _log_mass(rows, columns, weights) + np.log(len(rows[0])))
 
     def log_probability(self, targets: CodeTable) -> NDArray[np.float64]:
         """Return the logarithm of the probability of rows.
@@ -212,9 +212,9 @@ class RowDensity:
         total = np.zeros((len(targets[0]), len(self.mass)), dtype=np.float32)
         apart = np.empty_like(total)
         for column, weight, theirs, codes in zip(
-            self.columns, self.weights.tolist(), self.places, targets, strict=True
+            self.columns, self.weights.tolist(), self.points, targets, strict=True
         ):
-            mine = _places(column, codes, weight)[:, None]
+            mine = _points(column, codes, weight)[:, None]
             if column.levels:
                 np.subtract(mine, theirs, out=apart)
                 np.abs(apart, out=apart)
@@ -258,7 +258,7 @@ def _log_sums(exponents: NDArray[np.float32], mass: NDArray[np.float64]) -> NDAr
     return np.asarray(np.log(exponents.sum(axis=1, dtype=np.float64)) + greatest[:, 0])
 
 
-def _places(column: ModelledColumn, codes: NDArray[np.integer], weight: float) -> NDArray[np.float32]:
+def _points(column: ModelledColumn, codes: NDArray[np.integer], weight: float) -> NDArray[np.float32]:
     """Return numbers whose difference, cut off at the weight, is the weighted distance; categories keep their code."""
     if not column.levels:
         return codes.astype(np.float32)

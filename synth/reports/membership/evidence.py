@@ -17,8 +17,8 @@ from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeE
 from synth.reports.figures import Bars, Figure, Meaning, Series, Table
 from synth.reports.membership.attacks import ATTACKS, Attack
 from synth.reports.membership.inference import FALSE_POSITIVE, FEWEST_UNITS, AttackResult, Estimate, Sides, run_attacks
-from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.report import StandInPart
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import Schema
 
 __all__ = [
@@ -49,7 +49,7 @@ _DECLARE = (
 
 def owner_attacks(
     train: UnitRows,
-    held_out: UnitRows | None,
+    holdout: UnitRows | None,
     released: CodeTable,
     schema: Schema,
     ceiling: ProvenCeiling,
@@ -63,7 +63,7 @@ def owner_attacks(
 
     Parameters
     ----------
-    train, held_out : UnitRows
+    train, holdout : UnitRows
         The two sides of the split; None where nothing was held out.
     released : CodeTable
         The synthetic rows, codes in ``schema.names`` order.
@@ -84,9 +84,9 @@ def owner_attacks(
         ``attacks.<name>.area`` and ``attacks.<name>.caught`` for each attack, ``attacks.reached`` with the pictures,
         ``attacks.people``; ``attacks.warning`` where the proof was exceeded; ``attacks.none`` where nothing was done.
     """
-    if held_out is None:
+    if holdout is None:
         return nothing_attacked(_DECLARE)
-    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    sides = Sides.draw(train, holdout, neighbours=schema.neighbours, share=share, seed=seed)
     if not sides.enough or not len(released[0]):
         return nothing_attacked(too_few_words(sides))
     results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
@@ -98,7 +98,7 @@ def owner_attacks(
 
 def public_attacks(
     train: UnitRows,
-    held_out: UnitRows,
+    holdout: UnitRows,
     released: CodeTable,
     schema: Schema,
     ceiling: ProvenCeiling,
@@ -113,7 +113,7 @@ def public_attacks(
 
     Parameters
     ----------
-    train, held_out, released, schema, ceiling, share, seed, attacks, on_step
+    train, holdout, released, schema, ceiling, share, seed, attacks, on_step
         As in :func:`owner_attacks`; no row is private.
     among : int
         As in :func:`synth.reports.membership.inference.run_attacks`.
@@ -124,7 +124,7 @@ def public_attacks(
         With the ids of :func:`owner_attacks`, and the attacks that did better than the proof allows: wrongly with a
         chance of at most 1e-4 over all of them, and over all reports that are made together.
     """
-    sides = Sides.draw(train, held_out, neighbours=schema.neighbours, share=share, seed=seed)
+    sides = Sides.draw(train, holdout, neighbours=schema.neighbours, share=share, seed=seed)
     if not sides.enough or not len(released[0]):
         few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
         return StandInPart((few,))

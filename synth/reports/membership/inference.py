@@ -6,7 +6,7 @@ never on two sides.
 
 Members and non-members are drawn so that, of the units attacked, each is as likely one as the other, independently of
 the rest where the split was by coins and with equal numbers where it was exact. So the split itself is the random
-experiment that the test against the ceiling needs (:mod:`synth.reports.proven_ceiling`).
+experiment that the test against the ceiling needs (:mod:`synth.reports.risk_bounds`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.stats import rankdata
 
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.membership.attacks import ATTACKS, Attack, AttackScene, Described, Extra
-from synth.reports.proven_ceiling import ProvenCeiling
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import Neighbours, Schema
 
 __all__ = [
@@ -193,7 +193,7 @@ class Sides:
     def draw(
         cls,
         train: UnitRows,
-        held_out: UnitRows,
+        holdout: UnitRows,
         *,
         neighbours: Neighbours,
         share: float,
@@ -204,7 +204,7 @@ class Sides:
 
         Parameters
         ----------
-        train, held_out : UnitRows
+        train, holdout : UnitRows
             The parts of the split.
         neighbours : Neighbours
             Add/remove: each unit was held out by its own coin, and is drawn by one. Else equal numbers are drawn.
@@ -215,14 +215,14 @@ class Sides:
             Most units of each side.
         """
         random = np.random.default_rng([seed, 7])
-        seen, unseen = random.permutation(train.numbers), random.permutation(held_out.numbers)
-        each = -(-(len(train.units) + len(held_out.units)) // max(1, len(seen) + len(unseen)))
+        seen, unseen = random.permutation(train.numbers), random.permutation(holdout.numbers)
+        each = -(-(len(train.units) + len(holdout.units)) // max(1, len(seen) + len(unseen)))
         most = max(1, min(most, _MOST_CELLS // (2 * len(train.codes) * max(1, each))))
         if neighbours is not Neighbours.ADD_REMOVE:
             known, others = np.split(unseen, [len(unseen) // 2])
             size = min(len(others), len(seen), most)
             capped = size < min(len(others), len(seen))
-            return cls(train.of(seen[:size]), held_out.of(others[:size]), held_out.of(known), capped)
+            return cls(train.of(seen[:size]), holdout.of(others[:size]), holdout.of(known), capped)
         tossed = random.random(len(unseen)) < 0.5
         known, others = unseen[tossed], unseen[~tossed]
         # A unit is trained on with chance 1 - share and attacked as a non-member with chance share / 2.
@@ -233,7 +233,7 @@ class Sides:
         kept = random.permutation(len(seen) + len(others))[: 2 * most]
         members, non_members = seen[kept[kept < len(seen)]], others[kept[kept >= len(seen)] - len(seen)]
         capped = len(kept) < len(seen) + len(others)
-        return cls(train.of(members), held_out.of(non_members), held_out.of(known), capped)
+        return cls(train.of(members), holdout.of(non_members), holdout.of(known), capped)
 
     @property
     def sizes(self) -> tuple[int, int]:

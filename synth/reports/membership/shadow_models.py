@@ -9,7 +9,7 @@ The features that :class:`TargetReader` reads off a release are centred and scal
 standard deviation over the runs of the first half, and one logistic regression for all units is fitted there; its log
 odds are the score. So a score compares a unit with itself, in runs with and without it.
 
-**Under the ceiling.** Every run is private in each of its coins, so the test of :mod:`synth.reports.proven_ceiling`
+**Under the ceiling.** Every run is private in each of its coins, so the test of :mod:`synth.reports.risk_bounds`
 holds with a coin for each unit and run, whatever was learned from the other half. Its curve is that of the run whose
 receipts add up to most.
 """
@@ -33,8 +33,8 @@ from synth.reports.membership.attacks import ATTACKS, seeded_rows
 from synth.reports.membership.distances import GowerSpace
 from synth.reports.membership.evidence import NOTHING_STOPPED, ceiling_words, figures_of, numbers_of
 from synth.reports.membership.inference import FEWEST_UNITS, INCIDENT_LEVEL, AttackResult, judged
-from synth.reports.proven_ceiling import ProvenCeiling
 from synth.reports.report import Remake
+from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import Neighbours, Schema
 
 __all__ = [

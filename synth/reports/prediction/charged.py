@@ -19,7 +19,7 @@ from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import NoisyAnswer
 from synth.reports.evidence import ChargedEvidence
 from synth.reports.figures import Cell, Table
-from synth.reports.holdout import WIDEST_RANGE, HeldOutTables, charged_groups, held_out_tables
+from synth.reports.holdout import WIDEST_RANGE, HoldoutTables, charged_groups, holdout_tables
 from synth.reports.measured import BAR
 from synth.reports.prediction.problem import Measure
 from synth.schema import RunConfig
@@ -242,7 +242,7 @@ def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> t
         ``predictions.<measure>``, ``predictions.majority_<measure>``, ``predictions.rows``, ``predictions.table`` and
         ``predictions.groups.<column>``; nothing where no predictions were paid for.
     """
-    tables = held_out_tables(releases)
+    tables = holdout_tables(releases)
     if tables is None:
         return ()
     charged = _Charged(tables, config)
@@ -264,7 +264,7 @@ def _reason(name: str, found: TableMeasures) -> str:
 class _Charged:
     """What all numbers of one answer share: its cost, its receipt, the words for classes."""
 
-    def __init__(self, tables: HeldOutTables, config: RunConfig) -> None:
+    def __init__(self, tables: HoldoutTables, config: RunConfig) -> None:
         self._tables, self._config = tables, config
         # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
         self._epsilon = epsilon_of_receipts((replace(tables.receipt, private=True),), config.delta)

@@ -15,8 +15,16 @@ from synth.reports.drawing import number_text
 from synth.reports.expected import promise_of
 from synth.reports.membership.evidence import figures_of, numbers_of
 from synth.reports.membership.inference import estimate_area, judged
-from synth.reports.proven_ceiling import ProvenCeiling, _at_least, advantage_against_noise, printed_ceiling
-from synth.reports.risk_bounds import auc_ceiling, gaussian_advantage, gaussian_auc, gaussian_true_positive
+from synth.reports.risk_bounds import (
+    ProvenCeiling,
+    _at_least,
+    advantage_against_noise,
+    auc_ceiling,
+    gaussian_advantage,
+    gaussian_auc,
+    gaussian_true_positive,
+    printed_ceiling,
+)
 from synth.schema import Neighbours, RowCountRule
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")
