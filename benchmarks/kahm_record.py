@@ -48,7 +48,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
-from synth.reading.reader import read_codes
+from synth.reports.owner_view import OwnerView
 from synth.schema import CategoryColumn, Column, Neighbours, NumberColumn, Schema, TableFormat, YesNoColumn
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,8 +154,7 @@ def adult_10k(data: Path, seed: int) -> Problem:
 
 
 def _read(schema: Schema, content: bytes, form: TableFormat) -> Codes:
-    encoded = read_codes(lambda: io.BytesIO(content), form, schema)
-    return np.stack([encoded.codes[name].astype(np.int64) for name in schema.names], axis=1)
+    return OwnerView.open(lambda: io.BytesIO(content), "", schema, form, account_key=b"").codes()
 
 
 def _signal(width: int, levels: int, classes: int) -> Schema:

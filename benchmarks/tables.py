@@ -115,12 +115,13 @@ def _read(
         # Without the blank line at the end of some published files: it would be a row of nobody.
         written = gzip.decompress(source.read_bytes()).rstrip(b"\n") + b"\n"
     schema = Schema(tuple(columns), unit or PrivacyUnit())
-    encoded = read_codes(lambda: io.BytesIO(written), form or TableFormat(), schema)
-    codes = np.stack([encoded.codes[each].astype(np.int64) for each in schema.names], axis=1)
+    read = read_codes(lambda: io.BytesIO(written), form or TableFormat(), schema)
+    columns, hashes = read._codes, read._unit_hashes  # noqa: SLF001  # of a public table
+    codes = np.stack([columns[each].astype(np.int64) for each in schema.names], axis=1)
     units = None
-    if encoded.unit_hashes is not None:
-        kept = kept_rows(encoded.unit_hashes, rows_per_unit=schema.unit.rows_per_unit, account_key=b"")
-        units = np.unique(encoded.unit_hashes, axis=0, return_inverse=True)[1].reshape(-1)[kept]
+    if hashes is not None:
+        kept = kept_rows(hashes, rows_per_unit=schema.unit.rows_per_unit, account_key=b"")
+        units = np.unique(hashes, axis=0, return_inverse=True)[1].reshape(-1)[kept]
         codes = codes[kept]
     return Table(name, schema, label, codes, units)
 

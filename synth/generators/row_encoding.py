@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.one_way_marginals import OneWayMarginal
-from synth.generators.sampling import project_to_simplex
+from synth.models.simplex import project_to_simplex
 from synth.privacy.more.lookups import Lookup
 from synth.schema import ModelledColumn, Schema
 

@@ -175,7 +175,7 @@ class PrivateTable:
         encoded = read_table(made_up, "", schema, form, account_key=b"", undeclared=undeclared)
 
         def side(rows: int, part: Part) -> PrivateTable:
-            columns = {name: codes[encoded.n_rows - rows :] for name, codes in encoded.codes.items()}
+            columns = {name: codes[encoded._n_rows - rows :] for name, codes in encoded._codes.items()}
             if schema.needs_number_of_units:
                 return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
             # Their number is private, or let out with them: it is that of this side.
@@ -221,7 +221,7 @@ class PrivateTable:
         if has_ids != (unit_ids is not None) or (unit_ids is not None and len(unit_ids) != n_rows):
             raise SchemaError("Unit ids are needed, one for every row, exactly where the schema has an id column.")
         hashes = None if unit_ids is None else _hashes_of(unit_ids, hash_key(account_key))
-        encoded = EncodedTable(codes=columns, unit_hashes=hashes, n_rows=n_rows)
+        encoded = EncodedTable(columns, hashes, n_rows)
         return cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
 
     @classmethod
@@ -229,7 +229,7 @@ class PrivateTable:
         cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
     ) -> PrivateTable:
         columns = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-        n_units = units_to_split(encoded, schema) or encoded.n_rows
+        n_units = units_to_split(encoded, schema) or encoded._n_rows
         return cls._side(columns, schema, part, n_units=n_units, holdout=holdout)
 
     @classmethod
@@ -308,7 +308,7 @@ def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdou
         If ``holdout`` is outside [0, 1).
     """
     chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-    columns = encoded.codes if chosen.all() else {name: codes[chosen] for name, codes in encoded.codes.items()}
+    columns = encoded._codes if chosen.all() else {name: codes[chosen] for name, codes in encoded._codes.items()}
     for codes in columns.values():
         codes.flags.writeable = False
     return columns
@@ -330,8 +330,8 @@ def chosen_rows(
     """
     if not 0 <= holdout < 1:
         raise PrivacyError(f"holdout must be at least 0 and below 1, got {holdout:g}.")
-    hashes = encoded.unit_hashes
-    chosen = np.ones(encoded.n_rows, dtype=bool)
+    hashes = encoded._unit_hashes
+    chosen = np.ones(encoded._n_rows, dtype=bool)
     if hashes is not None:
         chosen = with_id(hashes)
         # Of rows without an id nothing is read: they are no unit's, so no cap and no promise would reach them.
@@ -341,9 +341,9 @@ def chosen_rows(
     if hashes is not None:
         units = hashes[chosen]
     elif schema.neighbours is Neighbours.CELL:
-        units = place_hashes(encoded.n_rows)
+        units = place_hashes(encoded._n_rows)
     else:
-        units = row_hashes([encoded.codes[name] for name in schema.names], account_key=account_key)
+        units = row_hashes([encoded._codes[name] for name in schema.names], account_key=account_key)
     held = held_out_rows(units, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key)
     chosen[chosen] = held if part == "holdout" else ~held
     return chosen
@@ -356,13 +356,13 @@ def units_to_split(encoded: EncodedTable, schema: Schema) -> int | None:
     leave it undeclared and are counted; :meth:`PrivateTable.open` refuses that.
     """
     if schema.neighbours is Neighbours.CELL:
-        return encoded.n_rows
+        return encoded._n_rows
     if not schema.needs_number_of_units:
         return None
     if schema.number_of_units is not None:
         return schema.number_of_units
-    hashes = encoded.unit_hashes
-    return encoded.n_rows if hashes is None else len(np.unique(hashes[with_id(hashes)], axis=0))
+    hashes = encoded._unit_hashes
+    return encoded._n_rows if hashes is None else len(np.unique(hashes[with_id(hashes)], axis=0))
 
 
 def _hashes_of(unit_ids: Sequence[Hashable], key: bytes) -> npt.NDArray[np.uint8]:

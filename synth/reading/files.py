@@ -5,11 +5,13 @@ The messages of pyarrow quote cells. None is ever shown, kept or logged: each fa
 
 from __future__ import annotations
 
+import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO, RawIOBase
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,30 +80,15 @@ class Counted:
 
 
 class _Gunzip:
-    """The bytes inside a gzip file of any number of members, decompressed a piece at a time."""
+    """The bytes inside a gzip file of any number of members."""
 
     def __init__(self, source: Readable) -> None:
-        self._source = source
-        self._inflate = zlib.decompressobj(wbits=31)
+        self._inside = gzip.GzipFile(fileobj=cast(BinaryIO, source), mode="rb")  # which does nothing but read it
 
     def read(self, size: int) -> bytes:
         try:
-            while True:
-                if self._inflate.eof:
-                    rest = self._inflate.unused_data or self._source.read(CHUNK)
-                    # Padding after the last member is allowed and common.
-                    if not rest.strip(b"\0"):
-                        return b""
-                    self._inflate = zlib.decompressobj(wbits=31)
-                    pending = rest
-                else:
-                    pending = self._inflate.unconsumed_tail or self._source.read(CHUNK)
-                if not pending:
-                    raise zlib.error
-                data = self._inflate.decompress(pending, size)
-                if data:
-                    return data
-        except zlib.error:
+            return self._inside.read(size)
+        except (gzip.BadGzipFile, EOFError, zlib.error):
             raise TableError(
                 "The gzip file is damaged or cut short. Compress the table again and send the whole file."
             ) from None

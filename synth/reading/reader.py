@@ -38,16 +38,18 @@ _BROKEN_ANSWER = (EOFError, ValueError, KeyError, TypeError, BrokenPipeError)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EncodedTable:
-    """The rows of a private table as codes; nothing but ``synth.privacy`` is given one.
+    """The rows of a private table as codes; opaque, for ``synth.privacy`` and the owner's door alone.
 
-    ``unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None without an id
-    column. ``reading`` tells the owner what became of lines and cells; it is None for codes that were never a file.
+    Nothing of it is public, so no type checker lets it pass for an array and no linter lets an attribute of it be used
+    elsewhere. ``_unit_hashes`` has shape (n_rows, 16), the keyed hash of each row's id (zeros: no id), or is None
+    without an id column. ``_reading`` tells the owner what became of lines and cells; it is None for codes that were
+    never a file.
     """
 
-    codes: Codes
-    unit_hashes: npt.NDArray[np.uint8] | None
-    n_rows: int
-    reading: ReadingCounts | None = None
+    _codes: Codes
+    _unit_hashes: npt.NDArray[np.uint8] | None
+    _n_rows: int
+    _reading: ReadingCounts | None = None
 
 
 def with_id(unit_hashes: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators.sampling import project_to_simplex, rounded_counts
+from synth.generators.sampling import rounded_counts
+from synth.models.simplex import project_to_simplex
 from synth.reports.code_tables import CodeTable, coarse_bins
 from synth.schema import Schema
 

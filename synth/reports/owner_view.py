@@ -102,9 +102,9 @@ class OwnerView:
                 limits=limits,
             )
             # As in the table itself, rows without an id are nobody's and are left aside.
-            has_id = None if test.unit_hashes is None else with_id(test.unit_hashes)
+            has_id = None if test._unit_hashes is None else with_id(test._unit_hashes)
             view._parts["test"] = {
-                name: codes if has_id is None else codes[has_id] for name, codes in test.codes.items()
+                name: codes if has_id is None else codes[has_id] for name, codes in test._codes.items()
             }
         return view
 
@@ -124,10 +124,10 @@ class OwnerView:
         parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
         for part in parts:
             view._parts[part] = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-            if encoded.unit_hashes is not None:
+            if encoded._unit_hashes is not None:
                 chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-                view._units[part] = _numbered(encoded.unit_hashes[chosen])
-        view._reading = encoded.reading
+                view._units[part] = _numbered(encoded._unit_hashes[chosen])
+        view._reading = encoded._reading
         return view
 
     @classmethod

@@ -16,7 +16,7 @@ from candidates import candidate_of
 
 from synth.bundle.replay import replay
 from synth.generators import GENERATORS, Card, Generator, GeneratorTask, State
-from synth.generators.sampling import project_to_simplex
+from synth.models.simplex import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
 from synth.privacy.feature_maps import OneHot, Stack

@@ -179,7 +179,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("the number of units there are splits them", answers_hold("csv", "public", 1, False))
 def _(patch: pytest.MonkeyPatch) -> None:
     def counted(encoded: EncodedTable, schema: Schema) -> int | None:
-        return encoded.n_rows if schema.needs_number_of_units else None
+        return encoded._n_rows if schema.needs_number_of_units else None
 
     patch.setattr(table, "units_to_split", counted)
 
@@ -191,7 +191,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("a split of fixed size under add or remove", answers_hold("csv", "private", 1, False))
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(table, "units_to_split", lambda encoded, schema: encoded.n_rows)
+    patch.setattr(table, "units_to_split", lambda encoded, schema: encoded._n_rows)
 
 
 @fault("rows that are alike share a side", answers_hold("csv", "public", 1, False))

@@ -281,7 +281,7 @@ def test_adult_capital_gain() -> None:
     """Zero and the top code are not declared special here, as an owner might forget."""
     config = load_config(ADULT)
     read = read_codes(lambda: (Path(DATA or "") / "adult" / "adult.data.gz").open("rb"), config.format, config.schema)
-    codes = {name: read.codes[name].astype(np.int64) for name in config.schema.names}
+    codes = {name: read._codes[name].astype(np.int64) for name in config.schema.names}
     columns = []
     for column in config.schema.modelled:
         if column.name.startswith("capital"):
@@ -289,7 +289,7 @@ def test_adult_capital_gain() -> None:
             column = NumberColumn(column.name, column.low, column.high, column.step)
         columns.append(column)
     declared, gain = Schema(tuple(columns)), config.schema.names.index("capital-gain")
-    real = np.bincount(codes["capital-gain"], minlength=100_000) / read.n_rows
+    real = np.bincount(codes["capital-gain"], minlength=100_000) / read._n_rows
     opened = session(declared, codes)
     one = measured(opened, "income").columns[gain]
     assert one.proportions[0] == pytest.approx(real[0], abs=0.01)

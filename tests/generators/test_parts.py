@@ -16,7 +16,7 @@ from synth.generators.coarse_grid import coarse_grid, column_weights
 from synth.generators.fourier.dp_merf import ExpectedFourier
 from synth.generators.hermite.dp_hp import ExpectedTables, ProductEmbeddings, SumEmbedding
 from synth.generators.neural import ClassBatch, Draw, OutputHeads
-from synth.generators.sampling import project_to_simplex, random_source, rounded_counts
+from synth.generators.sampling import random_source, rounded_counts
 from synth.privacy.more.fourier import Fourier
 from synth.schema import NumberColumn, Weight
 from synth.system.machine import single_thread
@@ -42,22 +42,6 @@ def test_rounded_counts_are_right_on_average():
     random = random_source(0)
     mean = np.mean([rounded_counts(probabilities, 7, random) for _ in range(4000)], axis=0)
     np.testing.assert_allclose(mean, 7 * probabilities, atol=0.05)
-
-
-@settings(deadline=None)
-@given(hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 20)), elements=st.floats(-50, 50)))
-def test_projection_lands_on_the_nearest_probability_vector(values):
-    projected = project_to_simplex(values)
-    assert (projected >= 0).all()
-    np.testing.assert_allclose(projected.sum(axis=-1), 1.0)
-    # The projection p of v satisfies <v - p, q - p> <= 0 for every corner q.
-    for row, point in zip(values, projected, strict=True):
-        assert ((row - point) @ (np.eye(len(row)) - point).T <= 1e-7 * (1 + np.abs(row).max())).all()
-
-
-def test_probabilities_are_their_own_projection():
-    probabilities = np.array([0.2, 0.0, 0.8])
-    np.testing.assert_allclose(project_to_simplex(probabilities), probabilities)
 
 
 @pytest.mark.parametrize("column", COLUMNS.values(), ids=lambda column: column.name)

@@ -41,13 +41,13 @@ def test_adult(name: str) -> None:
     train = read_codes(lambda: (folder / "adult.data.gz").open("rb"), config.format, config.schema)
     test = read_codes(lambda: (folder / "adult.test.gz").open("rb"), config.format, config.schema)
     made = generators.make(name, GeneratorTask(schema=config.schema, label=config.label, device="cpu"), {})
-    opened = session(config.schema, dict(train.codes))
+    opened = session(config.schema, dict(train._codes))
     made.fit(opened, NullProgress())
 
-    rows = made.sample(train.n_rows, seed=0)
+    rows = made.sample(train._n_rows, seed=0)
     label = config.schema.names.index("income")
     features = [d for d in range(len(config.schema.names)) if d != label]
-    real = np.stack([test.codes[column] for column in config.schema.names], axis=1)
+    real = np.stack([test._codes[column] for column in config.schema.names], axis=1)
     model = HistGradientBoostingClassifier(random_state=0).fit(rows[:, features], rows[:, label])
     area = roc_auc_score(real[:, label], model.predict_proba(real[:, features])[:, 1])
     assert area > LEAST_AREA[name]

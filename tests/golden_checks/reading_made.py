@@ -60,28 +60,28 @@ def typed() -> EncodedTable:
 
 def read_again(table: EncodedTable) -> dict[str, Any]:
     """Return every code, what became of cells and lines, and the hashes of ids."""
-    assert table.unit_hashes is not None
-    fates = {name: list(astuple(counts)) for name, counts in table.reading.cells.items()}
+    assert table._unit_hashes is not None
+    fates = {name: list(astuple(counts)) for name, counts in table._reading.cells.items()}
     return {
-        "codes": {name: " ".join(map(str, codes)) for name, codes in table.codes.items()},
-        "types": {name: str(codes.dtype) for name, codes in table.codes.items()},
+        "codes": {name: " ".join(map(str, codes)) for name, codes in table._codes.items()},
+        "types": {name: str(codes.dtype) for name, codes in table._codes.items()},
         "cells": fates,
-        "lines": [table.n_rows, table.reading.blank_lines, table.reading.unreadable_lines],
-        "ids": hashlib.sha256(table.unit_hashes.tobytes()).hexdigest(),
+        "lines": [table._n_rows, table._reading.blank_lines, table._reading.unreadable_lines],
+        "ids": hashlib.sha256(table._unit_hashes.tobytes()).hexdigest(),
     }
 
 
 def split_again(table: EncodedTable) -> dict[str, str]:
     """Return which rows are kept and held out under fixed keys, one character a row."""
-    assert table.unit_hashes is not None
-    of_id = table.unit_hashes[with_id(table.unit_hashes)]
+    assert table._unit_hashes is not None
+    of_id = table._unit_hashes[with_id(table._unit_hashes)]
     found = {}
     for name, key in KEYS.items():
         for most in (1, 2, 3):
             found[f"kept of {most}, {name}"] = _mask(kept_rows(of_id, rows_per_unit=most, account_key=key))
-        rows = row_hashes([table.codes[column] for column in schema().names], account_key=key)
+        rows = row_hashes([table._codes[column] for column in schema().names], account_key=key)
         found[f"row hashes, {name}"] = hashlib.sha256(rows.tobytes()).hexdigest()
-        for kind, hashes in {"ids": of_id, "rows": rows, "places": place_hashes(table.n_rows)}.items():
+        for kind, hashes in {"ids": of_id, "rows": rows, "places": place_hashes(table._n_rows)}.items():
             for share in (0.2, 0.5):
                 for units in (None, 25):
                     held = held_out_rows(hashes, share=share, n_units=units, account_key=key)
@@ -96,7 +96,7 @@ def _mask(rows: np.ndarray) -> str:
 def written_again(table: EncodedTable) -> dict[str, str]:
     """Return the CSV that is written of the codes, and the hash of the Parquet file."""
     declared = schema()
-    codes = np.stack([table.codes[name].astype(np.int64) for name in declared.names], axis=1)
+    codes = np.stack([table._codes[name].astype(np.int64) for name in declared.names], axis=1)
     csv, parquet = io.BytesIO(), io.BytesIO()
     write_csv(codes, declared, csv, 3)
     write_parquet(codes, declared, parquet, 3)

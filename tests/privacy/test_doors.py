@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import io
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,9 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import FEATURE_MAPS, KINDS
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+from synth.reading.reader import EncodedTable, read_codes
 from synth.reports.owner_view import OWNER_ONLY_READERS
+from synth.schema import NumberColumn, Schema, TableFormat
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("synth.reading", "synth.privacy")
@@ -114,6 +119,44 @@ def test_no_public_attribute_of_a_table_or_a_session_is_made_of_rows() -> None:
     assert [array.tolist() for array in arrays_in(session.answers)] == [answer.value.tolist()]
     with pytest.raises(PrivacyError):
         PrivateTable()
+
+
+def test_nothing_of_a_table_that_was_read_is_public() -> None:
+    content = b"age\n1\n2\n"
+    read = read_codes(lambda: io.BytesIO(content), TableFormat(), Schema((NumberColumn("age", 0, 9, 1),)))
+    assert list(public_values(read)) == []
+    assert {field.name for field in dataclasses.fields(EncodedTable)} == set(EncodedTable.__slots__)
+    assert all(name.startswith("_") for name in EncodedTable.__slots__)
+
+
+@pytest.mark.slow
+def test_the_type_checker_lets_no_private_codes_pass_for_codes(tmp_path: Path) -> None:
+    """Their own classes have no array that anything else could be handed, and are none themselves."""
+    lines = (
+        "from synth.privacy.session import PrivateSession",
+        "from synth.privacy.table import PrivateTable",
+        "from synth.reading.reader import EncodedTable",
+        "from synth.schema import ModelledColumn",
+        "from synth.schema.encoding import decode_column",
+        "def leak(read: EncodedTable, table: PrivateTable, session: PrivateSession, column: ModelledColumn) -> None:",
+        "    decode_column(column, [0])",
+        "    decode_column(column, read)",
+        "    decode_column(column, table)",
+        "    decode_column(column, session)",
+        "    decode_column(column, read.codes)",
+        "    decode_column(column, table.columns)",
+    )
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports", "silent", str(snippet)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
+    refused = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line]
+    assert refused == [8, 9, 10, 11, 12], done.stdout + done.stderr
 
 
 def test_what_sees_rows_is_of_the_closed_classes_alone() -> None:

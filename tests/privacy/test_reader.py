@@ -174,11 +174,11 @@ def test_a_text_that_begins_like_another_file_is_read_where_a_row_may_begin_so()
 def test_handled_by_the_parsing_process(name: str, stream: type[io.BytesIO]) -> None:
     data, form = HANDLED[name]
     table = read(stream(data), form)
-    assert (table.n_rows, [codes.tolist() for codes in table.codes.values()]) == (4, [AGES, TOWNS, DAYS])
-    assert table.reading.cells["age"] == CellCounts(1, 1, 1)
-    assert [str(codes.dtype) for codes in table.codes.values()] == ["uint8", "uint8", "uint16"]
-    assert table.unit_hashes is not None
-    one, other, same, none = table.unit_hashes.tolist()
+    assert (table._n_rows, [codes.tolist() for codes in table._codes.values()]) == (4, [AGES, TOWNS, DAYS])
+    assert table._reading.cells["age"] == CellCounts(1, 1, 1)
+    assert [str(codes.dtype) for codes in table._codes.values()] == ["uint8", "uint8", "uint16"]
+    assert table._unit_hashes is not None
+    one, other, same, none = table._unit_hashes.tolist()
     assert one == same
     assert one != other
     assert none == [0] * 16
@@ -196,15 +196,15 @@ def test_typed_parquet_columns() -> None:
         }
     )
     result = read(as_parquet(table))
-    assert [codes.tolist() for codes in result.codes.values()] == [AGES, TOWNS, DAYS]
+    assert [codes.tolist() for codes in result._codes.values()] == [AGES, TOWNS, DAYS]
     as_text_too = read(b"who,age,town,seen\n1,,,\n2,,,\n,,,\n1,,,\n")
-    assert result.unit_hashes is not None
-    assert as_text_too.unit_hashes is not None
-    np.testing.assert_array_equal(result.unit_hashes, as_text_too.unit_hashes)
+    assert result._unit_hashes is not None
+    assert as_text_too._unit_hashes is not None
+    np.testing.assert_array_equal(result._unit_hashes, as_text_too._unit_hashes)
 
 
 def test_ids_are_hashed_with_the_key() -> None:
-    one, other = (read(PLAIN, key=key).unit_hashes for key in (b"one", b"other"))
+    one, other = (read(PLAIN, key=key)._unit_hashes for key in (b"one", b"other"))
     assert one is not None
     assert other is not None
     assert (one[0] != other[0]).any()
@@ -217,7 +217,7 @@ def test_ids_stored_as_bytes_are_as_many_units_as_there_are(kind: pa.DataType) -
     ids = [number.to_bytes(4, "big") for number in range(2**31, 2**31 + 1_000)]
     schema = Schema((IdentifierColumn("who"), NumberColumn("x", 0, 9, 1)), PrivacyUnit("person", 1, "who"))
     table = pa.table({"who": pa.array([*ids, *ids], kind), "x": [1] * 2_000})
-    hashes = read(as_parquet(table), schema=schema).unit_hashes
+    hashes = read(as_parquet(table), schema=schema)._unit_hashes
     assert hashes is not None
     np.testing.assert_array_equal(hashes[:1_000], hashes[1_000:])
     assert len(np.unique(hashes, axis=0)) == 1_000
@@ -229,17 +229,17 @@ def test_ids_stored_as_bytes_that_are_texts_are_those_texts() -> None:
         read(as_parquet(pa.table({"who": pa.array(["é", " 7 ", "", None], kind), "x": [1] * 4})), schema=schema)
         for kind in (pa.string(), pa.binary())
     ]
-    assert both[0].unit_hashes is not None
-    assert both[1].unit_hashes is not None
-    np.testing.assert_array_equal(both[0].unit_hashes, both[1].unit_hashes)
-    assert both[0].reading.without_id == 2
+    assert both[0]._unit_hashes is not None
+    assert both[1]._unit_hashes is not None
+    np.testing.assert_array_equal(both[0]._unit_hashes, both[1]._unit_hashes)
+    assert both[0]._reading.without_id == 2
 
 
 def test_parquet_columns_with_odd_names() -> None:
     names = ["a.b", "a", "c d", "=e"]
     schema = Schema(tuple(NumberColumn(name, 0, 9, 1) for name in names))
     table = pa.table({name: [place, 2] for place, name in enumerate(names)})
-    assert [codes.tolist() for codes in read(as_parquet(table), schema=schema).codes.values()] == [
+    assert [codes.tolist() for codes in read(as_parquet(table), schema=schema)._codes.values()] == [
         [0, 2],
         [1, 2],
         [2, 2],
@@ -272,10 +272,10 @@ def test_two_hundred_columns() -> None:
     cells = np.random.default_rng(1).integers(0, 256, (300, 200))
     text = ",".join(schema.names) + "\n" + "\n".join(",".join(map(str, row)) for row in cells)
     table = read(text.encode(), schema=schema)
-    np.testing.assert_array_equal(np.column_stack(list(table.codes.values())), cells)
+    np.testing.assert_array_equal(np.column_stack(list(table._codes.values())), cells)
     frame = pa.table({name: cells[:, place] for place, name in enumerate(schema.names)})
     again = read(as_parquet(frame), schema=schema)
-    np.testing.assert_array_equal(np.column_stack(list(again.codes.values())), cells)
+    np.testing.assert_array_equal(np.column_stack(list(again._codes.values())), cells)
 
 
 def test_blocks_and_pieces_end_anywhere() -> None:

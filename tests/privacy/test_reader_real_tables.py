@@ -41,21 +41,21 @@ def test_adult(name: str, rows: int, missing: int) -> None:
     assert form is not None
     table = read_codes(lambda: real(name).open("rb"), form, config.schema)
     # Both files end with a blank line, which is a row like any other: missing where declared, the fallback elsewhere.
-    assert (table.n_rows, table.reading.blank_lines, table.reading.unreadable_lines) == (rows + 1, 1, 0)
-    assert {column.name: int(table.codes[column.name][-1]) for column in config.schema.modelled} == {
+    assert (table._n_rows, table._reading.blank_lines, table._reading.unreadable_lines) == (rows + 1, 1, 0)
+    assert {column.name: int(table._codes[column.name][-1]) for column in config.schema.modelled} == {
         column.name: column.fallback_code for column in config.schema.modelled
     }
-    assert sum(counts.missing for counts in table.reading.cells.values()) == missing
-    assert {(counts.malformed, counts.outside) for counts in table.reading.cells.values()} == {(1, 0)}
+    assert sum(counts.missing for counts in table._reading.cells.values()) == missing
+    assert {(counts.malformed, counts.outside) for counts in table._reading.cells.values()} == {(1, 0)}
     frame = pd.read_csv(
         real(name), header=None, names=list(config.schema.names), skipinitialspace=True, skiprows=comment, dtype=str
     )
     for column in config.schema.modelled:
         if column.name != "fnlwgt":  # kept to the nearest thousand
             expected = frame[column.name].replace("?", "").str.removesuffix(".")
-            texts = np.array(column.texts())[table.codes[column.name][:rows]]
+            texts = np.array(column.texts())[table._codes[column.name][:rows]]
             assert (texts == expected.to_numpy()).all(), column.name
-    weights = table.codes["fnlwgt"][:rows].astype(int) * 1000
+    weights = table._codes["fnlwgt"][:rows].astype(int) * 1000
     assert np.abs(weights - frame["fnlwgt"].astype(int)).max() <= 500
 
 
@@ -69,7 +69,7 @@ def test_adult_from_parquet_is_the_same_codes() -> None:
     parquet = replace(config.format, kind="parquet")
     from_parquet = read_codes(lambda: io.BytesIO(typed.getvalue()), parquet, config.schema)
     for name in config.schema.names:
-        np.testing.assert_array_equal(from_text.codes[name][:-1], from_parquet.codes[name])
+        np.testing.assert_array_equal(from_text._codes[name][:-1], from_parquet._codes[name])
 
 
 def test_adult_is_opened_with_its_declared_number() -> None:

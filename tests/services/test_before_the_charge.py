@@ -226,7 +226,7 @@ def test_what_is_just_within_the_limits_is_read_everywhere(name: str) -> None:
     limits = ReaderLimits(rows=300, input_bytes=len(TEXT), text_bytes=len(TEXT) + 300 * 16, columns=2)
     assert inspect_header(io.BytesIO(data), limits=limits).n_rows == 300
     check_readable(io.BytesIO(data), TableFormat(), TWO, limits=limits)
-    assert read_codes(lambda: io.BytesIO(data), TableFormat(), TWO, limits=limits).n_rows == 300
+    assert read_codes(lambda: io.BytesIO(data), TableFormat(), TWO, limits=limits)._n_rows == 300
 
 
 def test_a_table_of_too_many_rows_is_not_taken_in_and_opens_no_account(monkeypatch: pytest.MonkeyPatch) -> None:

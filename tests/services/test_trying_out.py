@@ -185,10 +185,10 @@ def test_what_a_killed_trial_left_is_swept_while_none_is_at_work(settings: Setti
 def test_made_up_rows_are_read_as_the_format_says(form: TableFormat) -> None:
     made = made_up_file(CONFIG.schema, form)
     read = read_codes(lambda: io.BytesIO(made), form, CONFIG.schema, undeclared="drop")
-    codes = {name: values.tolist() for name, values in read.codes.items()}
+    codes = {name: values.tolist() for name, values in read._codes.items()}
     assert codes == {"age": [100, 0], 'town, "old"': [3, 0], "ill": [0, 0]}
-    assert read.reading is not None
-    assert read.reading.unreadable_lines == 0
+    assert read._reading is not None
+    assert read._reading.unreadable_lines == 0
 
 
 @pytest.mark.parametrize("name", ["two\nlines", "carriage\rreturn", "nothing\0"])

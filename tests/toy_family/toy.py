@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators import Card, Fact, Generator, GeneratorTask, State
-from synth.generators.sampling import check_rows, project_to_simplex, random_source
+from synth.generators.sampling import check_rows, random_source
+from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress

@@ -16,7 +16,7 @@ from synth.generators.coarse_grid import column_weights
 from synth.generators.fourier import CARD
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card
-from synth.generators.sampling import project_to_simplex
+from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps

@@ -29,7 +29,7 @@ from synth.generators.coarse_grid import column_weights
 from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
 from synth.generators.protocol import Card, GeneratorTask
-from synth.generators.sampling import project_to_simplex
+from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.lookups import Lookup

@@ -12,7 +12,8 @@ from synth.errors import InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid, column_weights
 from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptions
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
-from synth.generators.sampling import check_rows, project_to_simplex, random_source, rounded_counts
+from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress

@@ -1,0 +1,291 @@
+r"""Fitting kernel sum-of-squares densities to a mean embedding (Muzellec 2021): the paper's fit of rows, and ours.
+
+Both minimise a quadratic of B plus lambda tr(B K) over positive semidefinite B with tr(W B) = 1. With W = R^T R and
+C = R B R^T the constraint is that C is positive semidefinite with trace 1, and the nearest such matrix has the
+eigenvalues of C projected on the simplex (Algorithm 1). FISTA (Beck 2009) with restarts then finds the optimum; the
+quadratic is kept by what makes it, never as its m^2 x m^2 Hessian.
+
+``fit_rows`` is the paper's density of rows (eq. 13, 14). Its support points are rows and it is not private.
+``fit_embedding`` fits Fourier features of which only a noisy mean is known, on support points that are public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from threadpoolctl import threadpool_limits
+
+from synth.errors import InputError
+from synth.models.simplex import project_to_simplex
+from synth.models.sos_density import (
+    FourierEmbedding,
+    SumOfSquares,
+    gaussian_gram,
+    product_integrals,
+    triple_integrals,
+)
+
+__all__ = [
+    "SumOfSquaresFit",
+    "fit_embedding",
+    "fit_rows",
+    "project_to_spectrahedron",
+    "within_discrepancy",
+]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+POWER_STEPS, POWER_MARGIN = 12, 1.05
+"""Steps towards the largest curvature, and what is added to it: the step of FISTA is one over it."""
+
+RELATIVE_RIDGE = 1e-5
+"""What is added to W, in units of its diagonal, where nothing else is asked: its condition is 1e8 and more."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumOfSquaresFit:
+    """A fitted density, and how it got there.
+
+    Attributes
+    ----------
+    density : SumOfSquares
+    objective : float
+        What was minimised, at the fit.
+    misfit : float
+        Its quadratic part: the squared distance of embeddings.
+    steps : int
+        Iterations of FISTA.
+    """
+
+    density: SumOfSquares
+    objective: float
+    misfit: float
+    steps: int
+
+
+def project_to_spectrahedron(matrix: Matrix) -> Matrix:
+    """Return the positive semidefinite matrix of trace 1 nearest to a symmetric one (Algorithm 1)."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * project_to_simplex(values)) @ vectors.T)
+
+
+def fit_embedding(
+    points: Matrix,
+    frequencies: Matrix,
+    embedding: Vector,
+    *,
+    bandwidth: float,
+    trace_penalty: float = 1e-4,
+    steps: int = 200,
+    ridge: float = RELATIVE_RIDGE,
+    tolerance: float = 0.0,
+) -> SumOfSquaresFit:
+    r"""Fit a density whose Fourier features have a given mean.
+
+    .. math:: \min_B \|T(B) - \mu\|^2 + \lambda\, (\pi s^2)^{d/2}\, tr(B K)
+
+    Parameters
+    ----------
+    points : array of shape (m, d)
+        Support points; public, or chosen by the embedding alone.
+    frequencies : array of shape (F / 2, d)
+    embedding : array of shape (F,)
+        mu: the mean of cosines, then sines, divided by sqrt(F / 2); exact or noisy.
+    bandwidth : float
+        s.
+    trace_penalty : float
+        lambda.
+    steps : int
+        Most iterations.
+    ridge : float
+        Added to the diagonal of W in units of it; B is scaled to tr(W B) = 1 afterwards (Remark 1).
+    tolerance : float
+        Stop where the objective changed by less in one iteration.
+    """
+    if embedding.shape != (2 * len(frequencies),):
+        raise InputError(f"embedding must hold {2 * len(frequencies)} numbers, got {embedding.shape}.")
+    features = FourierEmbedding(points, frequencies, bandwidth=bandwidth)
+    # In units of the diagonal of W, which the trace of B goes with.
+    price = trace_penalty * (math.pi * bandwidth**2) ** (points.shape[1] / 2)
+    return _fit(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge, tolerance=tolerance)
+
+
+def fit_rows(
+    rows: Matrix,
+    points: Matrix,
+    *,
+    bandwidth: float,
+    trace_penalty: float = 1e-3,
+    steps: int = 20_000,
+    ridge: float = 1e-8,
+    tolerance: float = 1e-11,
+) -> SumOfSquaresFit:
+    r"""Fit the density of rows as published (eq. 13 in the form of eq. 14). NOT private.
+
+    .. math:: \min_B u(B)^T K^{-1} u(B) - 2 c^T u(B) + \lambda\, tr(B K) + const, \quad u(B)_l = \langle U_l, B \rangle
+
+    where c is K^-1 times the mean over rows of their kernels with the support points. With K = L L^T it is the squared
+    distance of L^-1 u(B) from L^-1 times that mean; the constant is its square, which makes the quadratic part the
+    squared distance of mean embeddings within the span of the support points.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+        Every one of them shapes the density.
+    points : array of shape (m, d)
+        Support points; rows, in the paper.
+    bandwidth, trace_penalty, steps, ridge, tolerance
+        As in :func:`fit_embedding`; ``ridge`` is added to K too. The paper stops at a change of 1e-11.
+    """
+    gram = gaussian_gram(points, points, bandwidth=bandwidth)
+    lower = np.linalg.cholesky(gram + ridge * np.eye(len(points)))
+    triple = _TripleProducts(solve_triangular(lower, _flat(triple_integrals(points, bandwidth=bandwidth)), lower=True))
+    mean = solve_triangular(lower, gaussian_gram(rows, points, bandwidth=bandwidth).mean(axis=0), lower=True)
+    return _fit(points, bandwidth, triple, mean, trace_penalty, steps=steps, ridge=ridge, tolerance=tolerance)
+
+
+def within_discrepancy(
+    bandwidths: Sequence[float], misfits: Sequence[float], *, noise_std: float, features: int, factor: float = 1.1
+) -> int:
+    r"""Return which bandwidth the discrepancy principle takes: the largest whose misfit the noise explains.
+
+    That is the largest s with a squared distance of at most ``factor`` F sigma^2, where sigma is the noise of one of F
+    features; and the smallest s where none is so near.
+
+    Parameters
+    ----------
+    bandwidths, misfits : sequences of float
+        In the same order.
+    noise_std : float
+        Of every feature of the embedding.
+    features : int
+        F.
+    factor : float
+    """
+    if len(bandwidths) != len(misfits) or not bandwidths:
+        raise InputError("Every bandwidth needs its misfit.")
+    explained = [place for place, misfit in enumerate(misfits) if misfit <= factor * features * noise_std**2]
+    if explained:
+        return max(explained, key=lambda place: bandwidths[place])
+    return min(range(len(bandwidths)), key=lambda place: bandwidths[place])
+
+
+class _Embedding(Protocol):
+    """A linear function of B, and its adjoint."""
+
+    def of(self, coefficients: Matrix) -> Vector: ...
+
+    def adjoint(self, weights: Vector) -> Matrix: ...
+
+
+class _TripleProducts:
+    """L^-1 u(B), of the paper's objective."""
+
+    def __init__(self, factors: Matrix) -> None:
+        self._factors = factors
+
+    def of(self, coefficients: Matrix) -> Vector:
+        return self._factors @ coefficients.ravel()
+
+    def adjoint(self, weights: Vector) -> Matrix:
+        side = math.isqrt(self._factors.shape[1])
+        return (self._factors.T @ weights).reshape(side, side)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Quadratic:
+    """The squared distance of an embedding from ``aim``, plus lambda tr(B K), as a function of C."""
+
+    embedding: _Embedding
+    aim: Vector
+    penalty: Matrix
+    """lambda K, in terms of C."""
+    inverse: Matrix
+    """L^-1, where W = L L^T: B is L^-T C L^-1."""
+
+    def coefficients(self, c: Matrix) -> Matrix:
+        """Return B, symmetric to the last bit."""
+        found = self.inverse.T @ c @ self.inverse
+        return np.asarray((found + found.T) / 2)
+
+    def residual(self, c: Matrix) -> Vector:
+        return self.embedding.of(self.coefficients(c)) - self.aim
+
+    def adjoint(self, residual: Vector) -> Matrix:
+        """Return the matrix whose inner product with C is that of ``residual`` with the embedding of C."""
+        return np.asarray(self.inverse @ self.embedding.adjoint(residual) @ self.inverse.T)
+
+    def value(self, c: Matrix) -> float:
+        return float(np.sum(self.residual(c) ** 2) + np.sum(self.penalty * c))
+
+    def gradient(self, c: Matrix) -> Matrix:
+        return 2 * self.adjoint(self.residual(c)) + self.penalty
+
+    def curvature(self) -> float:
+        """Return the largest eigenvalue of the Hessian, by power iteration."""
+        found = self.penalty / (math.sqrt(float(np.sum(self.penalty**2))) or 1.0) + np.eye(len(self.inverse))
+        for _ in range(POWER_STEPS):
+            found = found / math.sqrt(float(np.sum(found**2)))
+            found = self.adjoint(self.residual(found) + self.aim)
+        return 2 * math.sqrt(float(np.sum(found**2)))
+
+
+def _fit(
+    points: Matrix,
+    bandwidth: float,
+    embedding: _Embedding,
+    aim: Vector,
+    price: float,
+    *,
+    steps: int,
+    ridge: float,
+    tolerance: float,
+) -> SumOfSquaresFit:
+    """Minimise the squared distance of the embedding of B from ``aim``, plus ``price`` tr(B K)."""
+    count = len(points)
+    products = product_integrals(points, bandwidth=bandwidth)
+    gram = gaussian_gram(points, points, bandwidth=bandwidth)
+    # One thread, so that sums have one order.
+    with threadpool_limits(1):
+        lower = np.linalg.cholesky(products + ridge * products[0, 0] * np.eye(count))
+        inverse = solve_triangular(lower, np.eye(count), lower=True)
+        quadratic = _Quadratic(embedding, aim, price * (inverse @ gram @ inverse.T), inverse)
+        found, taken = _fista(quadratic, np.eye(count) / count, steps=steps, tolerance=tolerance)
+        objective, misfit = quadratic.value(found), float(np.sum(quadratic.residual(found) ** 2))
+        matrix = quadratic.coefficients(found)
+    # What was added to W is taken back: B is scaled to mass 1 (Remark 1).
+    matrix /= float((products * matrix).sum())
+    return SumOfSquaresFit(SumOfSquares(points, matrix, bandwidth), objective, misfit, taken)
+
+
+def _fista(quadratic: _Quadratic, start: Matrix, *, steps: int, tolerance: float) -> tuple[Matrix, int]:
+    """Return the C that minimises the quadratic over the spectrahedron, and the iterations taken."""
+    rate = 1.0 / (POWER_MARGIN * quadratic.curvature())
+    now = ahead = start
+    momentum, value = 1.0, quadratic.value(now)
+    for taken in range(1, steps + 1):
+        after = project_to_spectrahedron(ahead - rate * quadratic.gradient(ahead))
+        if float(np.sum((ahead - after) * (after - now))) > 0:
+            # The momentum leads uphill, against the gradient mapping: start it again from where we are.
+            momentum, ahead = 1.0, now
+            continue
+        grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = after + (momentum - 1) / grown * (after - now)
+        now, momentum = after, grown
+        if tolerance > 0:
+            last, value = value, quadratic.value(now)
+            if abs(last - value) < tolerance:
+                return now, taken
+    return now, steps
+
+
+def _flat(triple: NDArray[np.float64]) -> Matrix:
+    """Return one row for each l, holding the integrals of all pairs."""
+    return np.asarray(triple.reshape(len(triple), -1))
