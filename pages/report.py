@@ -207,7 +207,7 @@ def _(piece: Renewing, run_id: str) -> None:
         standing=partial(asked.renewal, run_id, piece.name),
         cancel=partial(asked.cancel_renewal, run_id, piece.name),
         stop_label=renewal.stop_label,
-        steps=renewal.steps,
+        steps="%",
     )
     long_work(
         work,

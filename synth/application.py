@@ -19,12 +19,11 @@ from synth.reports import evidence_from_dict
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
-from synth.services.background import WorkView
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run
-from synth.services.reports import renewal_minutes, renewal_work
+from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
 from synth.services.views import (
@@ -37,7 +36,7 @@ from synth.services.views import (
     ledger_row,
     run_view,
 )
-from synth.store import ChargeState, Event, EventKind, Run, RunState, TableState
+from synth.store import ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState
 from synth.system.disk import fullest, has_no_room
 from synth.system.machine import require_device
 from synth.system.settings import Settings
@@ -62,7 +61,7 @@ class Application:
         self.ledger, self.vault = self.installation.ledger, self.installation.vault
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)
-        self.rehearsals = Rehearsals(self.installation)
+        self.rehearsals = Rehearsals(self.installation, self.engine)
         self._intake = Intake(self.store, self.vault, self.ledger)
 
     @classmethod
@@ -224,7 +223,7 @@ class Application:
                 account.id, run.id, budget, purpose=f"synthetic table by {config.generator}", who=SINGLE_USER
             )
         except SynthError as error:
-            self.store.runs.move(run.id, RunState.CANCELLED, message=str(error))
+            self.store.work.move(run.id, WorkState.CANCELLED, message=str(error))
             raise
         return run
 
@@ -312,11 +311,12 @@ class Application:
         renewal, run = renewal_called(name), self._finished(run_id)
         if run.table_id is None or self.store.tables[run.table_id].state is not TableState.STORED:
             raise JobError(f"The rows of this run were deleted, so nothing can be {renewal.done} again.")
-        renewal_work(self.settings, run_id, renewal, amount).start(self.settings)
+        asked = json.dumps(amount or renewal.usual)
+        self.engine.begin(WorkKind.REPORT, renewal_subject(run_id, renewal), asked=asked, owner=SINGLE_USER)
 
-    def renewal(self, run_id: str, name: str) -> WorkView | None:
+    def renewal(self, run_id: str, name: str) -> Work | None:
         """Return where making a part of the report stands, or None where it was never started."""
-        return renewal_work(self.settings, run_id, renewal_called(name)).standing()
+        return self.engine.standing(WorkKind.REPORT, renewal_subject(run_id, renewal_called(name)))
 
     def renewal_minutes(self, run_id: str, name: str) -> int | None:
         """Return about how many minutes it takes, or None where nobody can tell."""
@@ -324,7 +324,7 @@ class Application:
 
     def cancel_renewal(self, run_id: str, name: str) -> None:
         """Stop it; the report stays as it was."""
-        renewal_work(self.settings, run_id, renewal_called(name)).cancel()
+        self.engine.stop(WorkKind.REPORT, renewal_subject(run_id, renewal_called(name)))
 
     def certificate(self, run_id: str) -> dict[str, Any]:
         """Return the certificate of a finished run."""
@@ -360,12 +360,12 @@ class Application:
                 attestations={str(place): sentence for place, sentence in enumerate(attestations, start=1)},
                 who=attested_by,
             )
-        self.store.runs.move(run_id, RunState.RELEASED)
+        self.store.work.move(run_id, WorkState.RELEASED)
         return identity
 
     def bundle(self, run_id: str) -> bytes:
         """Return the bundle of a released run; the right to it is checked again."""
-        if self.store.runs[run_id].state is not RunState.RELEASED:
+        if self.store.runs[run_id].state is not WorkState.RELEASED:
             raise JobError("This run is not released yet. Read the report and seal the release first.")
         self.stops.check(self.config_of(run_id))
         return (self.folder(run_id) / "bundle.zip").read_bytes()
@@ -376,7 +376,7 @@ class Application:
 
     def _finished(self, run_id: str) -> Run:
         run = self.store.runs[run_id]
-        if run.state not in (RunState.REPORTED, RunState.RELEASED):
+        if run.state not in (WorkState.REPORTED, WorkState.RELEASED):
             raise JobError("This run has no report yet. Wait until it has ended.")
         return run
 

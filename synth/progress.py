@@ -67,20 +67,20 @@ class NullProgress:
 
 
 class ProgressSink(Protocol):
-    """Where stored progress goes: the runs of the store."""
+    """Where stored progress goes: the table of work."""
 
-    def note_progress(self, run_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
-        """Record progress; return whether the run should go on."""
+    def note_progress(self, work_id: str, *, phase: str, step: int, steps: int, losses: Sequence[float]) -> bool:
+        """Record progress; return whether the work should go on."""
         ...
 
 
 class StoredProgress:
-    """Progress written to a run's row, at most twice a second, so that watching it costs nothing.
+    """Progress written to the work's row, at most twice a second, so that watching it costs nothing.
 
     Parameters
     ----------
     sink : ProgressSink
-    run_id : str
+    work_id : str
     interval : float
         Least seconds between two writes; a new phase is always written.
     clock : callable
@@ -90,13 +90,13 @@ class StoredProgress:
     def __init__(
         self,
         sink: ProgressSink,
-        run_id: str,
+        work_id: str,
         *,
         interval: float = UPDATE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink = sink
-        self._run_id = run_id
+        self._work_id = work_id
         self._interval = interval
         self._clock = clock
         self._written = -float("inf")
@@ -134,7 +134,7 @@ class StoredProgress:
         self._written = self._clock()
         try:
             goes_on = self._sink.note_progress(
-                self._run_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
+                self._work_id, phase=self._phase, step=self._step, steps=self._steps, losses=self._losses
             )
         except (ConfigError, DiskFullError):
             self._written += AWAY_SECONDS

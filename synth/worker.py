@@ -1,11 +1,8 @@
-"""One run, in a process of its own: ``python -m synth.worker JOB_ID``.
+"""One piece of work, in a process of its own: ``python -m synth.worker JOB_ID``.
 
-With ``--predictions all``, ``--shadow-models N`` or what else reports make at the owner's wish it adds to the owner's
-report of a finished run instead; with ``--rehearsal`` it rehearses on a stand-in.
-
-It takes the run, which no other worker has, works, and leaves the outcome in the run's row. Whatever goes wrong, the
-row holds a sentence of ours or an incident id, never the text of a foreign exception, and the charge is settled by what
-was spent; where memory or the device failed, the run goes back into the queue and goes on from its kept answers.
+It takes the work, which no other worker has, does it, and leaves the outcome in its row. Whatever goes wrong, the row
+holds a sentence of ours or an incident id, never the text of a foreign exception. The charge of a run is settled by
+what was spent; where memory or the device failed, the run goes back into the queue and goes on from its kept answers.
 """
 
 from __future__ import annotations
@@ -25,12 +22,9 @@ from synth.jobs.local import WORKER_COMMAND, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
-from synth.reports.registry import renewals
-from synth.reports.report import Renewal
 from synth.services import run_folder
 from synth.services.incidents import code_location, own_error, record_incident
-from synth.services.installation import Installation
-from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, RunState, Store
+from synth.store import PATIENCE_SECONDS, ChargeState, EventKind, Store, WorkKind, WorkState
 from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
 
@@ -42,10 +36,10 @@ LACK_OF_MEANS = 75
 
 
 class Execute(Protocol):
-    """What a worker does with a run: the service, or a stand-in of a test."""
+    """What a worker does: the service for its kind of work, or a stand-in of a test."""
 
-    def __call__(self, run_id: str, *, settings: Settings, progress: Progress) -> None:
-        """Carry the run from its charge to its report."""
+    def __call__(self, work_id: str, /, *, settings: Settings, progress: Progress) -> None:
+        """Carry the work to its end, and note that it is reported."""
         ...
 
 
@@ -56,37 +50,27 @@ def main(
     settings: Settings | None = None,
     command: Sequence[str] = WORKER_COMMAND,
 ) -> int:
-    """Work on one run and return the exit code.
+    """Do one piece of work and return the exit code.
 
     Parameters
     ----------
     arguments : sequence of str, optional
         The command line; by default the process's own.
     execute : callable, optional
-        By default the run service.
+        By default the service for its kind.
     settings : Settings, optional
         By default read from the environment.
     command : sequence of str
         With which the next worker is started when this one ends.
     """
-    parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Work on one run.")
+    parser = argparse.ArgumentParser(prog="python -m synth.worker", description="Do one piece of work.")
     parser.add_argument("job_id")
-    for renewal in renewals():
-        parser.add_argument(f"--{renewal.name}", dest=renewal.name, metavar="AMOUNT", help="of a finished run, again")
-    parser.add_argument("--rehearsal", action="store_true", help="the job is a rehearsal")
-    parsed = parser.parse_args(arguments)
-    job_id = parsed.job_id
+    job_id = parser.parse_args(arguments).job_id
     _forbid_core_dumps()
-    for renewal in renewals():
-        amount = getattr(parsed, renewal.name)
-        if amount is not None:
-            return _renew(settings or Settings.from_environment(), job_id, renewal, amount)
-    if parsed.rehearsal:
-        return _rehearse(settings or Settings.from_environment(), job_id)
     try:
         with Store(settings or Settings.from_environment(), patience=PATIENCE_SECONDS) as store:
-            store.queue.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            exit_code = _work(store, job_id, execute or _run_service())
+            store.work.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+            exit_code = _work(store, job_id, execute)
             LocalEngine(store, command=command).tend()
             return exit_code
     except SynthError as error:
@@ -96,66 +80,58 @@ def main(
         return INTERNAL_ERROR
 
 
-def _renew(settings: Settings, run_id: str, renewal: Renewal, amount: str) -> int:
-    from synth.services.reports import carry_out_renewal  # imported late: it loads every generator
-
-    return carry_out_renewal(settings, run_id, renewal, amount)
-
-
-def _rehearse(settings: Settings, digest: str) -> int:
-    from synth.rehearsal.rehearsals import Rehearsals  # imported late: it loads every generator
-
-    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-        return Rehearsals(installation).carry_out(digest)
-
-
-def _work(store: Store, run_id: str, execute: Execute) -> int:
+def _work(store: Store, work_id: str, execute: Execute | None) -> int:
+    work = store.work[work_id]
     try:
-        with _heartbeat(store, run_id):
-            execute(run_id, settings=store.settings, progress=StoredProgress(store.runs, run_id))
-        if store.runs[run_id].is_active:
-            raise JobError("The run ended without a result.")
+        with _heartbeat(store, work_id):
+            carry_out = execute or _service(work.kind)
+            carry_out(work_id, settings=store.settings, progress=StoredProgress(store.work, work_id))
+        if store.work[work_id].is_active:
+            raise JobError(f"The {work.kind} ended without a result.")
     except (RunCancelledError, KeyboardInterrupt):
-        return _stop(store, run_id, RunState.CANCELLED, "The run was cancelled.", RunCancelledError.exit_code)
+        words = f"The {work.kind} was cancelled."
+        return _stop(store, work_id, WorkState.CANCELLED, words, RunCancelledError.exit_code)
     except SynthError as error:
-        return _stop(store, run_id, RunState.FAILED, str(error), error.exit_code)
+        return _stop(store, work_id, WorkState.FAILED, str(error), error.exit_code)
     except BaseException as error:
         full = own_error(error, store.settings.home)
         if full is not None:
-            return _stop(store, run_id, RunState.FAILED, str(full), full.exit_code)
-        if is_lack_of_means(error) and put_back(store, store.runs[run_id], same_device=False):
+            return _stop(store, work_id, WorkState.FAILED, str(full), full.exit_code)
+        if is_lack_of_means(error) and put_back(store, store.work[work_id], same_device=False):
             return LACK_OF_MEANS
         # The message of a library may quote a cell: only the type and the place in the code are kept.
         incident = record_incident(error)
         detail = {"incident": incident, "type": type(error).__name__, "where": code_location(error)}
-        store.events.add(EventKind.INCIDENT, run_id=run_id, detail=detail)
+        store.events.add(EventKind.INCIDENT, run_id=work_id if work.kind is WorkKind.RUN else None, detail=detail)
         message = f"Something went wrong inside the program (incident {incident})."
-        return _stop(store, run_id, RunState.FAILED, message, INTERNAL_ERROR, incident_id=incident)
+        return _stop(store, work_id, WorkState.FAILED, message, INTERNAL_ERROR, incident_id=incident)
     return 0
 
 
 def _stop(
-    store: Store, run_id: str, state: RunState, message: str, exit_code: int, *, incident_id: str | None = None
+    store: Store, work_id: str, state: WorkState, message: str, exit_code: int, *, incident_id: str | None = None
 ) -> int:
-    if not store.runs[run_id].is_active:
+    work = store.work.find(work_id)
+    if work is None or not work.is_active:
         return exit_code  # it was ended meanwhile, and what it was charged settled
-    run_folder.clear(store.settings, run_id)
-    charges = Ledger(store).settle(run_id)
-    spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
-    consequence = STAYED_SPENT if spent else WAS_FREED if charges else ""
-    store.runs.move(run_id, state, message=f"{message} {consequence}".rstrip(), incident_id=incident_id)
+    if work.kind is WorkKind.RUN:
+        run_folder.clear(store.settings, work_id)
+        charges = Ledger(store).settle(work_id)
+        spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
+        message = f"{message} {STAYED_SPENT if spent else WAS_FREED if charges else ''}".rstrip()
+    store.work.move(work_id, state, message=message, incident_id=incident_id)
     return exit_code
 
 
 @contextmanager
-def _heartbeat(store: Store, run_id: str) -> Iterator[None]:
+def _heartbeat(store: Store, work_id: str) -> Iterator[None]:
     """Renew the lease while the work goes on, from a thread, since one step may take longer than a lease."""
     stop = threading.Event()
 
     def beat() -> None:
         while not stop.wait(store.settings.heartbeat_seconds):
             try:
-                store.queue.beat(run_id)
+                store.work.beat(work_id)
             except SynthError:
                 continue  # a database that is away for a moment; the next beat tries again
 
@@ -168,10 +144,19 @@ def _heartbeat(store: Store, run_id: str) -> Iterator[None]:
         thread.join()
 
 
-def _run_service() -> Execute:
-    from synth.services.runs import execute  # imported late: it loads every generator
+def _service(kind: WorkKind) -> Execute:
+    """Return what carries out this kind of work; imported late, since it loads every generator."""
+    if kind is WorkKind.RUN:
+        from synth.services import runs
 
-    return execute
+        return runs.execute
+    if kind is WorkKind.REPORT:
+        from synth.services import reports
+
+        return reports.execute
+    from synth.rehearsal import rehearsals
+
+    return rehearsals.execute
 
 
 def _forbid_core_dumps() -> None:

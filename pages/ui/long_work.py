@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages.ui.guards import guarded
 from pages.ui.words import note, plain
-from synth.services.background import WorkView
+from synth.store import Work, WorkState
 
 __all__ = ["LongWork", "follow_work", "long_work"]
 
@@ -18,7 +18,7 @@ __all__ = ["LongWork", "follow_work", "long_work"]
 class LongWork:
     """What can be followed and stopped, and how it is spoken of."""
 
-    standing: Callable[[], WorkView | None]
+    standing: Callable[[], Work | None]
     cancel: Callable[[], None]
     stop_label: str
     steps: str
@@ -39,12 +39,12 @@ def long_work(
 def follow_work(work: LongWork, *, stop_key: str) -> bool:
     """Show how far the work is, or how it ended where that has to be said; return whether it is going on."""
     where = work.standing()
-    if where is not None and where.state == "running":
+    if where is not None and where.is_active:
         _going_on(work, stop_key)
         return True
-    if where is not None and where.state == "failed":
+    if where is not None and where.state is WorkState.FAILED:
         st.error(plain(where.message))
-    if where is not None and where.state == "cancelled":
+    if where is not None and where.state is WorkState.CANCELLED:
         st.info("Stopped. The numbers above are as they were.")
     return False
 
@@ -53,12 +53,13 @@ def follow_work(work: LongWork, *, stop_key: str) -> bool:
 @guarded
 def _going_on(work: LongWork, stop_key: str) -> None:
     where = work.standing()
-    if where is None or where.state != "running":
+    if where is None or not where.is_active:
         # One run of the whole page: it draws the new numbers without a timer.
         st.rerun()
         return
-    text = f"{where.phase}: {where.step} of {where.of} {work.steps}" if where.of else where.phase
-    st.progress(where.step / where.of if where.of else 0.0, text=text)
+    phase = where.phase or "Starting"
+    text = f"{phase}: {where.step} of {where.steps} {work.steps}" if where.steps else phase
+    st.progress(where.step / where.steps if where.steps else 0.0, text=text)
     note("You can close this page. The work goes on; find it here again.")
     if st.button(work.stop_label, key=stop_key):
         work.cancel()

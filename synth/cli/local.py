@@ -29,7 +29,7 @@ from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, renew
 from synth.services.runs import carry_out
 from synth.services.views import cell_words, row_worth_words
-from synth.store import ChargeState, RunState, TableState
+from synth.store import ChargeState, TableState, WorkState
 from synth.system.disk import naming_full_disk
 from synth.system.machine import is_lack_of_means, require_device, this_host
 from synth.system.paths import path_of
@@ -117,11 +117,11 @@ def run_locally(
             )
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with _closing(application, run.id):
-            application.store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+            application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             told = _StoredAndSpokenProgress(application, run.id, tell)
             if not _carried_out(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
-                application.store.queue.count_attempt(run.id)
+                application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
         return _deliver(application, run.id, folder, owner_report=owner_report)
 
@@ -294,9 +294,9 @@ def _closing(application: Application, run_id: str) -> Iterator[None]:
         known = isinstance(error, SynthError)
         incident = None if known or cancelled else record_incident(error)
         message = str(error) if known else "The run was cancelled." if cancelled else "Something went wrong."
-        state = RunState.CANCELLED if cancelled else RunState.FAILED
+        state = WorkState.CANCELLED if cancelled else WorkState.FAILED
         words = f"{message} {fate}" if charges else message
-        application.store.runs.move(run_id, state, message=words, incident_id=incident)
+        application.store.work.move(run_id, state, message=words, incident_id=incident)
         raise error from None
 
 
@@ -377,7 +377,7 @@ class _StoredAndSpokenProgress(StoredProgress):
     """Progress in the store and as lines of text."""
 
     def __init__(self, application: Application, run_id: str, say: Say) -> None:
-        super().__init__(application.store.runs, run_id)
+        super().__init__(application.store.work, run_id)
         self._say = say
 
     def phase(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Starting runs, watching them and stopping them; the run's row in the store is the only truth about it."""
+"""Starting background work, watching it and stopping it; its row in the store is the only truth about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine of one machine: a detached process per run, slots and a queue in the store, and no daemon of its own."""
+"""The engine of one machine: a detached process for each piece of work, a queue of runs, and no daemon of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from synth.jobs import processes
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
-from synth.store import ChargeState, Run, RunState, Store
+from synth.store import ChargeState, Store, Work, WorkKind, WorkState
 from synth.system.machine import MACHINE_GPUS, available_gpus, cores, this_host
 from synth.vault.kept_answers import answers_path, forget_answers, sweep_answers
 
@@ -35,12 +35,14 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 class LocalEngine:
-    """Runs jobs on this machine.
+    """Does background work on this machine: starts it, follows it, stops it, and finds out that it died.
 
-    It looks after the queue whenever it is used: on submit, on cancel, on every question for a state, and at the end
-    of every worker. Any engine over the same store sees the same runs, so nothing is lost when the app restarts.
-    A worker that died is noticed by its (number, birth). Where it had spent its charge and kept its answers, the run
-    goes back into the queue and another worker goes on from them (:func:`put_back`); else the run fails, and its charge
+    It looks after all work whenever it is used: on every start, on cancel, on every question where work stands, and at
+    the end of every worker. Any engine over the same store sees the same work, so nothing is lost when the app
+    restarts. Runs wait in a queue for a slot; other work begins at once.
+
+    A worker that died is noticed by its (number, birth). A run that had spent its charge and kept its answers goes back
+    into the queue and another worker goes on from them (:func:`put_back`); else the work fails, and the charge of a run
     stays spent if it was spent. How long something has not changed is counted on this process's own clock and only
     while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
 
@@ -84,42 +86,77 @@ class LocalEngine:
         cpus : int
             Threads; 0 for an equal part of the machine.
         """
-        self._store.queue.put(job_id, gpus=gpus, cpus=cpus)
+        self._store.work.put(job_id, gpus=gpus, cpus=cpus)
         self.tend()
         return job_id
 
-    def state(self, handle: str) -> RunState:
-        """Return where the run stands, after tending the queue."""
-        self.tend()
-        return self._store.runs[handle].state
+    def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str) -> str:
+        """Start work that is not a run, in a process of its own, and return its handle.
 
-    def cancel(self, handle: str) -> RunState:
-        """Stop a run: one that waits ends and its budget is freed; one that works is asked to stop.
+        Parameters
+        ----------
+        kind : WorkKind
+        subject : str
+            What is worked on; there is one piece of work of a kind on each.
+        asked : str
+            What the worker needs to know, as JSON.
+        owner : str
+            Who asks.
 
-        The budget of one that works stays spent once it has become spent; until then it is freed as well.
+        Raises
+        ------
+        JobError
+            If it is being worked on already.
         """
-        waiting = (RunState.PLANNED, RunState.QUEUED)
+        self.tend()
+        work = self._store.work.begin(kind, subject, asked=asked, owner=owner, host=self._host)
+        self._start(work)
+        return work.id
+
+    def standing(self, kind: WorkKind, subject: str) -> Work | None:
+        """Return the latest work of a kind on a subject, after tending, or None where there was none."""
+        self.tend()
+        return self._store.work.about(kind, subject)
+
+    def stop(self, kind: WorkKind, subject: str) -> None:
+        """Stop the work of a kind on a subject, if there is any; what was there before stays as it was."""
+        work = self.standing(kind, subject)
+        if work is not None and work.is_active:
+            self.cancel(work.id)
+
+    def state(self, handle: str) -> WorkState:
+        """Return where work stands, after tending."""
+        self.tend()
+        return self._store.work[handle].state
+
+    def cancel(self, handle: str) -> WorkState:
+        """Stop work: a run that waits ends and its budget is freed; one that works is asked to stop.
+
+        The budget of one that works stays spent once it has become spent; until then it is freed as well. The process
+        of work that is not a run is ended at once: it has nothing to settle.
+        """
+        waiting = (WorkState.PLANNED, WorkState.QUEUED)
         # A run that waits to go on has spent its budget already.
         began = any(charge.state is ChargeState.SPENT for charge in self._ledger.charges_of(handle))
         message = (
             f"The run was cancelled. {STAYED_SPENT}" if began else f"The run was cancelled before it began. {WAS_FREED}"
         )
-        if self._store.runs.move(handle, RunState.CANCELLED, message=message, only_from=waiting):
+        if self._store.work.move(handle, WorkState.CANCELLED, message=message, only_from=waiting):
             self._ledger.settle(handle)
             forget_answers(self._settings.home, handle)
         else:
-            self._store.runs.request_cancel(handle)
+            self._store.work.request_cancel(handle)
         return self.state(handle)
 
     def tend(self) -> None:
-        """Close the runs whose worker died, and start queued ones while there is room."""
-        active = self._store.queue.active()
-        self._watch.forget_all_but({run.id for run in active})
-        for run in active:
-            if self._is_lost(run):
-                self._close_lost(run)
+        """Close the work whose worker died, and start queued runs while there is room."""
+        active = self._store.work.active()
+        self._watch.forget_all_but({work.id for work in active})
+        for work in active:
+            if self._is_lost(work):
+                self._close_lost(work)
         # Looked up first, since taking a run locks the store and this is asked every second.
-        while self._store.queue.waiting() and (run_to_start := self._next()) is not None:
+        while self._store.work.waiting() and (run_to_start := self._next()) is not None:
             self._start(run_to_start)
 
     def recover(self) -> None:
@@ -129,80 +166,96 @@ class LocalEngine:
         unfinished = {run.id for run in self._store.runs.all() if not run.is_finished}
         sweep_answers(self._settings.home, unfinished)
 
-    def _next(self) -> Run | None:
-        return self._store.queue.take(host=self._host, slots=self._slots, gpus=self._gpus)
+    def _next(self) -> Work | None:
+        return self._store.work.take(host=self._host, slots=self._slots, gpus=self._gpus)
 
-    def _start(self, run: Run) -> None:
+    def _start(self, work: Work) -> None:
         try:
-            pid, born = processes.start((*self._command, run.id), environment=self._environment(run))
+            pid, born = processes.start((*self._command, work.id), environment=self._environment(work))
         except OSError:
-            self._end(run, "The worker could not be started.")
+            self._end(work, "The worker could not be started.")
             return
-        self._store.queue.note_process(run.id, pid=pid, pid_created=born)
+        self._store.work.note_process(work.id, pid=pid, pid_created=born)
 
-    def _environment(self, run: Run) -> dict[str, str]:
-        threads = str(self._threads(run.cpus))
+    def _environment(self, work: Work) -> dict[str, str]:
+        common = {**os.environ, "HERMITAGE_HOME": str(self._settings.home), "DATABASE_URL": self._settings.database_url}
+        if work.kind is not WorkKind.RUN:
+            return common  # it looks itself at what the machine has free
+        threads = str(self._threads(work.cpus))
         return {
-            **os.environ,
+            **common,
             **dict.fromkeys(THREAD_VARIABLES, threads),
-            "HERMITAGE_HOME": str(self._settings.home),
-            "DATABASE_URL": self._settings.database_url,
             "HERMITAGE_JOB_SLOTS": str(self._slots),
             "HERMITAGE_THREADS": threads,
             MACHINE_GPUS: ",".join(self._gpus),
-            "CUDA_VISIBLE_DEVICES": run.gpu or "",
+            "CUDA_VISIBLE_DEVICES": work.gpu or "",
         }
 
     def _threads(self, wanted: int) -> int:
         return wanted or self._settings.threads or max(1, cores() // self._slots)
 
-    def _is_lost(self, run: Run) -> bool:
-        if run.host != self._host:
-            return self._watch.unchanged(run.id, run.heartbeat) > LEASE_BEATS * self._settings.heartbeat_seconds
-        if run.pid is None or run.pid_created is None:
-            return self._watch.unchanged(run.id, run.started) > START_SECONDS
-        if not processes.is_alive(run.pid, run.pid_created):
+    def _is_lost(self, work: Work) -> bool:
+        if work.cancel_requested is not None and work.kind is not WorkKind.RUN:
+            if work.host == self._host and work.pid is not None and work.pid_created is not None:
+                processes.kill(work.pid, work.pid_created)
             return True
-        if run.cancel_requested is None:
+        if work.host != self._host:
+            return self._watch.unchanged(work.id, work.heartbeat) > LEASE_BEATS * self._settings.heartbeat_seconds
+        if work.pid is None or work.pid_created is None:
+            return self._watch.unchanged(work.id, work.started) > START_SECONDS
+        if not processes.is_alive(work.pid, work.pid_created):
+            return True
+        if work.cancel_requested is None:
             return False
-        if self._watch.unchanged(run.id, run.cancel_requested) > CANCEL_SECONDS:
-            processes.kill(run.pid, run.pid_created)
+        if self._watch.unchanged(work.id, work.cancel_requested) > CANCEL_SECONDS:
+            processes.kill(work.pid, work.pid_created)
             return True
         return False
 
-    def _close_lost(self, run: Run) -> None:
-        current = self._still(run)
+    def _close_lost(self, work: Work) -> None:
+        current = self._still(work)
         if current is not None and current.cancel_requested is None:
             if put_back(self._store, current, same_device=current.attempts == 1):
                 return
             # Another server or worker may have put it back just before: then it goes on, and nothing ends it.
-            current = self._still(run)
+            current = self._still(work)
         if current is None:
             return
         if current.cancel_requested is not None:
-            self._end(current, "The run was cancelled.", RunState.CANCELLED)
+            self._end(current, f"The {current.kind} was cancelled.", WorkState.CANCELLED)
         elif current.attempts >= MOST_ATTEMPTS:
             words = f"The worker stopped without a word {current.attempts} times, for example because memory ran out."
             self._end(current, words)
         else:
             self._end(current, "The worker stopped without a word, for example because memory ran out.")
 
-    def _still(self, run: Run) -> Run | None:
-        """Return a run as it is now, unless it has ended, or gone on with another worker, since it was read."""
-        current = self._store.runs[run.id]
-        same = current.is_active and (current.attempts, current.pid) == (run.attempts, run.pid)
-        return current if same else None
+    def _still(self, work: Work) -> Work | None:
+        """Return work as it is now, unless it has ended, or gone on with another worker, since it was read."""
+        current = self._store.work.find(work.id)
+        if current is None or not current.is_active:
+            return None
+        return current if (current.attempts, current.pid) == (work.attempts, work.pid) else None
 
-    def _end(self, run: Run, message: str, state: RunState = RunState.FAILED) -> None:
-        # The charge first: if this process dies in between, the next one finds the run still open and repeats it.
+    def _end(self, work: Work, message: str, state: WorkState = WorkState.FAILED) -> None:
+        if work.kind is WorkKind.RUN:
+            message = f"{message} {self._settled(work)}"
+        elif state is WorkState.FAILED:
+            message = f"{message} Start it again."
+        self._store.work.move(work.id, state, message=message)
+        forget_answers(self._settings.home, work.id)
+
+    def _settled(self, run: Work) -> str:
+        """Settle the charge of a run that is about to end, and return what becomes of it.
+
+        Before the end is noted: if this process dies in between, the next one finds the run still open and repeats it.
+        """
         charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
-        stays = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
-        consequence = f"{STAYED_SPENT} It is not started again by itself." if stays else f"{WAS_FREED} Start a new run."
-        self._store.runs.move(run.id, state, message=f"{message} {consequence}")
-        forget_answers(self._settings.home, run.id)
+        if any(charge.state is ChargeState.FAILED_SPENT for charge in charges):
+            return f"{STAYED_SPENT} It is not started again by itself."
+        return f"{WAS_FREED} Start a new run."
 
 
-def put_back(store: Store, run: Run, *, same_device: bool) -> bool:
+def put_back(store: Store, run: Work, *, same_device: bool) -> bool:
     """Let a run whose worker is gone go on from its kept answers, if it can; return whether it will.
 
     Only on the machine that the worker was on: no other can know that it is gone. A run does not go on more than twice,
@@ -212,7 +265,7 @@ def put_back(store: Store, run: Run, *, same_device: bool) -> bool:
     Parameters
     ----------
     store : Store
-    run : Run
+    run : Work
         As it was when its worker was found to be gone.
     same_device : bool
         Whether it may have a graphics card again. The card may be what stopped it; but questions that follow from what
@@ -224,7 +277,7 @@ def put_back(store: Store, run: Run, *, same_device: bool) -> bool:
     charges = Ledger(store).charges_of(run.id)
     if not any(charge.state is ChargeState.SPENT for charge in charges):
         return False
-    return answers_path(store.settings.home, run.id).is_file() and store.queue.put_back(
+    return answers_path(store.settings.home, run.id).is_file() and store.work.put_back(
         run, gpus=run.gpus if same_device else 0
     )
 

@@ -26,7 +26,7 @@ from sqlalchemy.exc import OperationalError
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
-from synth.store import EventKind, RunState, Store, TableState, now
+from synth.store import EventKind, Store, TableState, WorkState, now
 from synth.store.engine import make_engine
 from synth.system.disk import disk_full, has_no_room, naming_full_disk, private_file
 from synth.system.settings import Settings
@@ -176,7 +176,8 @@ def _freeze_everything(store: Store, ledger: Ledger, made: datetime) -> Restored
             ledger.check_whole(account.id)
             ledger.mark(account.id)
     for run in unfinished:
-        store.runs.move(run.id, RunState.FAILED, message=INTERRUPTED)
+        store.work.move(run.id, WorkState.FAILED, message=INTERRUPTED)
+    store.work.forget_all_but_runs()
     lost = 0
     for account in accounts:
         for table in store.tables.of_account(account.id):
@@ -191,7 +192,7 @@ def _freeze_everything(store: Store, ledger: Ledger, made: datetime) -> Restored
 def _led_to_report(store: Store, run_id: str) -> bool:
     """Whether a run can still be released: its charge is spent and stays open until then."""
     run = store.runs.find(run_id)
-    return run is not None and run.state in (RunState.REPORTED, RunState.RELEASED)
+    return run is not None and run.state in (WorkState.REPORTED, WorkState.RELEASED)
 
 
 def _checked_manifest(folder: Path) -> dict[str, Any]:

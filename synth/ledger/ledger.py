@@ -43,8 +43,8 @@ from synth.store import (
     DecisionKind,
     EventKind,
     LedgerHead,
-    RunState,
     Store,
+    WorkState,
     check_same_promise,
     now,
     patient,
@@ -301,7 +301,7 @@ class Ledger:
 
     def _is_abandoned(self, charge: Charge) -> bool:
         run = self._store.runs.find(charge.run_id)
-        if run is not None and run.state is not RunState.PLANNED:
+        if run is not None and run.state is not WorkState.PLANNED:
             return run.is_finished
         return now() - charge.time > UNSTARTED_RESERVATION
 

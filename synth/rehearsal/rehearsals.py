@@ -21,6 +21,7 @@ from uuid import uuid4
 
 from synth.errors import AttackError, TableError
 from synth.generators import CONTROL
+from synth.jobs import LocalEngine
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
@@ -33,23 +34,24 @@ from synth.reports.registry import reports
 from synth.reports.risk_bounds import ProvenCeiling
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
-from synth.services.background import Work, WorkView
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
+from synth.services.intake import SINGLE_USER
 from synth.services.pipeline import fit_and_sample
 from synth.services.planning import check_config
 from synth.services.reports import exact_numbers, open_stand_in, rows_of_part, stand_in_parts, stand_in_rows
 from synth.services.stops import Stops, configuration_digest
-from synth.store import now
+from synth.store import PATIENCE_SECONDS, Work, WorkKind, WorkState, now
+from synth.system.settings import Settings
 from synth.vault.sealing import DecryptedStream, encrypt_stream, new_key, seal, unseal
 from synth.vault.vault import Fingerprint
 
-__all__ = ["Rehearsal", "Rehearsals"]
+__all__ = ["Rehearsal", "Rehearsals", "execute"]
 
 OpenStandIn = Callable[[], BinaryIO]
 
 _USUAL_HOLDOUT = 0.2
-_REPORT, _CONFIG, _ROWS = "report.json", "config.json", "stand-in"
+_REPORT, _ROWS = "report.json", "stand-in"
 _PIECE = 2**20
 LEFT_AGE = timedelta(hours=1)
 
@@ -96,9 +98,12 @@ class Rehearsals:
     installation : Installation
         Where stops are kept, and by whose keys a private table is recognised that somebody offers as a stand-in; its
         vault is not opened, and no account is looked at.
+    engine : LocalEngine
+        Does them in the background.
     """
 
-    def __init__(self, installation: Installation) -> None:
+    def __init__(self, installation: Installation, engine: LocalEngine) -> None:
+        self._engine = engine
         self._settings, self._store, self._keys = installation.settings, installation.store, installation.keys
 
     def rehearse(
@@ -193,33 +198,35 @@ class Rehearsals:
             check_config(config)
         else:
             check_grid(config, grid)
-        digest = _digest(config, grid=grid is not None)
-        folder, work = self._folder(digest), self._work(digest)
-        work.check_idle()
-        path = folder / _ROWS
+        kind, digest = _kind(grid=grid is not None), _digest(config, grid=grid is not None)
+        # Of its own, since another process may offer rows at the same moment; one of them is heard.
+        path = self._folder(digest) / f"{_ROWS}-{uuid4()}"
         try:
             kept = self._keep_rows(path, rows, digest)
             self._refuse_private(lambda: self._open_rows(path, kept, digest))
-            # As one text: the order of columns is part of the schema.
-            body = json.dumps(config_to_mapping(config.published()))
-            asked = None if grid is None else grid.to_dict()
-            run_folder.write_owner_json(
-                folder / _CONFIG, {"config": body, "grid": asked, "simulated": simulated, "rows": kept}
-            )
-            work.start(self._settings)
+            asked = {
+                # As one text: the order of columns is part of the schema.
+                "config": json.dumps(config_to_mapping(config.published())),
+                "grid": None if grid is None else grid.to_dict(),
+                "simulated": simulated,
+                "rows": kept,
+            }
+            self._engine.begin(kind, digest, asked=json.dumps(asked), owner=SINGLE_USER)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
 
-    def standing(self, config: RunConfig, *, grid: bool = False) -> WorkView | None:
+    def standing(self, config: RunConfig, *, grid: bool = False) -> Work | None:
         """Return where rehearsing a configuration, or a grid, stands, or None where it was never started."""
-        return self._work(_digest(config, grid=grid)).standing()
+        return self._engine.standing(_kind(grid=grid), _digest(config, grid=grid))
 
     def cancel(self, config: RunConfig, *, grid: bool = False) -> None:
         """Stop rehearsing a configuration, or a grid; the report of an earlier time, or its cells so far, stay."""
-        digest = _digest(config, grid=grid)
-        self._work(digest).cancel()
-        (self._folder(digest) / _ROWS).unlink(missing_ok=True)
+        kind, digest = _kind(grid=grid), _digest(config, grid=grid)
+        self._engine.stop(kind, digest)
+        work = self._store.work.about(kind, digest)
+        if work is not None and work.is_finished:
+            self._rows_of(work).unlink(missing_ok=True)
 
     def report(self, config: RunConfig, *, grid: bool = False) -> dict[str, Any] | None:
         """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence.
@@ -230,36 +237,34 @@ class Rehearsals:
         path = self._root() / _digest(config, grid=grid) / _REPORT
         return run_folder.read_json(path) if path.exists() else None
 
-    def carry_out(self, digest: str) -> int:
-        """Do the work of :meth:`start` in this process and return its exit code."""
-        folder = self._root() / digest
-        path = folder / _ROWS
+    def carry_out(self, work_id: str, progress: Progress) -> None:
+        """Do the work of :meth:`start` in this process; errors as :meth:`rehearse`."""
+        work = self._store.work[work_id]
+        asked, path = json.loads(str(work.asked)), self._rows_of(work)
+        config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
 
-        def work(progress: Progress) -> None:
-            asked = run_folder.read_json(folder / _CONFIG)
-            config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
+        def open_rows() -> BinaryIO:
+            return self._open_rows(path, asked["rows"], work.subject)
 
-            def open_rows() -> BinaryIO:
-                return self._open_rows(path, asked["rows"], digest)
-
+        try:
             if asked["grid"] is None:
                 self.rehearse(config, open_rows, progress, simulated=simulated)
             else:
                 grid = Grid.from_dict(asked["grid"])
                 self.rehearse_grid(config, grid, open_rows, progress, simulated=simulated)
-
-        try:
-            return self._work(digest).carry_out(work)
+            self._store.work.advance(work_id, WorkState.REPORTED)
         finally:
             path.unlink(missing_ok=True)
 
     def purge(self, *, at: datetime | None = None) -> None:
         """Delete the stand-ins that a rehearsal left which was killed, an hour after they came."""
+        self._engine.tend()
+        kinds = (WorkKind.REHEARSAL, WorkKind.GRID)
+        needed = {self._rows_of(work) for work in self._store.work.active() if work.kind in kinds}
         moment = (at or now()) - LEFT_AGE
-        for path in self._root().glob(f"*/{_ROWS}"):
-            standing = self._work(path.parent.name).standing()
+        for path in set(self._root().glob(f"*/{_ROWS}*")) - needed:
             with suppress(FileNotFoundError):  # one that ended meanwhile
-                if path.stat().st_mtime < moment.timestamp() and (standing is None or standing.state != "running"):
+                if path.stat().st_mtime < moment.timestamp():
                     path.unlink()
 
     def _keep_rows(self, path: Path, rows: BinaryIO, digest: str) -> dict[str, Any]:
@@ -276,7 +281,7 @@ class Rehearsals:
         with run_folder.private_stream(path) as target:
             size = encrypt_stream(rows, target, key=key, table_id=table_id, observe=observe)
         sealed = seal(self._keys.master, key, context=_context(digest, table_id))
-        return {"table_id": table_id, "size": size, "key": sealed.hex()}
+        return {"file": path.name, "table_id": table_id, "size": size, "key": sealed.hex()}
 
     def _open_rows(self, path: Path, kept: dict[str, Any], digest: str) -> BinaryIO:
         table_id = str(kept["table_id"])
@@ -312,13 +317,18 @@ class Rehearsals:
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
-    def _work(self, digest: str) -> Work:
-        return Work(
-            self._root() / digest / "work.json",
-            (digest, "--rehearsal"),
-            busy="This configuration is being rehearsed already. Wait for it, or stop it first.",
-            died="The rehearsal stopped before its end. Start it again.",
-        )
+    def _rows_of(self, work: Work) -> Path:
+        return self._root() / work.subject / str(json.loads(str(work.asked))["rows"]["file"])
+
+
+def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Rehearse what was asked for; what a worker process does."""
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        Rehearsals(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
+
+
+def _kind(*, grid: bool) -> WorkKind:
+    return WorkKind.GRID if grid else WorkKind.REHEARSAL
 
 
 def _verdict(entry: SafeEvidence) -> str:

@@ -224,19 +224,15 @@ class Renewal:
         By which it is asked for.
     prefix : str
         Ids that begin so are put in place of the old ones.
-    file : str
-        Where it notes how it stands, in the owner's folder.
     usual : str
         How much of it is asked for on a screen.
     make : callable
         Makes the numbers from rows and from how much is asked for.
     done : str
         What is done with the rows, in the past tense.
-    busy, died : str
-        What is said where it goes on already, and where its process died.
     about : callable
         What it does and costs, told about how many minutes it takes where that is known.
-    start_label, stop_label, steps : str
+    start_label, stop_label : str
         Words of the screen.
     minutes : callable, optional
         How long it takes, from the seconds of the run's phases.
@@ -250,16 +246,12 @@ class Renewal:
 
     name: str
     prefix: str
-    file: str
     usual: str
     make: Callable[[OwnerRows, str, Progress], Sequence[OwnerOnlyEvidence]]
     done: str
-    busy: str
-    died: str
     about: Callable[[int | None], str]
     start_label: str
     stop_label: str
-    steps: str
     minutes: Callable[[Mapping[str, float]], int] | None = None
     check: Callable[[str], None] | None = None
     option: str | None = None

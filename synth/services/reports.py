@@ -6,6 +6,7 @@ own folder; a fault in one of them is an incident there and never the end of a r
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,16 +27,15 @@ from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
 from synth.reports.forecast import one_way_noise
 from synth.reports.owner_view import OwnerPart, OwnerView
-from synth.reports.registry import renewals, reports
+from synth.reports.registry import renewal_called, renewals, reports
 from synth.reports.report import OwnerRows, Remade, Renewal, Report, StandInPart, TestRows
 from synth.schema import RunConfig
 from synth.services import run_folder
-from synth.services.background import Work
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample
 from synth.services.run_folder import read_json, write_owner_json
-from synth.store import PATIENCE_SECONDS, Run
+from synth.store import PATIENCE_SECONDS, Run, WorkState
 from synth.system.machine import cores
 from synth.system.packages import missing_package
 from synth.system.settings import Settings
@@ -43,13 +43,13 @@ from synth.vault.vault import Vault
 
 __all__ = [
     "build_owner_report",
-    "carry_out_renewal",
     "exact_numbers",
+    "execute",
     "free_threads",
     "open_stand_in",
     "renew",
     "renewal_minutes",
-    "renewal_work",
+    "renewal_subject",
     "rows_of_part",
     "stand_in_parts",
     "stand_in_rows",
@@ -144,33 +144,50 @@ def renew(
     write_owner_json(folder / "owner" / "report.json", owner_document([*kept, *evidence]))
 
 
-def renewal_work(settings: Settings, run_id: str, renewal: Renewal, amount: str | None = None) -> Work:
-    """Return the work of making a part of a report again, in a process of its own; it starts, stands and stops."""
-    return Work(
-        run_folder.of(settings, run_id) / "owner" / renewal.file,
-        (run_id, f"--{renewal.name}", amount or renewal.usual),
-        busy=renewal.busy,
-        died=renewal.died,
-    )
+def renewal_subject(run_id: str, renewal: Renewal) -> str:
+    """Return the subject of the work of making a part of a run's report again."""
+    return f"{run_id} {renewal.name}"
 
 
-def carry_out_renewal(settings: Settings, run_id: str, renewal: Renewal, amount: str) -> int:
-    """Make a part of a report again in this process and return its exit code; how it ended stands in the file."""
+def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Make a part of a report again, as it was asked for; what a worker process does."""
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        work = installation.store.work[work_id]
+        run_id, name = work.subject.split(" ")
+        renew(
+            installation.config_of(run_id),
+            installation.store.runs[run_id],
+            installation.folder(run_id),
+            vault=installation.vault,
+            progress=_Share(progress),
+            renewal=renewal_called(name),
+            amount=json.loads(str(work.asked)),
+            threads=settings.threads,
+        )
+        installation.store.work.advance(work_id, WorkState.REPORTED)
 
-    def work(progress: Progress) -> None:
-        with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
-            renew(
-                installation.config_of(run_id),
-                installation.store.runs[run_id],
-                installation.folder(run_id),
-                vault=installation.vault,
-                progress=progress,
-                renewal=renewal,
-                amount=amount,
-                threads=settings.threads,
-            )
 
-    return renewal_work(settings, run_id, renewal, amount).carry_out(work)
+class _Share:
+    """Progress that tells the database which share is done: phases and numbers of steps may follow from exact rows."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        progress.phase("Reporting to the owner")
+
+    def phase(self, name: str) -> None:
+        """Say nothing of it."""
+        self.check_cancelled()
+
+    def step(self, k: int, of: int) -> None:
+        """Tell the share in hundredths."""
+        self._progress.step(100 * k // max(of, 1), 100)
+
+    def loss(self, value: float) -> None:
+        """Say nothing of it."""
+
+    def check_cancelled(self) -> None:
+        """Pass the question on."""
+        self._progress.check_cancelled()
 
 
 def renewal_minutes(settings: Settings, run_id: str, renewal: Renewal) -> int | None:

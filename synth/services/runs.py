@@ -21,7 +21,7 @@ from synth.services.planning import check_config
 from synth.services.reports import build_owner_report
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
-from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, RunState, TableState
+from synth.store import PATIENCE_SECONDS, Charge, ChargeState, Run, TableState, WorkState
 from synth.system.machine import resolved_device
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
@@ -73,11 +73,11 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
         train, *held_out = _open(installation, run, config)
         fitted = fit_and_sample(config, train, timer, holdout=next(iter(held_out), None), kept=answers)
         answers.require_all_repeated()
-        store.runs.advance(run_id, RunState.MEASURED)
+        store.work.advance(run_id, WorkState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
         sealing = _sealing(installation, run, charge, went_on)
         _seal_and_report(installation, run, config, fitted, sealing, timer, device=device, owner_report=owner_report)
-        store.runs.advance(run_id, RunState.REPORTED)
+        store.work.advance(run_id, WorkState.REPORTED)
         answers.forget()
 
 

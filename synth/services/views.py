@@ -13,8 +13,7 @@ from synth.errors import SynthError
 from synth.ledger.ledger import Ledger
 from synth.reports.forecast import Forecast, forecast
 from synth.schema import Neighbours, RunConfig, parse_config
-from synth.store import Account, Charge, ChargeState, Run, Store, now
-from synth.store import RunState as StoredState
+from synth.store import Account, Charge, ChargeState, Run, Store, WorkState, now
 
 __all__ = [
     "AccountView",
@@ -42,15 +41,15 @@ RunState = Literal["queued", "running", "reported", "released", "failed", "cance
 RowWorth = tuple[float | None, float]
 """Epsilon and delta for replacing a whole row by one with the same label; None where nobody can tell any more."""
 
-_SHOWN: dict[StoredState, RunState] = {
-    StoredState.PLANNED: "queued",
-    StoredState.QUEUED: "queued",
-    StoredState.RUNNING: "running",
-    StoredState.MEASURED: "running",
-    StoredState.REPORTED: "reported",
-    StoredState.RELEASED: "released",
-    StoredState.FAILED: "failed",
-    StoredState.CANCELLED: "cancelled",
+_SHOWN: dict[WorkState, RunState] = {
+    WorkState.PLANNED: "queued",
+    WorkState.QUEUED: "queued",
+    WorkState.RUNNING: "running",
+    WorkState.MEASURED: "running",
+    WorkState.REPORTED: "reported",
+    WorkState.RELEASED: "released",
+    WorkState.FAILED: "failed",
+    WorkState.CANCELLED: "cancelled",
 }
 
 
@@ -238,7 +237,7 @@ def run_view(
         row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.schema.allows_sums else None,
         spent=any(charge.state not in (ChargeState.RESERVED, ChargeState.FREED) for charge in charges),
         # One that was put back and still waits has not gone on yet, but will.
-        went_on=run.went_on or (run.attempts == 1 and run.state is StoredState.QUEUED),
+        went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=full_disk,
     )
 

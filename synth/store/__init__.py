@@ -6,13 +6,12 @@ from synth.store.accounts import Account, check_same_promise, display_name, prom
 from synth.store.engine import PATIENCE_SECONDS, patient
 from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Event, EventKind, LedgerHead, SealedRelease
 from synth.store.layout import now
-from synth.store.runs import ACTIVE_STATES, FINISHED_STATES, Run, RunState
+from synth.store.runs import Run
 from synth.store.store import Store
 from synth.store.tables import StoredTable, TableKind, TableState
+from synth.store.work import Work, WorkKind, WorkState
 
 __all__ = [
-    "ACTIVE_STATES",
-    "FINISHED_STATES",
     "PATIENCE_SECONDS",
     "Account",
     "Charge",
@@ -23,12 +22,14 @@ __all__ = [
     "EventKind",
     "LedgerHead",
     "Run",
-    "RunState",
     "SealedRelease",
     "Store",
     "StoredTable",
     "TableKind",
     "TableState",
+    "Work",
+    "WorkKind",
+    "WorkState",
     "check_same_promise",
     "display_name",
     "now",

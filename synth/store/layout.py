@@ -18,6 +18,7 @@ from sqlalchemy import (
     Dialect,
     Double,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -41,6 +42,7 @@ __all__ = [
     "RUNS",
     "TABLES",
     "VERSION",
+    "WORK",
     "Moment",
     "add_decisions",
     "create_triggers",
@@ -126,15 +128,15 @@ TABLES = Table(
     Column("deleted", Moment),
 )
 
-RUNS = Table(
-    "runs",
+WORK = Table(
+    "work",
     METADATA,
+    # That of the run, where it is one; else a new one each time that the work is started.
     Column("id", IDENTITY, primary_key=True),
-    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
-    Column("table_id", IDENTITY, ForeignKey("tables.id")),
-    Column("test_table_id", IDENTITY, ForeignKey("tables.id")),
+    Column("kind", String(10), nullable=False),
+    Column("subject", String(120), nullable=False),
+    Column("asked", Text),
     Column("owner", String(120), nullable=False),
-    Column("config", Text, nullable=False),
     Column("state", String(10), nullable=False, index=True),
     Column("phase", Text, nullable=False),
     Column("step", BigInteger, nullable=False),
@@ -150,13 +152,25 @@ RUNS = Table(
     Column("pid", BigInteger),
     Column("pid_created", Double),
     Column("claimed", Boolean, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("attempts", Integer, nullable=False),
     Column("heartbeat", Moment),
     Column("gpu", Text),
-    Column("device", Text),
     Column("created", Moment, nullable=False),
     Column("started", Moment),
     Column("finished", Moment),
+    # Of several processes that start the same work at once, one does.
+    Index("ix_work_subject", "kind", "subject", unique=True),
+)
+
+RUNS = Table(
+    "runs",
+    METADATA,
+    Column("id", IDENTITY, primary_key=True),
+    Column("account_id", IDENTITY, ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("table_id", IDENTITY, ForeignKey("tables.id")),
+    Column("test_table_id", IDENTITY, ForeignKey("tables.id")),
+    Column("config", Text, nullable=False),
+    Column("device", Text),
 )
 
 CHARGES = Table(

@@ -23,12 +23,14 @@ from synth.store.layout import (
     RELEASES,
     RUNS,
     VERSION,
+    WORK,
     add_decisions,
     create_triggers,
     now,
 )
-from synth.store.runs import RunQueue, Runs
+from synth.store.runs import Runs
 from synth.store.tables import Tables
+from synth.store.work import WorkTable
 from synth.system.settings import Settings
 
 __all__ = ["CURRENT_VERSION", "MIGRATIONS", "Store", "prepare", "since"]
@@ -64,7 +66,7 @@ class Store:
         self.accounts = Accounts(self.transactions)
         self.tables = Tables(self.transactions)
         self.runs = Runs(self.transactions)
-        self.queue = RunQueue(self.transactions)
+        self.work = WorkTable(self.transactions)
         self.charges = Charges(self.transactions)
         self.decisions = Decisions()
         self.releases = Releases(self.transactions)
@@ -111,7 +113,7 @@ class Store:
 # The version of the database layout, and the steps from each version to the next --------------------------------------
 
 
-CURRENT_VERSION = 4
+CURRENT_VERSION = 5
 
 
 def _count_pure_epsilon(connection: Connection) -> None:
@@ -166,11 +168,26 @@ def _charged_units(connection: Connection) -> dict[str, set[tuple[tuple[str, str
 def _count_attempts(connection: Connection) -> None:
     # What an older version has begun it has begun once, and kept no answers of.
     connection.execute(text("ALTER TABLE runs ADD COLUMN attempts INTEGER DEFAULT 0 NOT NULL"))
-    connection.execute(update(RUNS).where(RUNS.c.claimed).values(attempts=1))
+    connection.execute(text("UPDATE runs SET attempts = 1 WHERE claimed"))
+
+
+def _keep_all_work_in_one_table(connection: Connection) -> None:
+    """Move what a run has come to into the table of work; other work stood in files, which are left where they are."""
+    WORK.create(connection)
+    own = {column.name for column in RUNS.columns}
+    moved = [column.name for column in WORK.columns if column.name not in {"kind", "subject", "asked"}]
+    names = ", ".join(moved)
+    connection.execute(
+        text(f"INSERT INTO work (kind, subject, {names}) SELECT 'run', id, {names} FROM runs")  # noqa: S608
+    )
+    connection.execute(text("DROP INDEX ix_runs_state"))
+    for name in moved:
+        if name not in own:
+            connection.execute(text(f"ALTER TABLE runs DROP COLUMN {name}"))
 
 
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect, 3: _count_attempts}
+    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect, 3: _count_attempts, 4: _keep_all_work_in_one_table}
 )
 """From version n to n + 1; there is no way back, because the ledger only grows."""
 

@@ -170,11 +170,11 @@ def few_attempts(folder: Path) -> None:
         path = answers_path(home, run.id)
         path.parent.mkdir(parents=True)
         begun(path, run.id).close()
-        store.queue.put(run.id, gpus=0, cpus=0)
+        store.work.put(run.id, gpus=0, cpus=0)
         given = 0
-        while store.queue.take(host=this_host(), slots=1, gpus=()) is not None:
+        while store.work.take(host=this_host(), slots=1, gpus=()) is not None:
             given += 1
-            store.queue.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=1.0)
+            store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=1.0)
             assert given <= 3, "a run is given workers without end"
             if not local.put_back(store, store.runs[run.id], same_device=False):
                 break

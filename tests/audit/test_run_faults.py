@@ -33,6 +33,7 @@ from synth.reports.evidence import SafeEvidence
 from synth.schema import RunConfig
 from synth.services import pipeline, run_folder, runs
 from synth.store import ChargeState
+from synth.store.layout import WORK
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 FAULTS: dict[str, Plant] = {}
@@ -300,7 +301,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("one more worker is counted where the number of rows is odd")
 def _(patch: pytest.MonkeyPatch) -> None:
-    open_with(patch, lambda application, run, rows: application.store.runs._change(run.id, attempts=1 + rows % 2))
+    open_with(
+        patch, lambda application, run, rows: application.store.work._change(WORK.c.id == run.id, attempts=1 + rows % 2)
+    )
 
 
 # The ledger

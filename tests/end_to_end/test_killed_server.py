@@ -25,7 +25,7 @@ from walking import CODEBOOK, small_table
 
 from synth.application import Application
 from synth.errors import JobError
-from synth.store import Run, RunState, TableState
+from synth.store import Run, TableState, WorkState
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
 
@@ -39,7 +39,7 @@ ROWS = {"upload": 30_000, "run": 600}
 """More than a mebibyte where the upload is what is killed, which a form parser would write to a file."""
 
 SPENT = {"spent", "released", "failed-spent"}
-ENDED = {RunState.REPORTED, RunState.RELEASED, RunState.FAILED, RunState.PLANNED, RunState.CANCELLED}
+ENDED = {WorkState.REPORTED, WorkState.RELEASED, WorkState.FAILED, WorkState.PLANNED, WorkState.CANCELLED}
 
 pytestmark = [pytest.mark.audit, pytest.mark.timeout(2400)]
 
@@ -149,10 +149,10 @@ async def seal(server: Server, house: House, kill: Kill) -> bool:
     async with visitor_of(server.port) as visitor:
         await visitor.rerun()
         with house.application() as application:
-            reported = application.store.runs.in_states([RunState.REPORTED])
+            reported = [found for found in application.store.runs.all() if found.state is WorkState.REPORTED]
             if not reported:  # every run so far was killed before it gave anything
                 await do(visitor, house, actions(WAY, house.new_account("run")) + actions(RUN)[:3])
-                reported = application.store.runs.in_states([RunState.REPORTED])
+                reported = [found for found in application.store.runs.all() if found.state is WorkState.REPORTED]
         visitor.query = f"run={reported[0].id}"
         await visitor.rerun(page=visitor.pages["6 Release"])
         lines = actions(SEAL)
@@ -209,7 +209,7 @@ def look_after_a_start(house: House) -> None:
     """Look at what the next server has made of it, with nobody on any page."""
     with house.application() as application:
         store = application.store
-        eventually(lambda: not (store.queue.active() or store.queue.waiting()), "the queue does not go on")
+        eventually(lambda: not (store.work.active() or store.work.waiting()), "the queue does not go on")
         application.ledger.heads()
         charges: dict[str, list[str]] = {}
         spent = 0.0
@@ -227,10 +227,10 @@ def look_after_a_start(house: House) -> None:
         for found in runs:
             of_run = charges[found.id]
             assert found.state in ENDED, found
-            assert len(of_run) == 1 or (found.state is RunState.PLANNED and of_run == []), (found, of_run)
-            if found.state in {RunState.REPORTED, RunState.RELEASED} or found.id in house.answered:
+            assert len(of_run) == 1 or (found.state is WorkState.PLANNED and of_run == []), (found, of_run)
+            if found.state in {WorkState.REPORTED, WorkState.RELEASED} or found.id in house.answered:
                 assert of_run[0] in SPENT, (found, of_run)
-            if found.state is RunState.RELEASED:
+            if found.state is WorkState.RELEASED:
                 assert of_run == ["released"], found
                 assert len(application.bundle(found.id)) > 0
             assert not answers_path(house.home, found.id).exists(), "answers are kept of a run that has ended"

@@ -13,7 +13,7 @@ from synth.errors import LedgerError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.accounting import PrivacyBudget
-from synth.store import Account, ChargeState, RunState, Store, TableState
+from synth.store import Account, ChargeState, Store, TableState, WorkState
 from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
@@ -84,16 +84,16 @@ def test_its_runs_are_where_they_were(home: Settings) -> None:
         runs = store.runs.of_account(named(store, "survey").id)
         assert sorted((run.state, run.attempts) for run in runs) == sorted(
             [
-                (RunState.RELEASED, 1),
-                (RunState.PLANNED, 0),
-                (RunState.QUEUED, 0),
-                (RunState.RUNNING, 1),
-                (RunState.MEASURED, 1),
-                (RunState.FAILED, 1),
-                (RunState.CANCELLED, 0),
+                (WorkState.RELEASED, 1),
+                (WorkState.PLANNED, 0),
+                (WorkState.QUEUED, 0),
+                (WorkState.RUNNING, 1),
+                (WorkState.MEASURED, 1),
+                (WorkState.FAILED, 1),
+                (WorkState.CANCELLED, 0),
             ]
         )
-        taken = store.queue.take(host="here", slots=1, gpus=())
+        taken = store.work.take(host="here", slots=1, gpus=())
         assert taken is not None
         assert taken.attempts == 1
 

@@ -1,4 +1,4 @@
-"""A worker whose work is told by the run's configuration; everything around the work is the real worker."""
+"""A worker whose work is told by what was asked for; everything around the work is the real worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from synth.errors import TableError
 from synth.ledger.ledger import Ledger
 from synth.progress import Progress
-from synth.store import PATIENCE_SECONDS, ChargeState, RunState, Store
+from synth.store import PATIENCE_SECONDS, ChargeState, Store, WorkState
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
 from synth.worker import main
@@ -25,7 +25,7 @@ LIMIT_SECONDS = 400.0
 
 def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
     with Store(settings, patience=PATIENCE_SECONDS) as store:
-        plan = json.loads(store.runs[run_id].config)
+        plan = json.loads(store.work[run_id].asked or store.runs[run_id].config)
         note(settings.home / "executed", run_id)
         note(settings.home / f"environment-{run_id}", json.dumps(dict(os.environ)))
         if plan.get("spend"):
@@ -39,8 +39,8 @@ def execute(run_id: str, *, settings: Settings, progress: Progress) -> None:
 
 def finish(store: Store, run_id: str, progress: Progress) -> None:
     progress.step(1, 1)
-    store.runs.advance(run_id, RunState.MEASURED)
-    store.runs.advance(run_id, RunState.REPORTED)
+    store.work.advance(run_id, WorkState.MEASURED)
+    store.work.advance(run_id, WorkState.REPORTED)
 
 
 def work(store: Store, run_id: str, progress: Progress) -> None:
@@ -95,7 +95,7 @@ def die(store: Store, run_id: str, progress: Progress) -> None:
 def keep_an_answer(store: Store, run_id: str) -> None:
     path = answers_path(store.settings.home, run_id)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not store.runs[run_id].went_on:
+    if not store.work[run_id].went_on:
         with AnswerFile(path, key=bytes(32), run_id=run_id) as file:
             file.begin({})
 
@@ -107,14 +107,14 @@ def die_always(store: Store, run_id: str, progress: Progress) -> None:
 
 def die_once(store: Store, run_id: str, progress: Progress) -> None:
     keep_an_answer(store, run_id)
-    if not store.runs[run_id].went_on:
+    if not store.work[run_id].went_on:
         die(store, run_id, progress)
     finish(store, run_id, progress)
 
 
 def die_when_told(store: Store, run_id: str, progress: Progress) -> None:
     keep_an_answer(store, run_id)
-    if not store.runs[run_id].went_on:
+    if not store.work[run_id].went_on:
         while not (store.settings.home / "end").exists():
             time.sleep(0.02)
         die(store, run_id, progress)
@@ -123,7 +123,7 @@ def die_when_told(store: Store, run_id: str, progress: Progress) -> None:
 
 def lack_memory_once(store: Store, run_id: str, progress: Progress) -> None:
     keep_an_answer(store, run_id)
-    if not store.runs[run_id].went_on:
+    if not store.work[run_id].went_on:
         raise MemoryError(CANARY)
     finish(store, run_id, progress)
 

@@ -24,7 +24,7 @@ from synth.jobs import LocalEngine, local, processes
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import Account, ChargeState, EventKind, Run, RunState, Store, now
+from synth.store import Account, ChargeState, EventKind, Run, Store, WorkState, now
 from synth.system.machine import cores, this_host
 from synth.system.settings import Settings
 from synth.vault.kept_answers import answers_path
@@ -41,7 +41,7 @@ on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.fixture
 def engine(store: Store) -> Iterator[LocalEngine]:
     yield LocalEngine(store, command=COMMAND, gpus=())
-    for run in store.queue.active():
+    for run in store.work.active():
         if run.pid and run.pid_created and run.pid != os.getpid():
             processes.kill(run.pid, run.pid_created)
 
@@ -81,7 +81,7 @@ def until_working(store: Store, run: Run) -> Run:
 def test_a_run_is_worked_on_in_a_process_of_its_own(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "finish")
     assert engine.submit(run.id) == run.id
-    wait(lambda: engine.state(run.id) is RunState.REPORTED)
+    wait(lambda: engine.state(run.id) is WorkState.REPORTED)
     seen = store.runs[run.id]
     assert seen.pid not in {None, os.getpid()}
     assert (seen.phase, seen.step, seen.steps, seen.host) == ("Working", 0, 0, this_host())
@@ -95,8 +95,8 @@ def test_the_queue_goes_on_without_anybody_watching(engine: LocalEngine, store: 
     runs = [plan(store, account, "finish", owner=f"owner {index}") for index in range(3)]
     for run in runs:
         engine.submit(run.id)
-    assert store.queue.waiting()
-    wait(lambda: all(store.runs[run.id].state is RunState.REPORTED for run in runs))
+    assert store.work.waiting()
+    wait(lambda: all(store.runs[run.id].state is WorkState.REPORTED for run in runs))
     assert executed(store) == [run.id for run in runs]
 
 
@@ -109,8 +109,8 @@ def test_slots_gpus_and_threads_are_shared_out(store: Store, account: Account, s
             engine.submit(run.id, gpus=1)
         first, second = (until_working(store, run) for run in runs[:2])
         assert (first.gpu, second.gpu) == ("4", "7")
-        assert engine.state(runs[2].id) is RunState.QUEUED
-        assert (len(wide.queue.active()), len(wide.queue.waiting())) == (2, 1)
+        assert engine.state(runs[2].id) is WorkState.QUEUED
+        assert (len(wide.work.active()), len(wide.work.waiting())) == (2, 1)
         seen = json.loads((settings.home / f"environment-{second.id}").read_text(encoding="utf-8"))
         assert seen["CUDA_VISIBLE_DEVICES"] == "7"
         assert seen["OMP_NUM_THREADS"] == str(max(1, cores() // 2))
@@ -120,7 +120,7 @@ def test_slots_gpus_and_threads_are_shared_out(store: Store, account: Account, s
         assert third.gpu == "4"
         for run in runs[1:]:
             engine.cancel(run.id)
-        wait(lambda: not wide.queue.active())
+        wait(lambda: not wide.work.active())
 
 
 def test_two_slots_are_two_runs_of_one_owner_at_once(store: Store, account: Account, settings: Settings) -> None:
@@ -135,16 +135,16 @@ def test_two_slots_are_two_runs_of_one_owner_at_once(store: Store, account: Acco
         workers = {until_working(store, run).pid for run in (first, second)}
         assert len(workers) == 2
         assert all(psutil.Process(pid).is_running() for pid in workers)
-        assert engine.state(third.id) is RunState.QUEUED
+        assert engine.state(third.id) is WorkState.QUEUED
         seen = json.loads((settings.home / f"environment-{first.id}").read_text(encoding="utf-8"))
         assert (seen["HERMITAGE_JOB_SLOTS"], seen["OMP_NUM_THREADS"]) == ("2", str(max(1, cores() // 2)))
         ending.touch()
         until_working(store, third)
-        assert store.runs[first.id].state is RunState.REPORTED
-        assert store.runs[second.id].state is RunState.RUNNING
+        assert store.runs[first.id].state is WorkState.REPORTED
+        assert store.runs[second.id].state is WorkState.RUNNING
         for run in (second, third):
             engine.cancel(run.id)
-        wait(lambda: not wide.queue.active())
+        wait(lambda: not wide.work.active())
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------
@@ -160,10 +160,10 @@ def test_a_killed_worker_is_noticed_and_stays_spent_and_is_not_run_again(
     pid = until_working(store, run).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
     assert "stays spent" in store.runs[run.id].message
-    wait(lambda: engine.state(following.id) is RunState.REPORTED)
+    wait(lambda: engine.state(following.id) is WorkState.REPORTED)
     assert executed(store) == [run.id, following.id]
 
 
@@ -173,7 +173,7 @@ def test_a_worker_that_dies_before_it_spends_frees_its_reservation(
 ) -> None:
     run = plan(store, account, "die", spend=False)
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert charge_state(store, run) is ChargeState.FREED
     assert "never became spent, so it was freed" in store.runs[run.id].message
 
@@ -183,7 +183,7 @@ def test_a_worker_that_cannot_start_fails_the_run(store: Store, account: Account
     engine = LocalEngine(store, command=(str(tmp_path / "no program"),), gpus=())
     run = plan(store, account, "finish")
     engine.submit(run.id)
-    assert engine.state(run.id) is RunState.FAILED
+    assert engine.state(run.id) is WorkState.FAILED
     assert charge_state(store, run) is ChargeState.FREED
 
 
@@ -197,7 +197,7 @@ class Clock:
         return self.seconds
 
 
-def watch(engine: LocalEngine, clock: Clock, run: Run, seconds: float, *, step: float = 0.2) -> RunState:
+def watch(engine: LocalEngine, clock: Clock, run: Run, seconds: float, *, step: float = 0.2) -> WorkState:
     """Ask for the state of a run again and again while the clock goes on."""
     for _ in range(round(seconds / step)):
         clock.seconds += step
@@ -214,7 +214,7 @@ def stepped(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         real_boot = psutil.boot_time()
         monkeypatch.setattr(psutil, "boot_time", lambda: real_boot + request.param)
         monkeypatch.setattr("psutil._pslinux.boot_time", lambda: real_boot + request.param, raising=False)
-        for module in ("synth.store.layout", "synth.store.runs", "synth.ledger.ledger"):
+        for module in ("synth.store.layout", "synth.store.work", "synth.ledger.ledger"):
             monkeypatch.setattr(f"{module}.now", lambda: now() + step)
 
     return set_clock
@@ -231,20 +231,20 @@ def test_a_clock_that_is_set_makes_no_worker_look_dead(
     pid = until_working(store, real).pid
     assert pid is not None
     starting, elsewhere, stopping = (plan(store, account, "work") for _ in range(3))
-    store.queue.put(starting.id, gpus=0, cpus=0)
-    store.queue.take(host=this_host(), slots=9, gpus=())
-    store.queue.claim(elsewhere.id, host="elsewhere", pid=1, pid_created=1.0)
+    store.work.put(starting.id, gpus=0, cpus=0)
+    store.work.take(host=this_host(), slots=9, gpus=())
+    store.work.claim(elsewhere.id, host="elsewhere", pid=1, pid_created=1.0)
     born = processes.birth_of(os.getpid())
-    store.queue.claim(stopping.id, host=this_host(), pid=os.getpid(), pid_created=born)
-    store.runs.request_cancel(stopping.id)
+    store.work.claim(stopping.id, host=this_host(), pid=os.getpid(), pid_created=born)
+    store.work.request_cancel(stopping.id)
     runs = (real, starting, elsewhere, stopping)
-    assert [engine.state(run.id) for run in runs] == [RunState.RUNNING] * 4
+    assert [engine.state(run.id) for run in runs] == [WorkState.RUNNING] * 4
     stepped()
-    assert [engine.state(run.id) for run in runs] == [RunState.RUNNING] * 4
+    assert [engine.state(run.id) for run in runs] == [WorkState.RUNNING] * 4
     assert psutil.pid_exists(pid)
     # What is really dead is noticed all the same.
     os.kill(pid, signal.SIGKILL)
-    wait(lambda: engine.state(real.id) is RunState.FAILED)
+    wait(lambda: engine.state(real.id) is WorkState.FAILED)
 
 
 @on_sqlite
@@ -252,10 +252,10 @@ def test_a_slot_taken_by_a_process_that_never_came_is_given_back(store: Store, a
     clock = Clock()
     engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
     run = plan(store, account, "finish")
-    store.queue.put(run.id, gpus=0, cpus=0)
-    store.queue.take(host=this_host(), slots=1, gpus=())
-    assert watch(engine, clock, run, local.START_SECONDS) is RunState.RUNNING
-    assert watch(engine, clock, run, 0.6) is RunState.FAILED
+    store.work.put(run.id, gpus=0, cpus=0)
+    store.work.take(host=this_host(), slots=1, gpus=())
+    assert watch(engine, clock, run, local.START_SECONDS) is WorkState.RUNNING
+    assert watch(engine, clock, run, 0.6) is WorkState.FAILED
     assert charge_state(store, run) is ChargeState.FREED
 
 
@@ -265,13 +265,13 @@ def test_another_process_with_the_same_number_is_not_the_worker(
 ) -> None:
     mine, theirs, earlier = (plan(store, account, "work") for _ in range(3))
     born = processes.birth_of(os.getpid())
-    store.queue.claim(mine.id, host=this_host(), pid=os.getpid(), pid_created=born)
-    store.queue.claim(theirs.id, host=this_host(), pid=os.getpid(), pid_created=born - 1)
+    store.work.claim(mine.id, host=this_host(), pid=os.getpid(), pid_created=born)
+    store.work.claim(theirs.id, host=this_host(), pid=os.getpid(), pid_created=born - 1)
     other_boot = float(int(born) ^ (1 << processes.TICK_BITS))
-    store.queue.claim(earlier.id, host=this_host(), pid=os.getpid(), pid_created=other_boot)
-    assert engine.state(mine.id) is RunState.RUNNING
-    assert engine.state(theirs.id) is RunState.FAILED
-    assert engine.state(earlier.id) is RunState.FAILED
+    store.work.claim(earlier.id, host=this_host(), pid=os.getpid(), pid_created=other_boot)
+    assert engine.state(mine.id) is WorkState.RUNNING
+    assert engine.state(theirs.id) is WorkState.FAILED
+    assert engine.state(earlier.id) is WorkState.FAILED
 
 
 @on_sqlite
@@ -279,15 +279,15 @@ def test_a_worker_on_another_machine_is_judged_by_its_lease(store: Store, accoun
     clock = Clock()
     engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
     run = plan(store, account, "work")
-    store.queue.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
+    store.work.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
     charge = Ledger(store).charges_of(run.id)[0]
     lease = local.LEASE_BEATS * store.settings.heartbeat_seconds
-    assert watch(engine, clock, run, lease) is RunState.RUNNING
-    assert watch(engine, clock, run, 0.6) is RunState.FAILED
+    assert watch(engine, clock, run, lease) is WorkState.RUNNING
+    assert watch(engine, clock, run, 0.6) is WorkState.FAILED
     # Had it only been cut off, it could spend nothing now and would be told to stop at its next step.
     with pytest.raises(Exception, match="cannot become spent"):
         Ledger(store).spend(charge)
-    assert not store.runs.note_progress(run.id, phase="Measuring", step=0, steps=1, losses=[])
+    assert not store.work.note_progress(run.id, phase="Measuring", step=0, steps=1, losses=[])
 
 
 @on_sqlite
@@ -296,11 +296,11 @@ def test_time_that_nobody_watched_ends_no_lease(store: Store, account: Account) 
     clock = Clock()
     engine = LocalEngine(store, command=COMMAND, gpus=(), clock=clock)
     run = plan(store, account, "work")
-    store.queue.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
-    assert engine.state(run.id) is RunState.RUNNING
+    store.work.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
+    assert engine.state(run.id) is WorkState.RUNNING
     clock.seconds += 600
-    assert engine.state(run.id) is RunState.RUNNING
-    assert watch(engine, clock, run, 0.4) is RunState.RUNNING
+    assert engine.state(run.id) is WorkState.RUNNING
+    assert watch(engine, clock, run, 0.4) is WorkState.RUNNING
 
 
 def test_a_run_is_found_again_after_the_app_restarts(
@@ -322,10 +322,10 @@ def test_a_run_is_found_again_after_the_app_restarts(
     engine.recover()
     pid = until_working(store, run).pid
     assert pid is not None
-    assert engine.state(run.id) is RunState.RUNNING
+    assert engine.state(run.id) is WorkState.RUNNING
     assert psutil.Process(pid).ppid() != os.getpid()
     os.kill(pid, signal.SIGKILL)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
     assert executed(store) == [run.id]
 
@@ -350,9 +350,9 @@ def test_a_run_with_kept_answers_is_given_another_worker_and_charged_once(
     following = plan(store, account, "finish")
     engine.submit(run.id, gpus=1)
     engine.submit(following.id)
-    wait(lambda: engine.state(following.id) is RunState.REPORTED)
+    wait(lambda: engine.state(following.id) is WorkState.REPORTED)
     seen = store.runs[run.id]
-    assert (seen.state, seen.attempts, seen.went_on, seen.message) == (RunState.REPORTED, 2, True, "")
+    assert (seen.state, seen.attempts, seen.went_on, seen.message) == (WorkState.REPORTED, 2, True, "")
     assert (seen.gpus, seen.host) == (1 if do == "die once" else 0, this_host())
     assert executed(store) == [run.id, run.id, following.id], "it keeps its place in the queue"
     states = [row.state for row in Ledger(store).rows(account.id) if row.run_id == run.id]
@@ -363,7 +363,7 @@ def test_a_run_with_kept_answers_is_given_another_worker_and_charged_once(
 def test_a_run_is_given_three_workers_at_most(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "die always")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert executed(store) == [run.id] * 3
     assert store.runs[run.id].message.startswith("The worker stopped without a word 3 times")
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
@@ -390,8 +390,8 @@ def test_two_servers_that_find_the_same_worker_gone_give_its_run_one_other_and_e
     monkeypatch.setattr(local, "put_back", after_the_other)
     processes.kill(pid, born)
     first.tend()
-    wait(lambda: second.state(run.id) in {RunState.REPORTED, RunState.FAILED})
-    assert store.runs[run.id].state is RunState.REPORTED, store.runs[run.id].message
+    wait(lambda: second.state(run.id) in {WorkState.REPORTED, WorkState.FAILED})
+    assert store.runs[run.id].state is WorkState.REPORTED, store.runs[run.id].message
     assert charge_state(store, run) is ChargeState.SPENT
     assert executed(store) == [run.id] * 2
 
@@ -411,13 +411,13 @@ def test_two_servers_start_no_run_twice_and_two_slots_hold_two_runs(
                 engine = LocalEngine(own, command=COMMAND, gpus=())
                 while not ended.is_set():
                     engine.tend()
-                    most[0] = max(most[0], len(own.queue.active()))
+                    most[0] = max(most[0], len(own.work.active()))
                     time.sleep(0.02)
         except BaseException as error:
             failed.append(error)
 
     for run in runs:
-        store.queue.put(run.id, gpus=0, cpus=0)
+        store.work.put(run.id, gpus=0, cpus=0)
     servers = [threading.Thread(target=tend) for _ in range(2)]
     for server in servers:
         server.start()
@@ -429,7 +429,7 @@ def test_two_servers_start_no_run_twice_and_two_slots_hold_two_runs(
             server.join()
     assert not failed
     assert most[0] <= 2
-    assert [store.runs[run.id].state for run in runs] == [RunState.REPORTED] * 4
+    assert [store.runs[run.id].state for run in runs] == [WorkState.REPORTED] * 4
     assert sorted(executed(store)) == sorted([run.id for run in runs] + [runs[0].id, runs[2].id])
     assert [store.runs[run.id].attempts for run in runs] == [2, 1, 2, 1]
 
@@ -443,16 +443,16 @@ def test_cancelling_in_the_queue_is_free_and_while_running_is_not(
     running, waiting = (plan(store, account, "work") for _ in range(2))
     engine.submit(running.id)
     engine.submit(waiting.id)
-    assert engine.cancel(waiting.id) is RunState.CANCELLED
+    assert engine.cancel(waiting.id) is WorkState.CANCELLED
     assert charge_state(store, waiting) is ChargeState.FREED
     assert "never became spent, so it was freed" in store.runs[waiting.id].message
 
     until_working(store, running)
     engine.cancel(running.id)
-    wait(lambda: engine.state(running.id) is RunState.CANCELLED)
+    wait(lambda: engine.state(running.id) is WorkState.CANCELLED)
     assert charge_state(store, running) is ChargeState.FAILED_SPENT
     assert "stays spent" in store.runs[running.id].message
-    assert engine.cancel(running.id) is RunState.CANCELLED
+    assert engine.cancel(running.id) is WorkState.CANCELLED
     assert executed(store) == [running.id]
 
 
@@ -464,9 +464,9 @@ def test_a_worker_that_does_not_listen_is_killed(
     engine.submit(run.id)
     pid = until_working(store, run).pid
     assert pid is not None
-    assert engine.cancel(run.id) is RunState.RUNNING
+    assert engine.cancel(run.id) is WorkState.RUNNING
     monkeypatch.setattr(local, "CANCEL_SECONDS", -1.0)
-    assert engine.state(run.id) is RunState.CANCELLED
+    assert engine.state(run.id) is WorkState.CANCELLED
     assert not psutil.pid_exists(pid)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
 
@@ -475,8 +475,8 @@ def test_a_worker_that_does_not_listen_is_killed(
 def test_a_finished_run_cannot_be_cancelled(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "finish")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.REPORTED)
-    assert engine.cancel(run.id) is RunState.REPORTED
+    wait(lambda: engine.state(run.id) is WorkState.REPORTED)
+    assert engine.cancel(run.id) is WorkState.REPORTED
     assert charge_state(store, run) is ChargeState.SPENT
 
 
@@ -487,7 +487,7 @@ def test_a_finished_run_cannot_be_cancelled(engine: LocalEngine, store: Store, a
 def test_our_own_errors_are_shown(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "refuse")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert store.runs[run.id].message.startswith("Row 18 has 11 fields; the header has 12. Its budget had become spent")
     assert charge_state(store, run) is ChargeState.FAILED_SPENT
 
@@ -496,7 +496,7 @@ def test_our_own_errors_are_shown(engine: LocalEngine, store: Store, account: Ac
 def test_foreign_errors_leave_an_incident_and_no_word(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "break down")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     seen = store.runs[run.id]
     (event,) = store.events.of_kind(EventKind.INCIDENT)
     assert seen.incident_id is not None
@@ -513,7 +513,7 @@ def test_foreign_errors_leave_an_incident_and_no_word(engine: LocalEngine, store
 def test_a_run_without_a_result_is_a_failure(engine: LocalEngine, store: Store, account: Account) -> None:
     run = plan(store, account, "stop halfway")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.FAILED)
+    wait(lambda: engine.state(run.id) is WorkState.FAILED)
     assert "without a result" in store.runs[run.id].message
 
 
@@ -523,7 +523,7 @@ def test_no_worker_takes_a_run_that_was_worked_on(
 ) -> None:
     run = plan(store, account, "finish")
     engine.submit(run.id)
-    wait(lambda: engine.state(run.id) is RunState.REPORTED)
+    wait(lambda: engine.state(run.id) is WorkState.REPORTED)
 
     def never(run_id: str, *, settings: Settings, progress: object) -> None:
         pytest.fail("a run was executed twice")
@@ -539,13 +539,13 @@ def test_no_worker_takes_a_run_that_was_worked_on(
 @pytest.mark.parametrize(
     ("do", "state", "charge"),
     [
-        ("spend when told", RunState.REPORTED, ChargeState.SPENT),
-        ("work until told", RunState.REPORTED, ChargeState.SPENT),
-        ("refuse when told", RunState.FAILED, ChargeState.FAILED_SPENT),
+        ("spend when told", WorkState.REPORTED, ChargeState.SPENT),
+        ("work until told", WorkState.REPORTED, ChargeState.SPENT),
+        ("refuse when told", WorkState.FAILED, ChargeState.FAILED_SPENT),
     ],
 )
 def test_a_run_waits_for_a_database_that_is_away_and_goes_on(
-    own_server: Any, tmp_path: Path, do: str, state: RunState, charge: ChargeState
+    own_server: Any, tmp_path: Path, do: str, state: WorkState, charge: ChargeState
 ) -> None:
     """A real PostgreSQL is stopped in the middle of a real run, which has to spend, to end or to fail meanwhile."""
     settings = Settings(home=tmp_path / "home", database_url=own_server.url, heartbeat_seconds=0.2)
@@ -565,7 +565,7 @@ def test_a_run_waits_for_a_database_that_is_away_and_goes_on(
         wait(lambda: engine.state(run.id) is state)
         assert charge_state(store, run) is charge
         assert len(store.charges.of_run(run.id)) == (3 if charge is ChargeState.FAILED_SPENT else 2)
-        assert ("Row 18 has 11 fields" in store.runs[run.id].message) is (state is RunState.FAILED)
+        assert ("Row 18 has 11 fields" in store.runs[run.id].message) is (state is WorkState.FAILED)
         assert executed(store) == [run.id]
 
 
@@ -585,7 +585,7 @@ def test_a_worker_that_dies_while_the_database_is_away_is_followed_by_another(ow
         with pytest.raises(DatabaseAwayError):
             engine.tend()
         own_server.start()
-        wait(lambda: engine.state(following.id) is RunState.REPORTED)
-        assert store.runs[run.id].state is RunState.REPORTED
+        wait(lambda: engine.state(following.id) is WorkState.REPORTED)
+        assert store.runs[run.id].state is WorkState.REPORTED
         assert executed(store) == [run.id, run.id, following.id]
         assert charge_state(store, run) is ChargeState.SPENT

@@ -12,6 +12,7 @@ from driving import errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import OWNER_ONLY_NOTE
+from pages.ui.session import application
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import UnitRows
 from synth.reports.document import owner_document
@@ -107,12 +108,10 @@ def test_shadow_models_are_offered_followed_and_shown(finished: AppTest, home: P
     app.button(key="shadow-models").click().run()
     assert not errors(app)
     assert app.button(key="stop-shadow-models").label == "Stop the shadow models"
-    note = home / "runs" / run_id / "owner" / "shadowing.json"
-    for _ in range(600):
-        if json.loads(note.read_text())["state"] != "running":
-            break
+    while (work := application().renewal(run_id, "shadow-models")) is not None and work.is_active:
         time.sleep(0.1)
-    assert json.loads(note.read_text()) == {"state": "ended"}
+    assert work is not None
+    assert (work.state, work.message) == ("reported", "")
     app = shown(app)
     assert not errors(app)
     words = texts(app)

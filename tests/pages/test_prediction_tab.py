@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,12 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
 from pages.ui.charts import table_of
+from pages.ui.session import application
 from synth.jobs import processes
 from synth.reports.evidence import ChargedEvidence, evidence_to_dict
 from synth.reports.figures import Table
+from synth.store import WorkKind, WorkState
+from synth.system.machine import this_host
 
 TAB = "○ Prediction"
 
@@ -73,15 +75,12 @@ def test_training_every_predictor_is_followed_and_stopped(finished: AppTest, hom
     assert not errors(app)
     assert app.button(key="stop-predictions").label == "Stop the training"
     run_id = app.session_state["draft"]["run_id"]
-    for _ in range(600):
-        note = json.loads((home / "runs" / run_id / "owner" / "predicting.json").read_text())
-        if "pid" in note:
-            break
-        time.sleep(0.1)
+    work = application().renewal(run_id, "predictions")
+    assert work is not None
     app.run()
     app.button(key="stop-predictions").click().run()
     assert "Stopped. The numbers above are as they were." in texts(app)
-    assert not processes.is_alive(note["pid"], note["born"])
+    assert not processes.is_alive(int(work.pid or 0), float(work.pid_created or 0))
     assert app.button(key="predictions")
 
 
@@ -104,8 +103,9 @@ def test_rows_that_are_gone_are_said_to_be_gone(finished: AppTest) -> None:
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_how_a_training_ended_is_said(finished: AppTest, home: Path, state: str) -> None:
     run_id = finished.session_state["draft"]["run_id"]
-    note = home / "runs" / run_id / "owner" / "predicting.json"
-    note.write_text(json.dumps({"state": state, "message": "Something went wrong (incident 7)."}))
+    table, subject = application().store.work, f"{run_id} predictions"
+    work = table.begin(WorkKind.REPORT, subject, asked=json.dumps("all"), owner="owner", host=this_host())
+    table.move(work.id, WorkState(state), message="Something went wrong (incident 7)." * (state == "failed"))
     words = texts(opened(finished))
     assert ("incident 7" in words) == (state == "failed")
     assert ("Stopped." in words) == (state == "cancelled")

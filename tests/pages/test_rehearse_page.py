@@ -24,7 +24,7 @@ def rehearsed(app: AppTest, *, grid: bool = False) -> str:
     config = config_of(app.session_state["draft"])
     for _ in range(1200):
         view = application().rehearsals.standing(config, grid=grid)
-        if view is not None and view.state != "running":
+        if view is not None and not view.is_active:
             return view.state + view.message
         time.sleep(0.1)
     raise AssertionError("the rehearsal did not end within two minutes")
@@ -39,7 +39,7 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     uploader(app, "stand-in").upload("open.csv", STAND_IN.encode(), "text/csv")
     app.run()
     assert not errors(app)
-    assert rehearsed(app) == "ended"
+    assert rehearsed(app) == "reported"
     app = go(app, "rehearse")
     assert not errors(app)
     words = texts(app)
@@ -68,7 +68,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     app.number_input(key="simulation-rows").set_value(300)
     app.button(key="rehearse-simulated").click().run()
     assert not errors(app)
-    assert rehearsed(app, grid=True) == "ended"
+    assert rehearsed(app, grid=True) == "reported"
     app = go(app, "rehearse")
     app.segmented_control(key="rehearsal-what").set_value("grid").run()
     assert not errors(app)

@@ -128,7 +128,7 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
     sentence = "It went on after its worker stopped, from the answers it had."
-    queue, run_id = application().store.queue, app.session_state["draft"]["run_id"]
+    queue, run_id = application().store.work, app.session_state["draft"]["run_id"]
     queue.take(host=this_host(), slots=1, gpus=())
     application().ledger.spend(application().ledger.charges_of(run_id)[0])
     run = queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)

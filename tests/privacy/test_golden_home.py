@@ -23,7 +23,7 @@ from synth.progress import NullProgress
 from synth.schema import Neighbours, parse_config
 from synth.services import run_folder
 from synth.services.reports import build_owner_report
-from synth.store import Account, ChargeState, DecisionKind, RunState, Store, TableState
+from synth.store import Account, ChargeState, DecisionKind, Store, TableState, WorkState
 from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
@@ -239,7 +239,7 @@ def test_an_owners_report_of_before_is_not_made_again_with_other_rows_held_out(s
     # Since 0.2.0 what a row holds decides its side: rows that the run learned from would be called held out.
     with Store(settings) as store:
         vault = Vault(store, load_keys(settings.home), Ledger(store))
-        run = next(run for run in store.runs.all() if run.table_id and run.state is RunState.RELEASED)
+        run = next(run for run in store.runs.all() if run.table_id and run.state is WorkState.RELEASED)
         config = replace(parse_config(json.loads(run.config)), holdout=0.2)
         with pytest.raises(JobError, match=r"made by version 0\.1\.0, which held other rows out"):
             build_owner_report(config, run, run_folder.of(settings, run.id), vault=vault, progress=NullProgress())
@@ -275,13 +275,13 @@ def test_a_home_of_layout_3_opens_and_its_chain_is_as_it_was(settings_of_layout_
         assert ledger.chain(account.id).head.count == 10
         assert (account.epsilon_cap, account.delta_cap) == (6.0, 1e-5)
         assert {run.owner: (run.state, run.attempts) for run in store.runs.all()} == {
-            "waiting": (RunState.QUEUED, 0),
-            "at work": (RunState.RUNNING, 1),
-            "measured": (RunState.MEASURED, 1),
-            "failed": (RunState.FAILED, 1),
-            "cancelled": (RunState.CANCELLED, 0),
+            "waiting": (WorkState.QUEUED, 0),
+            "at work": (WorkState.RUNNING, 1),
+            "measured": (WorkState.MEASURED, 1),
+            "failed": (WorkState.FAILED, 1),
+            "cancelled": (WorkState.CANCELLED, 0),
         }
-        taken = store.queue.take(host="here", slots=1, gpus=())
+        taken = store.work.take(host="here", slots=1, gpus=())
         assert taken is not None
         assert (taken.owner, taken.attempts) == ("waiting", 1)
 
@@ -292,13 +292,13 @@ def test_what_an_older_version_began_never_goes_on(
     """It kept no answers: its questions would be asked again."""
     monkeypatch.setattr(local, "this_host", lambda: "a machine of before")
     with Store(settings_of_layout_3) as store:
-        for run in store.queue.active():
+        for run in store.work.active():
             assert not local.put_back(store, run, same_device=True)
         engine = LocalEngine(store, command=("/no/program",), gpus=())
         engine.tend()
         ledger = Ledger(store)
         for run in store.runs.all():
             if run.owner in ("at work", "measured"):
-                assert run.state is RunState.FAILED
+                assert run.state is WorkState.FAILED
                 assert "stays spent" in run.message
                 assert ledger.charges_of(run.id)[0].state is ChargeState.FAILED_SPENT

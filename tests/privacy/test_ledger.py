@@ -26,7 +26,7 @@ from synth.ledger.spending import FINE_UNIT, Cost, fine_units_of
 from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, mu_of_budget
 from synth.privacy.costs import MU_UNIT
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import Account, Charge, ChargeState, DecisionKind, RunState, Store, promise_of_config
+from synth.store import Account, Charge, ChargeState, DecisionKind, Store, WorkState, promise_of_config
 from synth.system.settings import Settings
 
 PROCESSES = Path(__file__).with_name("ledger_processes.py")
@@ -474,8 +474,8 @@ def test_reservations_of_ended_runs_are_freed_and_nothing_else(ledger: Ledger, s
     runs = [store.runs.add(account_id=account.id, config="{}", owner="owner") for _ in range(3)]
     ended, spent, waiting = (reserve(ledger, account, run_id=run.id) for run in runs)
     ledger.spend(spent)
-    store.runs.move(runs[0].id, RunState.FAILED)
-    store.runs.move(runs[1].id, RunState.FAILED)
+    store.work.move(runs[0].id, WorkState.FAILED)
+    store.work.move(runs[1].id, WorkState.FAILED)
     freed = ledger.recover()
     assert [charge.charge_id for charge in freed] == [ended.charge_id]
     assert [charge.state for charge in ledger.current(account.id)] == ["freed", "spent", "reserved"]

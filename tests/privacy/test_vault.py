@@ -26,7 +26,7 @@ from synth.ledger.ledger import Ledger
 from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import Account, EventKind, RunState, Store, TableKind, TableState, now
+from synth.store import Account, EventKind, Store, TableKind, TableState, WorkState, now
 from synth.system.settings import Settings
 from synth.vault.keys import Keys, load_keys
 from synth.vault.sealing import CHUNK_BYTES, DecryptedStream, encrypt_stream, seal, unseal
@@ -288,7 +288,7 @@ def test_purging_takes_what_is_due_and_not_needed(vault: Vault, store: Store, ac
     later = now() + timedelta(hours=2)
     assert vault.purge() == ()
     assert vault.purge(at=later) == (due,)
-    store.runs.move(run.id, RunState.FAILED)
+    store.work.move(run.id, WorkState.FAILED)
     assert vault.purge(at=later) == (needed,)
     assert vault.open(kept).read() == b"a\n1\n"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -12,11 +14,12 @@ import pytest
 from synth.bundle.table_files import write_table
 from synth.generators import GENERATORS
 from synth.generators.independent.independent import Independent
+from synth.jobs import processes
 from synth.privacy.session import PrivateSession
 from synth.progress import Progress
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, YesNoColumn
 
-__all__ = ["SCHEMA", "Copying", "config", "plant", "write_people"]
+__all__ = ["SCHEMA", "Copying", "config", "idle_workers", "plant", "write_people"]
 
 SCHEMA = Schema(
     (
@@ -67,3 +70,19 @@ def write_people(folder: Path, *, rows: int, seed: int) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, SCHEMA, folder / f"{seed}.csv", folder / f"{seed}.parquet", 0)
     return folder / f"{seed}.csv"
+
+
+@contextmanager
+def idle_workers() -> Iterator[None]:
+    """Let workers be processes that do nothing, until the end of the test."""
+    right, started = processes.start, []
+
+    def start(command: Sequence[str], *, environment: Mapping[str, str]) -> tuple[int, float]:
+        started.append(right(("sleep", "600"), environment=environment))
+        return started[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes, "start", start)
+        yield
+    for pid, born in started:
+        processes.kill(pid, born)

@@ -28,7 +28,7 @@ from synth.schema.documents import read_mapping
 from synth.services.planning import forecast_lines
 from synth.services.runs import carry_out
 from synth.services.views import ReceivedTable, RunView
-from synth.store import ChargeState, EventKind, RunState, now
+from synth.store import ChargeState, EventKind, WorkState, now
 from synth.system.settings import Settings
 
 
@@ -180,7 +180,7 @@ def test_synth_run_waits_for_a_database_that_is_away_after_its_charge(
     started[0].join()
     with Application.from_environment() as application:
         (run,) = application.store.runs.all()
-        assert run.state is RunState.RELEASED
+        assert run.state is WorkState.RELEASED
         assert [charge.state.value for charge in application.ledger.rows(run.account_id)] == [
             "reserved",
             "spent",
@@ -335,7 +335,7 @@ def test_a_configuration_that_nobody_edited_is_carried_out(application: Applicat
     odd = replace(config, account="  town\t hall ", delta=3e-7, epsilon=0.1 + 0.2)
     table_id = application.receive(io.BytesIO(TABLE), account=odd.account, name="people.csv").table_id
     run = application.reserve(odd, table_id=table_id)
-    application.store.queue.claim(run.id, host="here", pid=1, pid_created=0.0)
+    application.store.work.claim(run.id, host="here", pid=1, pid_created=0.0)
     carry_out(application.installation, run.id, NullProgress(), owner_report=False)
     assert application.run(run.id).state == "reported"
 

@@ -20,7 +20,7 @@ from synth.ledger.backup import INTERRUPTED, back_up, restore
 from synth.progress import StoredProgress
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
-from synth.store import ChargeState, RunState
+from synth.store import ChargeState, WorkState
 from synth.system.settings import Settings
 
 CONFIG = """
@@ -170,7 +170,7 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
     with Application(settings) as application:
         config = application.config_of(application.runs()[0].run_id)
         run = application.reserve(config, table_id=application.tables()[0].table_id)
-        application.store.queue.claim(run.id, host="here", pid=1, pid_created=1.0)
+        application.store.work.claim(run.id, host="here", pid=1, pid_created=1.0)
         carry_out(application.installation, run.id, StoredProgress(application.store.runs, run.id), owner_report=False)
         assert application.ledger.charges_of(run.id)[0].certificate_id is None
         before = application.account("town")
@@ -260,7 +260,7 @@ def test_what_was_unfinished_counts_after_a_restore(
     lose(settings)
     assert synth("restore", "saved") == 0
     with Application(settings) as application:
-        assert application.store.runs[waiting.id].state is RunState.FAILED
+        assert application.store.runs[waiting.id].state is WorkState.FAILED
         assert application.store.runs[waiting.id].message == INTERRUPTED
         assert application.ledger.charges_of(waiting.id)[0].state is ChargeState.FAILED_SPENT
         application.ledger.heads()

@@ -206,7 +206,7 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
         run = application.reserve(config(), table_id=table.table_id)
         application.ledger.spend(application.ledger.charges_of(run.id)[0])
         number = os.getpid()
-        application.store.queue.claim(run.id, host=this_host(), pid=number, pid_created=birth_of(number))
+        application.store.work.claim(run.id, host=this_host(), pid=number, pid_created=birth_of(number))
     monkeypatch.setenv("RUN", run.id)
 
     def page() -> None:

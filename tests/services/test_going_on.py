@@ -39,7 +39,8 @@ from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import pipeline, runs
 from synth.services.runs import carry_out
-from synth.store import ChargeState, Run, RunState
+from synth.store import ChargeState, Run, WorkState
+from synth.store.layout import WORK
 from synth.system.machine import is_lack_of_means, this_host
 from synth.system.settings import Settings
 from synth.vault.kept_answers import AnswerFile, answers_path
@@ -212,7 +213,7 @@ def test_after_three_workers_it_is_over(application: Application, config: RunCon
     run_id = application.start(config, table_id=table_in(application))
     until(lambda: application.run(run_id).state not in ("queued", "running"))
     run = application.store.runs[run_id]
-    assert (run.state, run.attempts) == (RunState.FAILED, MOST_ATTEMPTS)
+    assert (run.state, run.attempts) == (WorkState.FAILED, MOST_ATTEMPTS)
     assert run.message.startswith("The worker stopped without a word 3 times")
     assert "stays spent" in run.message
     (charge,) = application.ledger.charges_of(run_id)
@@ -242,16 +243,16 @@ def stopped_after(answers: int, error: type[BaseException] | BaseException = Kil
 def begun(application: Application, config: RunConfig) -> str:
     """Reserve a run and put it in the queue as the engine would, without starting a process."""
     run = application.reserve(config, table_id=table_in(application))
-    application.store.queue.put(run.id, gpus=0, cpus=0)
+    application.store.work.put(run.id, gpus=0, cpus=0)
     claim(application, run.id)
     return run.id
 
 
 def claim(application: Application, run_id: str) -> None:
-    taken = application.store.queue.take(host=this_host(), slots=9, gpus=())
+    taken = application.store.work.take(host=this_host(), slots=9, gpus=())
     assert taken is not None
     assert taken.id == run_id
-    application.store.queue.claim(run_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+    application.store.work.claim(run_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
 
 
 def stop_and_go_on(
@@ -349,7 +350,7 @@ def test_what_fails_on_exact_rows_after_the_seal_ends_no_run(
     monkeypatch.setattr(runs, "build_owner_report", fails)
     run_id = begun(application, config)
     carry_out(application.installation, run_id, NullProgress())
-    assert application.store.runs[run_id].state is RunState.REPORTED
+    assert application.store.runs[run_id].state is WorkState.REPORTED
     assert application.owner_report(run_id) is None
     assert verify(application.folder(run_id) / "bundle.zip").ok
 
@@ -367,14 +368,14 @@ def test_a_kill_leaves_the_card_once_more_and_then_no_more(
     monkeypatch.setattr(runs, "resolved_device", lambda device: "cuda" if device == "auto" else device)
     monkeypatch.setattr(application.engine, "_next", lambda: None)
     run_id = begun(application, config)
-    application.store.runs._change(run_id, gpus=1)
+    application.store.work._change(WORK.c.id == run_id, gpus=1)
     with monkeypatch.context() as planted:
         planted.setattr(AnswerFile, "keep", stopped_after(1))
         for _ in range(kills):
             with pytest.raises(Killed):
                 carry_out(application.installation, run_id, NullProgress(), owner_report=False)
-            application.store.runs._change(run_id, pid=1, pid_created=1.0)  # a process that is gone
-            assert application.engine.state(run_id) is RunState.QUEUED
+            application.store.work._change(WORK.c.id == run_id, pid=1, pid_created=1.0)  # a process that is gone
+            assert application.engine.state(run_id) is WorkState.QUEUED
             claim(application, run_id)
     carry_out(application.installation, run_id, NullProgress(), owner_report=False)
     certificate = require_one_run(application, run_id, [], tmp_path)
@@ -434,7 +435,7 @@ def test_a_worker_whose_run_was_ended_while_it_waited_touches_nothing(
     right = runs.AnswerFile
 
     def late(*arguments: Any, **named: Any) -> AnswerFile:
-        application.store.runs.move(run_id, RunState.FAILED, message="Ended elsewhere.")
+        application.store.work.move(run_id, WorkState.FAILED, message="Ended elsewhere.")
         return right(*arguments, **named)
 
     monkeypatch.setattr(runs, "AnswerFile", late)
@@ -460,7 +461,7 @@ def test_only_a_spent_run_of_this_machine_with_its_answers_is_put_back(
     monkeypatch.setattr(local, "this_host", lambda: "elsewhere")
     assert not put_back(store, store.runs[run_id], same_device=False), "nobody here can know that the worker is gone"
     monkeypatch.undo()
-    store.runs.request_cancel(run_id)
+    store.work.request_cancel(run_id)
     assert not put_back(store, store.runs[run_id], same_device=False), "somebody wants it to stop"
 
 
@@ -491,7 +492,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     monkeypatch.setattr(application.engine, "_slots", 0)
     application.cancel(run_id)
     run = application.store.runs[run_id]
-    assert run.state is RunState.CANCELLED
+    assert run.state is WorkState.CANCELLED
     assert run.message == "The run was cancelled. Its budget had become spent by then, so it stays spent."
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT
     assert not answers_path(application.settings.home, run_id).exists()
@@ -524,7 +525,7 @@ def test_a_copy_of_the_whole_home_asks_nothing_again(
             carry_out(copied.installation, run_id, NullProgress(), owner_report=False)
         assert copied.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
     carry_out(application.installation, run_id, NullProgress(), owner_report=False)
-    assert application.store.runs[run_id].state is RunState.REPORTED
+    assert application.store.runs[run_id].state is WorkState.REPORTED
 
 
 def test_answers_of_runs_that_ended_are_swept_at_the_start(
@@ -534,7 +535,7 @@ def test_answers_of_runs_that_ended_are_swept_at_the_start(
     path = answers_path(application.settings.home, run_id)
     application.engine.recover()
     assert path.exists(), "it is at work"
-    application.store.runs.move(run_id, RunState.FAILED)
+    application.store.work.move(run_id, WorkState.FAILED)
     application.engine.recover()
     assert not path.exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from copying import SCHEMA, config, plant, write_people
+from copying import SCHEMA, config, idle_workers, plant, write_people
 
 from synth.application import Application
 from synth.cli import main
@@ -24,9 +24,9 @@ from synth.reports.membership import evidence as attacks
 from synth.reports.membership.attacks import ATTACKS
 from synth.schema import config_to_mapping, config_to_yaml, parse_config
 from synth.services import runs
-from synth.services.run_folder import write_owner_json
 from synth.services.stops import configuration_digest
-from synth.store import RunState, now
+from synth.store import WorkState, now
+from synth.store.layout import WORK
 from synth.system.settings import Settings
 from synth.worker import main as work
 
@@ -148,7 +148,7 @@ def test_a_run_that_waited_is_not_charged(stand_in: Path, private: Path, monkeyp
         with pytest.raises(AttackError, match=str(incident)):
             runs.carry_out(application.installation, run.id, NullProgress())
         application.ledger.settle(run.id)
-        application.store.runs.move(run.id, RunState.CANCELLED, message="")
+        application.store.work.move(run.id, WorkState.CANCELLED, message="")
         assert application.account("town").epsilon_spent == 0
 
 
@@ -181,51 +181,52 @@ def test_a_private_table_is_nobodys_stand_in(stand_in: Path, private: Path) -> N
         with private.open("rb") as stream, pytest.raises(TableError, match="cannot stand in"):
             application.rehearsals.start(config("independent"), stream)
         assert application.rehearsals.standing(config("independent")) is None
-        assert not list((application.settings.home / "rehearsals").rglob("stand-in"))
+        assert not list((application.settings.home / "rehearsals").rglob("stand-in*"))
 
 
-def test_in_the_background_the_stand_in_is_kept_no_longer_than_needed(
-    stand_in: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("synth.jobs.processes.start", lambda command, environment: (0, 0.0))
+def test_in_the_background_the_stand_in_is_kept_no_longer_than_needed(stand_in: Path) -> None:
     asked = config("independent")
-    with Application.from_environment() as application:
+    with idle_workers(), Application.from_environment() as application:
         with stand_in.open("rb") as stream:
             application.rehearsals.start(asked, stream)
-        with stand_in.open("rb") as stream, pytest.raises(JobError, match="rehearsed already"):
+        with stand_in.open("rb") as stream, pytest.raises(JobError, match="worked on already"):
             application.rehearsals.start(asked, stream)
-        kept = application.settings.home / "rehearsals" / configuration_digest(asked) / "stand-in"
+        folder = application.settings.home / "rehearsals" / configuration_digest(asked)
+        (kept,) = folder.glob("stand-in*")
         assert oct(kept.stat().st_mode)[-3:] == "600"
         line = stand_in.read_bytes().splitlines()[1]
         found = [path for path in application.settings.home.rglob("*") if path.is_file() and line in path.read_bytes()]
         assert found == [], "whatever somebody uploads lies on the disk as ciphertext"
-        assert work([configuration_digest(asked), "--rehearsal"], settings=Settings.from_environment()) == 0
+        going_on = application.rehearsals.standing(asked)
+        assert going_on is not None
+        assert work([going_on.id], settings=Settings.from_environment()) == 0
         view = application.rehearsals.standing(asked)
         assert view is not None
-        assert view.state == "ended"
+        assert view.state is WorkState.REPORTED
         assert application.rehearsals.report(asked) is not None
-        assert not kept.exists()
+        assert not list(folder.glob("stand-in*"))
         with stand_in.open("rb") as stream:
             application.rehearsals.start(asked, stream)
         application.rehearsals.cancel(asked)
-        assert not kept.exists()
+        assert not list(folder.glob("stand-in*"))
 
 
-def test_what_a_killed_rehearsal_left_is_deleted_after_an_hour(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.jobs.processes.start", lambda command, environment: (0, 0.0))
+def test_what_a_killed_rehearsal_left_is_deleted_after_an_hour(stand_in: Path) -> None:
     asked = config("independent")
-    with Application.from_environment() as application:
+    with idle_workers(), Application.from_environment() as application:
         with stand_in.open("rb") as stream:
             application.rehearsals.start(asked, stream)
-        folder = application.settings.home / "rehearsals" / configuration_digest(asked)
-        running = (folder / "work.json").read_bytes()
+        (kept,) = (application.settings.home / "rehearsals").glob("*/stand-in*")
         application.rehearsals.purge(at=now() + timedelta(hours=2))
-        assert (folder / "stand-in").exists(), "it is going on"
-        write_owner_json(folder / "work.json", {**json.loads(running), "pid": 2**22 + 1, "born": 0.0})
+        assert kept.exists(), "it is going on"
+        application.store.work._change(WORK.c.subject == configuration_digest(asked), pid=2**22 + 1, pid_created=1.0)
         application.rehearsals.purge(at=now() + timedelta(minutes=30))
-        assert (folder / "stand-in").exists()
+        assert kept.exists()
         application.rehearsals.purge(at=now() + timedelta(hours=2))
-        assert not (folder / "stand-in").exists()
+        assert not kept.exists()
+        dead = application.rehearsals.standing(asked)
+        assert dead is not None
+        assert (dead.state, dead.message.endswith("Start it again.")) == (WorkState.FAILED, True)
 
 
 def test_the_command_line_rehearses_lists_and_clears(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from copying import SCHEMA, config, plant, write_people
+from copying import SCHEMA, config, idle_workers, plant, write_people
 
 from synth.application import Application
 from synth.cli import main
@@ -200,23 +200,24 @@ def test_the_usual_grid_is_the_generator_beside_the_control() -> None:
     assert Grid.from_dict(json.loads(json.dumps(Grid.usual(ASKED).to_dict()))) == Grid.usual(ASKED)
 
 
-def test_in_the_background_simulated_rows_are_rehearsed_on_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth.jobs.processes.start", lambda command, environment: (0, 0.0))
+def test_in_the_background_simulated_rows_are_rehearsed_on_and_forgotten() -> None:
     grid = Grid((1.0,), ("independent",), seeds=1)
     rows = simulated_table(Simulation(rows=600), SCHEMA)
-    with Application.from_environment() as application:
+    with idle_workers(), Application.from_environment() as application:
         rehearsals = application.rehearsals
         rehearsals.start(ASKED, io.BytesIO(rows), grid=grid, simulated=True)
         assert rehearsals.standing(ASKED) is None
-        (kept,) = (application.settings.home / "rehearsals").rglob("stand-in")
-        assert work([kept.parent.name, "--rehearsal"], settings=Settings.from_environment()) == 0
+        (kept,) = (application.settings.home / "rehearsals").rglob("stand-in*")
+        going_on = rehearsals.standing(ASKED, grid=True)
+        assert going_on is not None
+        assert work([going_on.id], settings=Settings.from_environment()) == 0
         report = rehearsals.report(ASKED, grid=True)
         assert report is not None
         assert report["sentence"] == f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}"
         assert not kept.exists()
         view = rehearsals.standing(ASKED, grid=True)
         assert view is not None
-        assert view.state == "ended"
+        assert view.state == "reported"
 
 
 def test_the_command_line_simulates_and_rehearses_a_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,8 @@ from synth.errors import InputError, JobError
 from synth.jobs import processes
 from synth.reports.registry import renewal_called
 from synth.services import reports
-from synth.services.reports import renewal_minutes, renewal_work
+from synth.services.reports import renewal_minutes, renewal_subject
+from synth.store import Work, WorkKind, WorkState
 from synth.system.settings import Settings
 from synth.worker import main
 
@@ -40,6 +41,17 @@ def reported(settings: Settings, run_id: str) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in body["evidence"]}
 
 
+def attack(settings: Settings, run_id: str, runs: int) -> Work:
+    """Ask for shadow models, train them in this process, and return where that stands."""
+    with Application(settings) as application:
+        subject = renewal_subject(run_id, SHADOWS)
+        work = application.store.work.begin(
+            WorkKind.REPORT, subject, asked=json.dumps(str(runs)), owner="owner", host="here"
+        )
+        main([work.id], settings=settings)
+        return application.store.work[work.id]
+
+
 def ledger(settings: Settings) -> list[Any]:
     with Application(settings) as application:
         return application.ledger_rows()
@@ -49,7 +61,7 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
     settings, run_id = run
     before, charged = reported(settings, run_id), ledger(settings)
     assert renewal_minutes(settings, run_id, SHADOWS) == 1
-    assert main([run_id, "--shadow-models", "16"], settings=settings) == 0
+    assert attack(settings, run_id, 16).state is WorkState.REPORTED
     after = reported(settings, run_id)
     new = {name for name in after if name not in before}
     assert new == {f"attacks.shadow.{name}" for name in ("area", "caught", "people", "reached")}
@@ -58,9 +70,6 @@ def test_they_enter_the_owner_report_and_are_charged_nothing(run: tuple[Settings
     assert {name: after[name] for name in before} == before
     assert ledger(settings) == charged
     assert "shadow" not in (settings.home / "runs" / run_id / "report.json").read_text()
-    view = renewal_work(settings, run_id, SHADOWS).standing()
-    assert view is not None
-    assert view.state == "ended"
 
 
 def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
@@ -73,7 +82,7 @@ def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
         return replace(right(config, rows), rows=rows.codes)
 
     monkeypatch.setattr(reports, "_remade", copied)
-    assert main([run_id, "--shadow-models", "32"], settings=settings) == 0
+    assert attack(settings, run_id, 32).state is WorkState.REPORTED
     found = reported(settings, run_id)
     assert found["attacks.shadow.area"]["value"] > 0.8
     assert "Nothing was stopped" in found["attacks.shadow.warning"]["sentence"]
@@ -99,24 +108,19 @@ def test_the_command_line_says_how_long_and_keeps_what_was_found(
 
 def test_a_process_of_its_own_is_followed_and_stopped(run: tuple[Settings, str]) -> None:
     settings, run_id = run
-    work = renewal_work(settings, run_id, SHADOWS, "100000")
-    work.start(settings)
-    with pytest.raises(JobError, match="already"):
-        work.start(settings)
-    note = settings.home / "runs" / run_id / "owner" / "shadowing.json"
-    for _ in range(600):
-        if "pid" in json.loads(note.read_text()):
-            break
-        time.sleep(0.1)
-    found = json.loads(note.read_text())
-    work.cancel()
-    assert not processes.is_alive(found["pid"], found["born"])
-    view = renewal_work(settings, run_id, SHADOWS).standing()
-    assert view is not None
-    assert view.state == "cancelled"
+    with Application(settings) as application:
+        application.renew(run_id, SHADOWS.name, "100000")
+        with pytest.raises(JobError, match="already"):
+            application.renew(run_id, SHADOWS.name)
+        work = application.renewal(run_id, SHADOWS.name)
+        assert work is not None
+        while not application.store.work[work.id].claimed:
+            assert application.engine.state(work.id) is WorkState.RUNNING
+            time.sleep(0.1)
+        application.cancel_renewal(run_id, SHADOWS.name)
+        assert application.store.work[work.id].state is WorkState.CANCELLED
+        assert not processes.is_alive(int(work.pid or 0), float(work.pid_created or 0))
     assert not [name for name in reported(settings, run_id) if "shadow" in name]
-    # Stopped before a process could say which one it is: then it stops by itself.
-    assert main([run_id, "--shadow-models", "16"], settings=settings) == 5
 
 
 def test_rows_that_are_gone_are_not_attacked(run: tuple[Settings, str]) -> None:

@@ -14,7 +14,7 @@ from synth.errors import DatabaseAwayError, LedgerError
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
-from synth.store import PATIENCE_SECONDS, Account, EventKind, Run, RunState, Store, engine
+from synth.store import PATIENCE_SECONDS, Account, EventKind, Run, Store, WorkState, engine
 from synth.system.settings import Settings
 
 BUDGET = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
@@ -111,10 +111,10 @@ CHANGES: dict[str, tuple[Callable[[Store, Account], Run], Work, list[str]]] = {
         lambda store, run: Ledger(store).release(Ledger(store).charges_of(run.id)[0], "certificate"),
         ["reserved", "spent", "released"],
     ),
-    "put": (reserved, lambda store, run: store.queue.put(run.id, gpus=0, cpus=0), ["reserved"]),
+    "put": (reserved, lambda store, run: store.work.put(run.id, gpus=0, cpus=0), ["reserved"]),
     "claim": (
         reserved,
-        lambda store, run: store.queue.claim(run.id, host="here", pid=1, pid_created=1.0),
+        lambda store, run: store.work.claim(run.id, host="here", pid=1, pid_created=1.0),
         ["reserved"],
     ),
     "event": (reserved, lambda store, run: store.events.add(EventKind.INCIDENT, run_id=run.id), ["reserved"]),
@@ -147,10 +147,10 @@ def test_what_is_broken_off_anywhere_happens_once(
     assert len(patient_store.events.of_kind(EventKind.INCIDENT)) == (len(breaks) + 2 if change == "event" else 0)
     Ledger(patient_store).heads()
     if change == "put":
-        places = [run.place for run in patient_store.queue.waiting()]
+        places = [run.place for run in patient_store.work.waiting()]
         assert places == list(range(1, len(breaks) + 3))
     if change == "claim":
-        assert {run.state for run in patient_store.runs.all()} == {RunState.RUNNING}
+        assert {run.state for run in patient_store.runs.all()} == {WorkState.RUNNING}
 
 
 @on_postgresql

@@ -5,8 +5,8 @@ from itertools import product
 import pytest
 
 from synth.errors import JobError
-from synth.store import ACTIVE_STATES, FINISHED_STATES, Account, Run, RunState, Store
-from synth.store.runs import SOURCES
+from synth.store import Account, Run, Store, Work, WorkState
+from synth.store.work import ACTIVE_STATES, FINISHED_STATES, SOURCES
 
 HOST = "machine"
 
@@ -17,18 +17,18 @@ def planned(store: Store, account: Account, owner: str = "owner") -> Run:
 
 def queued(store: Store, account: Account, owner: str = "owner", *, gpus: int = 0) -> Run:
     run = planned(store, account, owner)
-    store.queue.put(run.id, gpus=gpus, cpus=0)
+    store.work.put(run.id, gpus=gpus, cpus=0)
     return store.runs[run.id]
 
 
-def take(store: Store, *, slots: int = 9, gpus: tuple[str, ...] = (), host: str = HOST) -> Run | None:
-    return store.queue.take(host=host, slots=slots, gpus=gpus)
+def take(store: Store, *, slots: int = 9, gpus: tuple[str, ...] = (), host: str = HOST) -> Work | None:
+    return store.work.take(host=host, slots=slots, gpus=gpus)
 
 
 def test_a_run_comes_back_as_it_was_planned(store: Store, account: Account) -> None:
     run = planned(store, account)
     assert store.runs[run.id] == run
-    assert store.runs.of_account(account.id) == store.runs.of_owner("owner") == store.runs.all() == (run,)
+    assert store.runs.of_account(account.id) == store.runs.all() == (run,)
 
 
 def test_an_unknown_run_is_a_sentence(store: Store) -> None:
@@ -38,19 +38,19 @@ def test_an_unknown_run_is_a_sentence(store: Store) -> None:
 
 def test_no_run_leads_back_to_work() -> None:
     """From no finished state does any chain of moves reach a state in which rows are read again."""
-    for finished, state in product(FINISHED_STATES, (RunState.QUEUED, *ACTIVE_STATES)):
+    for finished, state in product(FINISHED_STATES, (WorkState.QUEUED, *ACTIVE_STATES)):
         assert finished not in SOURCES[state]
 
 
-@pytest.mark.parametrize("state", [RunState.FAILED, RunState.CANCELLED])
-def test_a_stopped_run_stays_stopped(store: Store, account: Account, state: RunState) -> None:
+@pytest.mark.parametrize("state", [WorkState.FAILED, WorkState.CANCELLED])
+def test_a_stopped_run_stays_stopped(store: Store, account: Account, state: WorkState) -> None:
     run = planned(store, account)
-    assert store.runs.move(run.id, state, message="It stopped.")
-    assert not store.runs.move(run.id, RunState.RUNNING)
+    assert store.work.move(run.id, state, message="It stopped.")
+    assert not store.work.move(run.id, WorkState.RUNNING)
     with pytest.raises(JobError):
-        store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+        store.work.claim(run.id, host=HOST, pid=1, pid_created=1.0)
     with pytest.raises(JobError, match=f"is {state}"):
-        store.runs.advance(run.id, RunState.MEASURED)
+        store.work.advance(run.id, WorkState.MEASURED)
     assert store.runs[run.id].message == "It stopped."
     assert store.runs[run.id].finished is not None
 
@@ -58,73 +58,73 @@ def test_a_stopped_run_stays_stopped(store: Store, account: Account, state: RunS
 def test_a_run_is_claimed_once(store: Store, account: Account) -> None:
     run = queued(store, account)
     assert take(store) is not None
-    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
-    assert (claimed.state, claimed.pid, claimed.pid_created) == (RunState.RUNNING, 10, 1.5)
+    claimed = store.work.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    assert (claimed.state, claimed.pid, claimed.pid_created) == (WorkState.RUNNING, 10, 1.5)
     with pytest.raises(JobError, match="never executed twice"):
-        store.queue.claim(run.id, host=HOST, pid=11, pid_created=2.5)
-    store.queue.note_process(run.id, pid=12, pid_created=3.5)
+        store.work.claim(run.id, host=HOST, pid=11, pid_created=2.5)
+    store.work.note_process(run.id, pid=12, pid_created=3.5)
     assert store.runs[run.id].pid == 10
 
 
 def test_a_run_that_was_put_back_goes_first_and_on_its_own_machine(store: Store, account: Account) -> None:
     run, other = queued(store, account, gpus=1), queued(store, account)
     assert (first := take(store, gpus=("0",))) is not None
-    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    claimed = store.work.claim(run.id, host=HOST, pid=10, pid_created=1.5)
     assert (first.attempts, claimed.attempts, claimed.went_on) == (1, 1, False)
-    assert store.queue.put_back(claimed, gpus=0)
+    assert store.work.put_back(claimed, gpus=0)
     waiting = store.runs[run.id]
     assert (waiting.state, waiting.claimed, waiting.pid, waiting.gpu, waiting.gpus) == (
-        *(RunState.QUEUED, False, None, None, 0),
+        *(WorkState.QUEUED, False, None, None, 0),
     )
-    assert not store.queue.put_back(claimed, gpus=0), "it is nobody's now"
+    assert not store.work.put_back(claimed, gpus=0), "it is nobody's now"
     assert (elsewhere := take(store, host="other")) is not None
     assert elsewhere.id == other.id
     assert (second := take(store)) is not None
     assert (second.id, second.attempts, second.went_on) == (run.id, 2, True)
-    assert not store.queue.put_back(claimed, gpus=0), "it is another worker's now"
-    store.queue.claim(run.id, host=HOST, pid=11, pid_created=2.5)
+    assert not store.work.put_back(claimed, gpus=0), "it is another worker's now"
+    store.work.claim(run.id, host=HOST, pid=11, pid_created=2.5)
     with pytest.raises(JobError, match="never executed twice"):
-        store.queue.claim(run.id, host=HOST, pid=12, pid_created=3.5)
+        store.work.claim(run.id, host=HOST, pid=12, pid_created=3.5)
     assert store.runs[run.id].attempts == 2
 
 
-@pytest.mark.parametrize("state", [RunState.REPORTED, RunState.FAILED, RunState.CANCELLED])
-def test_what_ended_is_not_put_back(store: Store, account: Account, state: RunState) -> None:
+@pytest.mark.parametrize("state", [WorkState.REPORTED, WorkState.FAILED, WorkState.CANCELLED])
+def test_what_ended_is_not_put_back(store: Store, account: Account, state: WorkState) -> None:
     run = queued(store, account)
     take(store)
-    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
-    store.runs.move(run.id, state)
-    assert not store.queue.put_back(claimed, gpus=0)
+    claimed = store.work.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    store.work.move(run.id, state)
+    assert not store.work.put_back(claimed, gpus=0)
     assert store.runs[run.id].state is state
 
 
 def test_a_run_that_is_to_be_cancelled_is_not_put_back(store: Store, account: Account) -> None:
     run = queued(store, account)
     take(store)
-    claimed = store.queue.claim(run.id, host=HOST, pid=10, pid_created=1.5)
-    store.runs.request_cancel(run.id)
-    assert not store.queue.put_back(claimed, gpus=0)
+    claimed = store.work.claim(run.id, host=HOST, pid=10, pid_created=1.5)
+    store.work.request_cancel(run.id)
+    assert not store.work.put_back(claimed, gpus=0)
 
 
 def test_a_process_that_goes_on_by_itself_is_counted(store: Store, account: Account) -> None:
     run = planned(store, account)
-    assert store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0).attempts == 1
-    store.runs.move(run.id, RunState.MEASURED)
-    again = store.queue.count_attempt(run.id)
-    assert (again.attempts, again.state, again.went_on) == (2, RunState.RUNNING, True)
+    assert store.work.claim(run.id, host=HOST, pid=1, pid_created=1.0).attempts == 1
+    store.work.move(run.id, WorkState.MEASURED)
+    again = store.work.count_attempt(run.id)
+    assert (again.attempts, again.state, again.went_on) == (2, WorkState.RUNNING, True)
 
 
 def test_a_run_is_handed_in_once(store: Store, account: Account) -> None:
     run = queued(store, account)
     with pytest.raises(JobError, match="already handed in"):
-        store.queue.put(run.id, gpus=0, cpus=0)
+        store.work.put(run.id, gpus=0, cpus=0)
 
 
 def test_the_queue_keeps_its_order_and_counts_slots_per_machine(store: Store, account: Account) -> None:
     runs = [queued(store, account, f"owner {index}") for index in range(4)]
     taken = [take(store, slots=2), take(store, slots=2), take(store, slots=2), take(store, slots=2, host="other")]
     assert [run.id if run else None for run in taken] == [runs[0].id, runs[1].id, None, runs[2].id]
-    store.runs.move(runs[0].id, RunState.FAILED)
+    store.work.move(runs[0].id, WorkState.FAILED)
     assert (last := take(store, slots=2)) is not None
     assert last.id == runs[3].id
 
@@ -136,7 +136,7 @@ def test_the_lowest_free_gpu_is_handed_out(store: Store, account: Account) -> No
     assert [run and run.gpu for run in taken] == ["0", "1", None, None]
     assert taken[2] is not None
     assert taken[2].id == on_processor.id  # it needs no GPU and does not wait behind one that does
-    store.runs.move(runs[0].id, RunState.FAILED)
+    store.work.move(runs[0].id, WorkState.FAILED)
     assert (last := take(store, gpus=("0", "1"))) is not None
     assert (last.id, last.gpu) == (runs[2].id, "0")
 
@@ -149,21 +149,21 @@ def test_a_run_that_wants_a_gpu_uses_the_processor_where_there_is_none(store: St
 
 def test_progress_is_kept_and_tells_whether_to_go_on(store: Store, account: Account) -> None:
     run = planned(store, account)
-    store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+    store.work.claim(run.id, host=HOST, pid=1, pid_created=1.0)
     note = {"phase": "Fitting", "step": 3, "steps": 9, "losses": [0.5, 0.25]}
-    assert store.runs.note_progress(run.id, **note)
+    assert store.work.note_progress(run.id, **note)
     seen = store.runs[run.id]
     assert (seen.phase, seen.step, seen.steps, seen.losses) == ("Fitting", 3, 9, (0.5, 0.25))
-    store.runs.request_cancel(run.id)
-    assert not store.runs.note_progress(run.id, **note)
-    store.runs.move(run.id, RunState.FAILED)
-    assert not store.runs.note_progress(run.id, **note)
-    assert not store.queue.beat(run.id)
+    store.work.request_cancel(run.id)
+    assert not store.work.note_progress(run.id, **note)
+    store.work.move(run.id, WorkState.FAILED)
+    assert not store.work.note_progress(run.id, **note)
+    assert not store.work.beat(run.id)
 
 
 def test_times_are_whole_seconds(store: Store, account: Account) -> None:
     run = planned(store, account)
-    store.queue.claim(run.id, host=HOST, pid=1, pid_created=1.0)
+    store.work.claim(run.id, host=HOST, pid=1, pid_created=1.0)
     seen = store.runs[run.id]
     times = [seen.created, seen.started, seen.heartbeat]
     assert all(time is not None and time.microsecond == 0 and time.tzinfo is not None for time in times)

@@ -104,16 +104,12 @@ def _about(minutes: int | None) -> str:
 _RENEWAL = Renewal(
     name="predictions",
     prefix=f"{_EXACT}.",
-    file="predicting.json",
     usual="all",
     make=_again,
     done="predicted",
-    busy="The predictors are being trained already. Wait for them, or stop them first.",
-    died="The predictors stopped before their end. Start them again.",
     about=_about,
     start_label="Train every predictor",
     stop_label="Stop the training",
-    steps="trainings",
     failed=_unpredicted,
     fault=_FAULT,
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 from synth.application import Application
 from synth.cli import main
 from synth.schema import load_config
-from synth.store import RunState
+from synth.store import WorkState
 
 home, work = Path(sys.argv[1]), Path(sys.argv[2])
 work.mkdir(parents=True, exist_ok=True)
@@ -73,9 +73,9 @@ with Application.from_environment() as application:
     charge = application.ledger.charges_of(failed.id)[0]
     application.ledger.spend(charge)
     application.ledger.settle(failed.id)
-    application.store.runs.move(
+    application.store.work.move(
         failed.id,
-        RunState.FAILED,
+        WorkState.FAILED,
         message="The worker stopped without a word. It had begun to read the rows, so what it was charged stays spent.",
     )
     application.set_cap("undescribed", 2.0, 1e-6)

@@ -10,7 +10,7 @@ from pathlib import Path
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import RunState, Store
+from synth.store import Store, WorkState
 from synth.system.settings import Settings
 
 home = Path(sys.argv[1])
@@ -34,15 +34,15 @@ with Store(Settings(home=home, database_url=url)) as store:
         charge = ledger.reserve(account.id, run.id, PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE), purpose="run")
         if state == "cancelled":
             ledger.settle(run.id)
-            store.runs.move(run.id, RunState.CANCELLED, message="The run was cancelled before it began.")
+            store.work.move(run.id, WorkState.CANCELLED, message="The run was cancelled before it began.")
             continue
-        store.queue.put(run.id, gpus=0, cpus=0)
+        store.work.put(run.id, gpus=0, cpus=0)
         if state == "waiting":
             continue
-        store.queue.claim(run.id, host="a machine of before", pid=1, pid_created=1.0)
+        store.work.claim(run.id, host="a machine of before", pid=1, pid_created=1.0)
         ledger.spend(charge)
         if state == "measured":
-            store.runs.advance(run.id, RunState.MEASURED)
+            store.work.advance(run.id, WorkState.MEASURED)
         if state == "failed":
             ledger.settle(run.id)
-            store.runs.move(run.id, RunState.FAILED, message="The worker stopped without a word.")
+            store.work.move(run.id, WorkState.FAILED, message="The worker stopped without a word.")

@@ -12,7 +12,7 @@ from synth.application import Application
 from synth.cli import local, main
 from synth.ledger.ledger import Ledger
 from synth.schema import load_config
-from synth.store import RunState, Store
+from synth.store import Store, WorkState
 from synth.system.settings import Settings
 
 home, work = Path(sys.argv[1]), Path(sys.argv[2])
@@ -78,7 +78,7 @@ with Application.from_environment() as application:
     application.set_cap("undescribed", 2.0, 1e-6)
 
 with Store(Settings.from_environment()) as store:  # without an engine, which would begin what waits
-    ledger, queue = Ledger(store), store.queue
+    ledger, queue = Ledger(store), store.work
     for state in ("waiting", "at work", "measured", "failed"):
         run_id = runs[state].id
         queue.put(run_id, gpus=0, cpus=1)
@@ -87,10 +87,10 @@ with Store(Settings.from_environment()) as store:  # without an engine, which wo
         queue.claim(run_id, host="a machine of before", pid=1, pid_created=1.0)
         ledger.spend(ledger.charges_of(run_id)[0], config=runs[state].config)
         if state == "measured":
-            store.runs.advance(run_id, RunState.MEASURED)
+            store.work.advance(run_id, WorkState.MEASURED)
         if state == "failed":
             ledger.settle(run_id)
-            store.runs.move(run_id, RunState.FAILED, message="The worker stopped without a word.")
+            store.work.move(run_id, WorkState.FAILED, message="The worker stopped without a word.")
     schema = load_config(visits).schema
     frozen, _ = store.accounts.ensure("frozen", schema.neighbours, schema.unit)
     ledger.freeze(frozen.id, because="for the test", who="owner")
