@@ -171,7 +171,7 @@ def test_a_report_that_was_not_released_yet_is_not_missing(
         config = application.config_of(application.runs()[0].run_id)
         run = application.reserve(config, table_id=application.tables()[0].table_id)
         application.store.work.claim(run.id, host="here", pid=1, pid_created=1.0)
-        carry_out(application.installation, run.id, StoredProgress(application.store.runs, run.id), owner_report=False)
+        carry_out(application.installation, run.id, StoredProgress(application.store.work, run.id), owner_report=False)
         assert application.ledger.charges_of(run.id)[0].certificate_id is None
         before = application.account("town")
         for bundle in (application.folder(run.id), made):
