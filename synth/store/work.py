@@ -30,7 +30,7 @@ __all__ = [
     "WorkState",
     "WorkTable",
     "new_work",
-    "work_of",
+    "work_values",
 ]
 
 
@@ -172,7 +172,7 @@ def work_values(row: RowMapping | Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def work_of(row: RowMapping | Mapping[str, Any]) -> Work:
+def _work_of(row: RowMapping | Mapping[str, Any]) -> Work:
     """Build work from a database row."""
     return Work(**work_values(row))
 
@@ -247,7 +247,7 @@ class WorkTable:
                 connection.execute(insert(WORK).values(**values))
             except IntegrityError:
                 raise JobError("This is being worked on already. Wait for it, or stop it first.") from None
-        return work_of(values)
+        return _work_of(values)
 
     @patient
     def put(self, run_id: str, *, gpus: int, cpus: int) -> None:
@@ -457,7 +457,7 @@ def _lock(connection: Connection) -> None:
 
 def _select(connection: Connection, *conditions: Any) -> tuple[Work, ...]:
     rows = connection.execute(select(WORK).where(*conditions).order_by(WORK.c.place)).mappings()
-    return tuple(work_of(row) for row in rows)
+    return tuple(_work_of(row) for row in rows)
 
 
 def _start(connection: Connection, run_id: str, *, host: str, gpu: str | None) -> Work:
