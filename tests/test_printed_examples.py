@@ -9,13 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from printed import ROOT, blocks, commands_by_section
 
-ROOT = Path(__file__).resolve().parents[1]
+TYPED = dict.fromkeys(("Backups", "Restoring", "After an update"), "tests/services/test_backup.py")
+"""Sections of docs/deploying.md with the test that types their commands word by word."""
 
-
-def blocks(document: str, language: str) -> list[str]:
-    """Return the blocks of a document that its fences say are in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / document).read_text(encoding="utf-8"), re.M | re.S)
+NOT_TYPED = {
+    "Behind a proxy": "builds an image and starts it, which needs an engine for containers and the network",
+    "Graphics cards": "the same, with a graphics card",
+}
+"""Sections of docs/deploying.md whose commands no test can type, with the reason."""
 
 
 @pytest.fixture
@@ -51,3 +54,31 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder:
     program = folder / "program.py"  # a file, as options take their help from their source
     program.write_text("\n".join(parts), encoding="utf-8")
     run([sys.executable, str(program)], folder)
+
+
+def test_every_command_of_deploying_is_typed_or_says_why_not() -> None:
+    commands = commands_by_section("docs/deploying.md")
+    assert set(commands) == {*TYPED, *NOT_TYPED}
+    for section, test in TYPED.items():
+        assert f'follow("{section}")' in (ROOT / test).read_text(encoding="utf-8")
+        assert not [line for line in commands[section] if not line.startswith("synth ")]
+    for section in NOT_TYPED:
+        assert not [line for line in commands[section] if not line.startswith("docker ")]
+
+
+@pytest.mark.parametrize("section", NOT_TYPED)
+def test_commands_for_containers_name_what_the_image_has(section: str) -> None:
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    deploying = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+    build, start = commands_by_section("docs/deploying.md")[section]
+    for name, lock in re.findall(r"--build-arg (\w+)=(\w+)", build):
+        assert re.search(rf"^ARG {name}=", image, re.M)
+        assert (ROOT / "locks" / f"{lock}.txt").exists()
+    (tag,) = re.findall(r" -t (\S+) \.$", build)
+    assert start.split()[-1] == tag
+    assert re.search(rf"^EXPOSE {re.findall(r'-p 127.0.0.1:8501:([0-9]+)', start)[0]}$", image, re.M)
+    (folder,) = re.findall(r"-v hermitage-data:(\S+)", start)
+    assert re.search(rf"^VOLUME {folder}$", image, re.M)
+    assert f"HERMITAGE_HOME={folder} " in image
+    for variable in re.findall(r" -e (\w+)=", start):
+        assert f"| `{variable}` |" in deploying

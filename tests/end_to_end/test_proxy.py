@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import datetime
-import hashlib
 import os
 import re
+import shlex
 import shutil
 import socket
 import ssl
@@ -28,7 +28,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from serving import ROOT, Server, started_server
+from printed import ROOT, blocks
+from serving import Server, started_server
 from walking import CODEBOOK, Walker, small_table
 
 pytestmark = pytest.mark.browser
@@ -41,8 +42,10 @@ MEBIBYTE = 2**20
 HOST = "synth.example.org"
 """The name in the docs; only the browser of the test knows where it is."""
 
-if NGINX is None:
-    pytest.skip("no nginx found: install it with 'apt-get install -y nginx'", allow_module_level=True)
+if NGINX is None or shutil.which("openssl") is None:
+    pytest.skip(
+        "no nginx or openssl found: install them with 'apt-get install -y nginx openssl'", allow_module_level=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +79,8 @@ class Proxy:
 
 
 def configuration() -> str:
-    (block,) = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8"), re.S)
-    return str(block)
+    (block,) = blocks("docs/deploying.md", "nginx")
+    return block
 
 
 def replaced(text: str, *pairs: tuple[str, str]) -> str:
@@ -112,8 +115,7 @@ def nginx(folder: Path, server: Server, change: Callable[[str], str] = str) -> I
     )
     (folder / "hermitage.conf").write_text(change(text), encoding="utf-8")
     certificate(folder)
-    digest = base64.b64encode(hashlib.sha1(PASSWORD.encode(), usedforsecurity=False).digest()).decode()
-    (folder / "htpasswd").write_text(f"{NAME}:{{SHA}}{digest}\n", encoding="utf-8")
+    write_password(folder / "htpasswd")
     parts = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     paths = " ".join(f"{part}_temp_path {folder / part};" for part in parts)
     main = (
@@ -134,6 +136,17 @@ def nginx(folder: Path, server: Server, change: Callable[[str], str] = str) -> I
     finally:
         process.terminate()
         process.wait(timeout=120)
+
+
+def write_password(path: Path) -> None:
+    """Type the command of the docs, which asks twice; without a terminal it reads what it is told."""
+    (command,) = re.findall(
+        r"^`(printf .*)` asks for", (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8"), re.M
+    )
+    command = replaced(command, ("/etc/nginx/hermitage.htpasswd", shlex.quote(str(path))))
+    told = f"{PASSWORD}\n" * 2
+    subprocess.run(["sh", "-euc", command], input=told, text=True, check=True, start_new_session=True)
+    assert path.read_text(encoding="utf-8").startswith(f"{NAME}:$apr1$")
 
 
 def certificate(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sqlite3
 import stat
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from printed import commands_by_section
 
 from synth.application import Application
 from synth.cli import main
@@ -424,21 +424,14 @@ def test_options_of_account_that_stand_alone(synth: Synth, capsys: pytest.Captur
     assert "There is no account 'nobody'" in capsys.readouterr().err
 
 
-def commands_of(section: str) -> list[str]:
-    """Return the commands that a section of docs/deploying.md tells to type."""
-    text = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text(encoding="utf-8")
-    part = text.split(f"## {section}\n")[1].split("\n## ")[0]
-    return [line.strip() for block in re.findall(r"```\n(.*?)```", part, re.S) for line in block.splitlines()]
-
-
 def test_the_document_followed_word_by_word_loses_nothing(
     settings: Settings, synth: Synth, release: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every command of "Backups" and "Restoring" is typed as it stands, with the names of the example replaced."""
+    """Every command is typed as it stands, with the names of the example replaced."""
     names = {"/safe/backup": "saved", "/safe/heads.txt": "heads.txt", "/old/release": "second", "ACCOUNT": "town"}
 
     def follow(section: str) -> None:
-        for line in commands_of(section):
+        for line in commands_by_section("docs/deploying.md")[section]:
             for name, own in names.items():
                 line = line.replace(name, own)
             command, _, output = line.partition(" > ")
@@ -458,6 +451,7 @@ def test_the_document_followed_word_by_word_loses_nothing(
     assert total(settings) == whole
     assert before.splitlines()[1].split()[0] in (tmp_path / "heads.txt").read_text()
     assert synth("run", "first.yaml", "--out", "further", "--no-owner-report") == 0
+    follow("After an update")
 
 
 def test_a_database_of_another_kind_and_missing_programs_are_sentences(
