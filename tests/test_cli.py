@@ -324,7 +324,7 @@ def test_the_program_starts_in_a_process_of_its_own(tmp_path: Path) -> None:
     environment = {**os.environ, "HERMITAGE_HOME": str(tmp_path / "home")}
     environment.pop("DATABASE_URL", None)
     command = [sys.executable, "-m", "synth", "account", "town", "--epsilon-cap", "-1", "--delta-cap", "1e-6"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 2
     assert done.stderr == "synth: The epsilon cap must be positive and finite, got -1.\n"
     assert done.stdout == ""

@@ -72,7 +72,7 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
         yield Server(f"http://127.0.0.1:{port}", folder / "home", temporary, log, process.pid)
     finally:
         process.terminate()
-        process.wait(timeout=120)
+        process.wait(timeout=600)
 
 
 def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:

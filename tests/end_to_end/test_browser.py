@@ -184,10 +184,13 @@ def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any
         file.write("number,word\n")
         file.writelines(f"{row},{'x' * 90}\n" for row in range(600_000))
     walker.upload(0, big)
-    walker.page.get_by_text("Stored, encrypted.").wait_for(timeout=120_000)
-    walker.page.wait_for_timeout(3000)
-    after = psutil.Process(server.pid).memory_info().rss
-    assert after - before < 30 * 2**20, f"{(after - before) / 2**20:.0f} MiB stayed of {big.stat().st_size / 2**20:.0f}"
+    walker.page.get_by_text("Stored, encrypted.").wait_for()
+    for _ in range(100):  # what the server lets go, it lets go of after it has answered
+        walker.page.wait_for_timeout(3000)
+        stayed = psutil.Process(server.pid).memory_info().rss - before
+        if stayed < 30 * 2**20:
+            break
+    assert stayed < 30 * 2**20, f"{stayed / 2**20:.0f} MiB stayed of {big.stat().st_size / 2**20:.0f}"
     walker.close()
 
 

@@ -121,8 +121,8 @@ def force_a_failed_run(walker: Walker, server: Server, table: Path, codebook: Pa
     while not any(map(_is_worker, psutil.Process(server.pid).children())):
         time.sleep(0.02)
     newest.write_bytes(body)
-    walker.page.get_by_text("stays spent").first.wait_for(timeout=120_000)
-    walker.page.get_by_test_id("stAlertContentError").first.wait_for(timeout=120_000)
+    walker.page.get_by_text("stays spent").first.wait_for()
+    walker.page.get_by_test_id("stAlertContentError").first.wait_for()
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -181,7 +181,9 @@ def test_the_screens_bear_the_content_policy(server: Server, browser: Any) -> No
     assert Path(download.value.path()).read_bytes().startswith(b"-----BEGIN PUBLIC KEY")
     assert walker.refused == []
     # The list can fill: what the policy forbids is noted.
-    walker.page.evaluate("() => { const s = document.createElement('script'); s.text = '1'; document.body.append(s); }")
-    walker.page.wait_for_timeout(200)
+    with walker.page.expect_console_message(lambda message: "Content Security Policy" in message.text):
+        walker.page.evaluate(
+            "() => { const s = document.createElement('script'); s.text = '1'; document.body.append(s); }"
+        )
     assert len(walker.refused) == 1
     walker.close()

@@ -116,7 +116,7 @@ class Session:
 
     def put(self, name: str, body: Iterator[bytes] | bytes, **headers: str) -> tuple[int, str]:
         """Send a body as an upload of the session; return status and answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=600)
         sent = {**self.headers, "content-type": "multipart/form-data; boundary=edge", **headers}
         connection.request("PUT", f"{self.path}/{name}", body, {k: v for k, v in sent.items() if v})
         answer = connection.getresponse()
@@ -126,7 +126,7 @@ class Session:
 
     def delete(self, name: str) -> int:
         """Take an upload back, as a page does when its owner removes the file."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=600)
         connection.request("DELETE", f"{self.path}/{name}", headers=self.headers)
         status = connection.getresponse().status
         connection.close()

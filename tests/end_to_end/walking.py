@@ -63,7 +63,7 @@ class Walker:
         self.address = address
         self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(300_000)
+        self.page.set_default_timeout(600_000)
         self.received: list[bytes] = []
         self.refused: list[str] = []
         self.page.on("websocket", self._listen)
@@ -155,7 +155,7 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
     walk_to_generate(walker, table, codebook, account)
     walker.press("Spend 2.00 and generate")
     page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
-    page.get_by_role("button", name="Continue to 5 Report").wait_for(timeout=180_000)
+    page.get_by_role("button", name="Continue to 5 Report").wait_for()
     walker.press("Continue to 5 Report")
     walker.see("Read the report")
     for tab in ("Columns and pairs", "Accuracy you can expect", "Owner only"):

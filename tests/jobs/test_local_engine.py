@@ -318,7 +318,7 @@ def test_a_run_is_found_again_after_the_app_restarts(
         "    LocalEngine(store, command=command, gpus=()).submit(run_id)\n"
     )
     arguments = [str(settings.home), settings.database_url, run.id, *COMMAND]
-    subprocess.run([sys.executable, "-c", app, *arguments], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", app, *arguments], check=True, timeout=PATIENCE_SECONDS)
     engine.recover()
     pid = until_working(store, run).pid
     assert pid is not None

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from synth.errors import BudgetExceededError, PrivacyError
@@ -58,27 +59,36 @@ def race(settings: Settings, account_id: str, processes: int, attempts: int) -> 
 
 
 def die(settings: Settings, account_id: str, times: int, seed: int) -> None:
-    """Kill a spending process at random moments; it notes a charge before it would read rows under it."""
+    """Kill a spending process at random moments; it notes a charge before it would read rows under it.
+
+    A moment is a number of whole charges and a part of what the last one took, so that it falls anywhere in a charge on
+    a machine of any speed.
+    """
     opened = settings.home / "opened"
     budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
     generator = random.Random(seed)
-    reader, writer = os.pipe()
 
-    def work() -> None:
+    def work(writer: int) -> None:
         with Store(settings) as store:
             ledger = Ledger(store)
-            os.write(writer, b"!")
             while True:
+                os.write(writer, b"!")
                 charge = ledger.spend(ledger.reserve(account_id, f"{os.getpid()}", budget, purpose="die"))
                 note(opened, charge.charge_id)
                 ledger.release(charge, "certificate")
 
     for _ in range(times):
-        pid = fork(work)
-        os.read(reader, 1)
-        time.sleep(0.15 * generator.random())
+        reader, writer = os.pipe()
+        pid = fork(partial(work, writer))
+        os.close(writer)
+        began = 0.0
+        for _ in range(generator.randint(2, 4)):
+            began = time.monotonic()
+            os.read(reader, 1)
+        time.sleep((time.monotonic() - began) * generator.random())
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        os.close(reader)
 
 
 def labels(settings: Settings, account_id: str, processes: int, attempts: int) -> None:

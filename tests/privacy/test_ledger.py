@@ -694,7 +694,7 @@ def test_a_charge_for_cells_is_for_a_planned_run(ledger: Ledger, cells: Account)
 
 def run_processes(task: str, settings: Settings, account: Account, first: int, second: int) -> list[str]:
     arguments = [task, str(settings.home), settings.database_url, account.id, str(first), str(second)]
-    subprocess.run([sys.executable, str(PROCESSES), *arguments], check=True, timeout=120)
+    subprocess.run([sys.executable, str(PROCESSES), *arguments], check=True, timeout=600)
     noted = settings.home / {"race": "granted", "die": "opened"}.get(task, task)
     return noted.read_text(encoding="ascii").split()
 

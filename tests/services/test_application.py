@@ -104,7 +104,7 @@ def test_a_strangers_bundle_is_checked_without_a_file(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def finished(application: Application, run_id: str, seconds: float = 180.0) -> RunView:
+def finished(application: Application, run_id: str, seconds: float = 600.0) -> RunView:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         view = application.run(run_id)

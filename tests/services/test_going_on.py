@@ -101,7 +101,7 @@ def stops(application: Application, *entries: dict[str, Any]) -> None:
     (application.settings.home / "stops.json").write_text(json.dumps(entries))
 
 
-def until(condition: Callable[[], object], seconds: float = 200.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
