@@ -34,8 +34,8 @@ class StoredTable:
     """One private table. ``size`` is in bytes before encryption; ``fingerprint`` is a keyed hash, useless to outsiders.
 
     ``keep_until`` is the moment its rows are deleted, None to keep them until somebody deletes them.
-    ``form`` says as JSON how the file is written, once it has been looked at. ``schema`` is the declared schema as JSON
-    once it is sealed.
+    ``form`` says as JSON how the file is written, once it has been looked at. ``schema`` is empty: it was
+    meant for a sealed schema, and databases have the column.
     """
 
     id: str
