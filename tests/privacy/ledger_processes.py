@@ -19,7 +19,7 @@ from synth.errors import BudgetExceededError, PrivacyError
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget, mu_of_budget
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store import Store
+from synth.store import PATIENCE_SECONDS, Store
 from synth.system.settings import Settings
 
 EPSILON, DELTA = 0.25, 1e-6
@@ -43,7 +43,7 @@ def race(settings: Settings, account_id: str, processes: int, attempts: int) -> 
 
     def work() -> None:
         budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
-        with Store(settings) as store:
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             ledger = Ledger(store)
             for attempt in range(attempts):
                 try:
@@ -69,7 +69,7 @@ def die(settings: Settings, account_id: str, times: int, seed: int) -> None:
     generator = random.Random(seed)
 
     def work(writer: int) -> None:
-        with Store(settings) as store:
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             ledger = Ledger(store)
             while True:
                 os.write(writer, b"!")
@@ -97,14 +97,14 @@ def labels(settings: Settings, account_id: str, processes: int, attempts: int) -
     Accounts are named after ``account_id``, and opened here.
     """
     budget = PrivacyBudget(EPSILON, DELTA, Neighbours.CELL)
-    with Store(settings) as store:
+    with Store(settings, patience=PATIENCE_SECONDS) as store:
         names = [f"{account_id} {attempt}" for attempt in range(attempts)]
         accounts = [store.accounts.ensure(name, Neighbours.CELL, PrivacyUnit())[0].id for name in names]
     gates = [os.pipe() for _ in range(processes)]
     ready, ready_in = os.pipe()
 
     def work(own: int) -> None:
-        with Store(settings) as store:
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             ledger = Ledger(store)
             for account in accounts:
                 config = json.dumps({"protection": "cell", "label": f"column-{own}"})
@@ -134,7 +134,7 @@ def units(settings: Settings, account_id: str, processes: int, attempts: int) ->
     ready, ready_in = os.pipe()
 
     def work(own: int) -> None:
-        with Store(settings) as store:
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             ledger = Ledger(store)
             for attempt in range(attempts):
                 os.write(ready_in, b"!")
@@ -164,7 +164,7 @@ def vouch(settings: Settings, account_id: str, processes: int, attempts: int) ->
     budget = PrivacyBudget(EPSILON, DELTA, Neighbours.REPLACE)
 
     def work() -> None:
-        with Store(settings) as store:
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             ledger = Ledger(store)
             for attempt in range(attempts):
                 charge = ledger.reserve(account_id, f"{os.getpid()}-{attempt}", budget, purpose="vouch")
