@@ -1,4 +1,4 @@
-"""Make these bundles again, with new noise and a new key: ``PYTHONPATH=. make.py FOLDER`` (see README.md beside it)."""
+"""Make bundles like these, with new noise and a new key: ``PYTHONPATH=. make.py FOLDER [NAME ...]`` (see README.md)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "golden_checks"))
 
 
-def main(target: Path) -> None:
-    """Simulate a table for each configuration, release it, and keep the bundle."""
+def main(target: Path, *names: str) -> None:
+    """Simulate a table for each configuration, or for some, release it, and keep the bundle."""
     with tempfile.TemporaryDirectory() as scratch:
         os.environ |= {"HERMITAGE_HOME": f"{scratch}/home", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         os.environ.pop("DATABASE_URL", None)
@@ -20,7 +20,7 @@ def main(target: Path) -> None:
 
         from synth.cli.local import run_locally
 
-        for name in BUNDLES:
+        for name in names or BUNDLES:
             table = Path(scratch) / f"{name}.csv"
             table.write_bytes(stand_in(name))
             result = run_locally(configuration(name), Path(scratch) / name, table=table, owner_report=False)
@@ -29,4 +29,4 @@ def main(target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])
