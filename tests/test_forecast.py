@@ -247,7 +247,7 @@ def test_predictions_are_a_part_of_the_plan_and_cost_what_the_session_charges(
         PrivateTable.from_codes(config.schema, codes, account_key=bytes(32), holdout=config.holdout, part=part)
         for part in ("train", "holdout")
     )
-    session = PrivateSession(train, PrivacyBudget(1.0, 1e-6, config.schema.neighbours)).held_out(held, share=0.1)
+    session = PrivateSession(train, PrivacyBudget(1.0, 1e-6, config.schema.neighbours)).holdout_session(held, share=0.1)
     release = session.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="report")
     tables = holdout_tables([release])
     assert tables is not None

@@ -147,7 +147,7 @@ class PrivateSession(AnswerSource):
         """Set a share of the budget aside as a session of its own, with the same rows and the same list of receipts."""
         return self._aside(share, self._table, self._memory)
 
-    def held_out(self, table: PrivateTable, *, share: float) -> PrivateSession:
+    def holdout_session(self, table: PrivateTable, *, share: float) -> PrivateSession:
         """Set a share of the budget aside for questions about the units that were held out of this session's rows.
 
         Its costs are added to the others: a unit may change sides when it is replaced, and without ids its rows may lie

@@ -50,7 +50,7 @@ __all__ = [
     "TableSource",
     "chosen_rows",
     "hash_key",
-    "held_out_rows",
+    "holdout_rows",
     "kept_rows",
     "place_hashes",
     "read_table",
@@ -344,7 +344,7 @@ def chosen_rows(
         units = place_hashes(encoded._n_rows)
     else:
         units = row_hashes([encoded._codes[name] for name in schema.names], account_key=account_key)
-    held = held_out_rows(units, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key)
+    held = holdout_rows(units, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key)
     chosen[chosen] = held if part == "holdout" else ~held
     return chosen
 
@@ -406,7 +406,7 @@ def kept_rows(unit_hashes: _Hashes, *, rows_per_unit: int, account_key: bytes) -
     return kept
 
 
-def held_out_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
+def holdout_rows(unit_hashes: _Hashes, *, share: float, n_units: int | None, account_key: bytes) -> _Mask:
     """Choose the rows of the units that no generator may see.
 
     Parameters

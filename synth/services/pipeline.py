@@ -157,7 +157,7 @@ def fit_and_sample(
     elif PREDICTIONS in shares:
         if holdout is None:
             raise PrivacyError("Predictions are to be paid for, but the hold-out was not opened.")
-        held = session.held_out(holdout, share=shares[PREDICTIONS])
+        held = session.holdout_session(holdout, share=shares[PREDICTIONS])
     progress.phase("Measuring")
     if "row count" in shares:
         session.count_rows(share=shares["row count"])

@@ -454,24 +454,24 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("fixed-size split under add or remove")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = table.held_out_rows
+    right = table.holdout_rows
 
     def fixed(hashes: np.ndarray, **named: Any) -> np.ndarray:
         return right(hashes, **{**named, "n_units": len(np.unique(hashes, axis=0))})
 
-    patch.setattr(table, "held_out_rows", fixed)
+    patch.setattr(table, "holdout_rows", fixed)
 
 
 @fault("a private number of units splits")
 def _(patch: pytest.MonkeyPatch) -> None:
     # The declared number is left aside for that of the table at hand.
-    right = table.held_out_rows
+    right = table.holdout_rows
 
     def counted(hashes: np.ndarray, *, n_units: int | None, **named: Any) -> np.ndarray:
         own = None if n_units is None else len(np.unique(hashes, axis=0))
         return right(hashes, n_units=own, **named)
 
-    patch.setattr(table, "held_out_rows", counted)
+    patch.setattr(table, "holdout_rows", counted)
 
 
 @fault("a private number of units is printed")
@@ -499,8 +499,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("split by row")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = table.held_out_rows
-    patch.setattr(table, "held_out_rows", lambda hashes, **named: right(table.place_hashes(len(hashes)), **named))
+    right = table.holdout_rows
+    patch.setattr(table, "holdout_rows", lambda hashes, **named: right(table.place_hashes(len(hashes)), **named))
 
 
 @fault("cap by a global shuffle")

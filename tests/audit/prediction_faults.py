@@ -36,13 +36,13 @@ def fault(name: str) -> Callable[[Plant], Plant]:
 def held_out_opened(patch: pytest.MonkeyPatch) -> list[PrivateTable]:
     """Give a planted bug the held-out rows behind every session, the last ones last."""
     opened: list[PrivateTable] = []
-    right = PrivateSession.held_out
+    right = PrivateSession.holdout_session
 
-    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+    def holdout_session(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
         opened.append(table)
         return right(self, table, share=share)
 
-    patch.setattr(PrivateSession, "held_out", held_out)
+    patch.setattr(PrivateSession, "holdout_session", holdout_session)
     return opened
 
 
@@ -92,50 +92,52 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @fault("hold-out answered by the training part")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        PrivateSession, "held_out", lambda self, table, *, share: self._aside(share, self._table, CountMemory())
+        PrivateSession, "holdout_session", lambda self, table, *, share: self._aside(share, self._table, CountMemory())
     )
 
 
 @fault("hold-out answered by the training part, whatever the receipt says")
 def _(patch: pytest.MonkeyPatch) -> None:
-    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+    def holdout_session(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
         copied = object.__new__(PrivateTable)
         for slot in PrivateTable.__slots__:
             setattr(copied, slot, getattr(self._table, slot))
         copied.part = "holdout"
         return self._aside(share, copied, CountMemory())
 
-    patch.setattr(PrivateSession, "held_out", held_out)
+    patch.setattr(PrivateSession, "holdout_session", holdout_session)
 
 
 @fault("counts of the training part remembered for the hold-out")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(PrivateSession, "held_out", lambda self, table, *, share: self._aside(share, table, self._memory))
+    patch.setattr(
+        PrivateSession, "holdout_session", lambda self, table, *, share: self._aside(share, table, self._memory)
+    )
 
 
 @fault("cost of the hold-out not charged")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = PrivateSession.held_out
+    right = PrivateSession.holdout_session
 
-    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+    def holdout_session(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
         before = self._spent_units
         view = right(self, table, share=share)
         self._spent_units = before
         return view
 
-    patch.setattr(PrivateSession, "held_out", held_out)
+    patch.setattr(PrivateSession, "holdout_session", holdout_session)
 
 
 @fault("hold-out paid for beside the training part")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = PrivateSession.held_out
+    right = PrivateSession.holdout_session
 
-    def held_out(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
+    def holdout_session(self: PrivateSession, table: PrivateTable, *, share: float) -> PrivateSession:
         view = right(self, table, share=share)
         view._units = self._root_units  # as if parallel composition gave each part the whole budget
         return view
 
-    patch.setattr(PrivateSession, "held_out", held_out)
+    patch.setattr(PrivateSession, "holdout_session", holdout_session)
 
 
 @fault("rows of a unit forgotten in the hold-out")

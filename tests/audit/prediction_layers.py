@@ -41,8 +41,8 @@ class WholeRun:
     session: PrivateSession
     noise: TappedNoise
 
-    def held_out(self, table: PrivateTable, *, share: float) -> Any:
-        view = self.__class__(self.session.held_out(table, share=share), self.noise, self.transcript)  # type: ignore[call-arg]
+    def holdout_session(self, table: PrivateTable, *, share: float) -> Any:
+        view = self.__class__(self.session.holdout_session(table, share=share), self.noise, self.transcript)  # type: ignore[call-arg]
         view.__dict__.update({"earlier": self.earlier} if hasattr(self, "earlier") else {})
         return view
 
@@ -158,7 +158,7 @@ def t0_parts(world: World) -> None:
     """The same question of both parts is answered by the rows of each."""
     train, held_out = parts(world, ordinary_rows(UNITS, world.rows_per_unit))
     session = start(world, train, RecordedNoise(None))
-    held = session.held_out(held_out, share=0.5)
+    held = session.holdout_session(held_out, share=0.5)
     question = OneHot((LABEL, "smoker"), (None, None), (2, 3))
     for place, (asked, table) in enumerate(((session, train), (held, held_out))):
         found = asked.noisy_sum(question, share=0.3, query=f"q{place}", source="audit").value
@@ -204,7 +204,7 @@ def t2_noise_law(world: World, coordinates: int = 1500) -> None:
     while sum(one.size for one in residuals) < coordinates:
         noisy, silent = (
             start(world, train, noise)
-            .held_out(held_out, share=0.3)
+            .holdout_session(held_out, share=0.3)
             .noisy_sum(question, share=1.0, query="q", source="audit")
             for noise in (SystemNoise(), RecordedNoise(None))
         )

@@ -188,7 +188,7 @@ def test_counts_of_the_hold_out_are_never_taken_for_those_of_the_training_part()
     assert PREDICTION_QUERY in {release.receipt.query for release in measured.answers}
     session = PrivateSession(train, PrivacyBudget(8.0, 1e-6, config.schema.neighbours))
     town = OneHot(("town",), (None,), (3,))
-    of_holdout = session.held_out(held, share=0.1).noisy_sum(town, share=1.0, query="towns", source="test")
+    of_holdout = session.holdout_session(held, share=0.1).noisy_sum(town, share=1.0, query="towns", source="test")
     queries = {table.query for table in measured_tables([*measured.answers, of_holdout])}
     assert queries
     assert not queries & {PREDICTION_QUERY, "towns"}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from synth.bundle.table_files import write_csv, write_parquet
-from synth.privacy.table import held_out_rows, kept_rows, place_hashes, row_hashes
+from synth.privacy.table import holdout_rows, kept_rows, place_hashes, row_hashes
 from synth.reading.reader import EncodedTable, read_codes, with_id
 from synth.schema import Schema, TableFormat, load_config
 
@@ -84,7 +84,7 @@ def split_again(table: EncodedTable) -> dict[str, str]:
         for kind, hashes in {"ids": of_id, "rows": rows, "places": place_hashes(table._n_rows)}.items():
             for share in (0.2, 0.5):
                 for units in (None, 25):
-                    held = held_out_rows(hashes, share=share, n_units=units, account_key=key)
+                    held = holdout_rows(hashes, share=share, n_units=units, account_key=key)
                     found[f"held out {share} of {units} {kind}, {name}"] = _mask(held)
     return found
 

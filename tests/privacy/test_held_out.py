@@ -37,7 +37,7 @@ def session_on(table: PrivateTable, noise: object = None) -> PrivateSession:
 def test_the_hold_out_answers_with_its_own_rows(row_count: str) -> None:
     tables = both(small_schema(row_count))
     session = session_on(tables["train"])
-    held = session.held_out(tables["holdout"], share=0.2)
+    held = session.holdout_session(tables["holdout"], share=0.2)
     for asked, part in ((session, "train"), (held, "holdout")):
         # The same question of both parts: nothing that was counted on one side is remembered for the other.
         release = asked.noisy_sum(REGION, share=0.2, query=f"regions of {part}", source="test")
@@ -51,7 +51,7 @@ def test_the_hold_out_answers_with_its_own_rows(row_count: str) -> None:
 def test_costs_of_both_parts_add_up_to_the_budget() -> None:
     tables = both(small_schema())
     session = session_on(tables["train"], RecordedNoise(3))
-    held = session.held_out(tables["holdout"], share=0.25)
+    held = session.holdout_session(tables["holdout"], share=0.25)
     held.noisy_sum(REGION, share=1.0, query="held out", source="test")
     with pytest.raises(BudgetExceededError):
         held.noisy_sum(REGION, share=0.1, query="one more", source="test")
@@ -69,7 +69,7 @@ def test_a_unit_of_several_rows_counts_as_often_in_the_hold_out() -> None:
     schema = small_schema("private", PrivacyUnit(rows_per_unit=3, id_column=None))
     tables = both(schema)
     session = session_on(tables["train"])
-    held = session.held_out(tables["holdout"], share=0.5)
+    held = session.holdout_session(tables["holdout"], share=0.5)
     assert held.noisy_sum(REGION, share=1.0, query="q", source="test").receipt.sensitivity == pytest.approx(3.0)
 
 
@@ -77,7 +77,7 @@ def test_a_private_number_of_held_out_rows_is_not_that_of_the_training_part() ->
     tables = both(small_schema("private"))
     session = session_on(tables["train"])
     session.count_rows(share=0.1)
-    held = session.held_out(tables["holdout"], share=0.5)
+    held = session.holdout_session(tables["holdout"], share=0.5)
     assert session.rows.value == tables["train"]._rows
     with pytest.raises(PrivacyError, match="has not been measured"):
         _ = held.rows
@@ -89,9 +89,9 @@ def test_what_is_no_hold_out_of_this_table_is_refused() -> None:
     session = session_on(tables["train"])
     for wrong in (tables["train"], other["holdout"]):
         with pytest.raises(PrivacyError, match="hold-out of the same table"):
-            session.held_out(wrong, share=0.5)
+            session.holdout_session(wrong, share=0.5)
     with pytest.raises(PrivacyError, match="hold-out of the same table"):
-        session_on(tables["holdout"]).held_out(tables["holdout"], share=0.5)
+        session_on(tables["holdout"]).holdout_session(tables["holdout"], share=0.5)
     assert session.remaining_share == 1.0
 
 
@@ -102,14 +102,14 @@ def test_an_empty_hold_out_is_answered_like_any_other() -> None:
         PrivateTable.from_codes(schema, codes, account_key=KEY, holdout=1e-9, part=part)
         for part in ("train", "holdout")
     ]
-    held = session_on(parts[0]).held_out(parts[1], share=0.5)
+    held = session_on(parts[0]).holdout_session(parts[1], share=0.5)
     assert held.noisy_sum(Constant(), share=1.0, query="q", source="test").value.tolist() == [0.0]
 
 
 def test_a_receipt_names_the_part_only_where_it_is_the_hold_out() -> None:
     tables = both(small_schema())
     session = session_on(tables["train"])
-    session.held_out(tables["holdout"], share=0.5).noisy_sum(REGION, share=1.0, query="held out", source="test")
+    session.holdout_session(tables["holdout"], share=0.5).noisy_sum(REGION, share=1.0, query="held out", source="test")
     session.noisy_sum(REGION, share=0.2, query="trained on", source="test")
     first, second = (receipt.to_dict() for receipt in session.receipts)
     assert first["part"] == "holdout"

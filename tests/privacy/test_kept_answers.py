@@ -78,7 +78,7 @@ def candidates() -> list[Candidate]:
 
 def ask_all(session: PrivateSession, *, holdout: PrivateTable | None = None) -> list[np.ndarray]:
     """A sum, a choice, a sum in a part of a part, and a sum over the hold-out."""
-    held = session.held_out(holdout or table_of(part="holdout"), share=0.2)
+    held = session.holdout_session(holdout or table_of(part="holdout"), share=0.2)
     heard = [session.noisy_sum(REGION, share=0.2, query="regions", source="test").value]
     chosen = session.noisy_max(candidates(), share=0.1, query="choice", source="test")
     heard.append(np.array([chosen.index]))
@@ -289,7 +289,7 @@ def other_asker(session: PrivateSession) -> None:
 
 
 def other_side(session: PrivateSession) -> None:
-    session.held_out(table_of(part="holdout"), share=0.2).noisy_sum(REGION, **FIRST | {"share": 1.0})
+    session.holdout_session(table_of(part="holdout"), share=0.2).noisy_sum(REGION, **FIRST | {"share": 1.0})
 
 
 def system_noise(session: PrivateSession) -> None:

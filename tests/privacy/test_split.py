@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from synth.privacy.table import hash_key, held_out_rows, kept_rows, place_hashes, row_hashes
+from synth.privacy.table import hash_key, holdout_rows, kept_rows, place_hashes, row_hashes
 from synth.reading.reader import with_id
 
 KEY = b"an account's secret, 32 bytes of"
@@ -27,7 +27,7 @@ def kept(ids: list[int], cap: int, key: bytes = KEY) -> list[bool]:
 
 def held(ids: list[int], *, exact: bool, share: float = 0.3, key: bytes = KEY) -> list[bool]:
     n_units = len(set(ids)) if exact else None
-    return held_out_rows(hashes(ids), share=share, n_units=n_units, account_key=key).tolist()
+    return holdout_rows(hashes(ids), share=share, n_units=n_units, account_key=key).tolist()
 
 
 def alike(rows: list[tuple[int, int]], key: bytes = KEY) -> list[bytes]:
@@ -90,20 +90,20 @@ def test_all_rows_of_an_id_lie_on_one_side(ids: list[int], share: float, exact: 
 def test_the_declared_number_of_units_splits_whatever_the_table_holds(
     ids: list[int], share: float, declared: int
 ) -> None:
-    sides = held_out_rows(hashes(ids), share=share, n_units=declared, account_key=KEY)
+    sides = holdout_rows(hashes(ids), share=share, n_units=declared, account_key=KEY)
     held_units = {unit for unit, side in zip(ids, sides, strict=True) if side}
     assert len(held_units) == min(round(share * declared), len(set(ids)))
     # One more unit in the table takes at most one place, and none with fewer units than declared places to hold out.
-    more = held_out_rows(hashes([*ids, 99]), share=share, n_units=declared, account_key=KEY)[:-1]
+    more = holdout_rows(hashes([*ids, 99]), share=share, n_units=declared, account_key=KEY)[:-1]
     still = {unit for unit, side in zip(ids, more, strict=True) if side}
     assert still <= held_units
     assert len(held_units - still) <= 1
 
 
 def test_a_row_keeps_its_side_when_one_cell_is_hidden() -> None:
-    sides = held_out_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY)
+    sides = holdout_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY)
     assert sides.sum() == 200
-    np.testing.assert_array_equal(sides, held_out_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY))
+    np.testing.assert_array_equal(sides, holdout_rows(place_hashes(1_000), share=0.2, n_units=1_000, account_key=KEY))
 
 
 few_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 300)), min_size=1, max_size=30)
@@ -153,7 +153,7 @@ def test_a_hash_of_zeros_is_no_id() -> None:
 
 
 def test_coins_are_independent_and_fair() -> None:
-    sides = held_out_rows(place_hashes(200_000), share=0.2, n_units=None, account_key=KEY)
+    sides = holdout_rows(place_hashes(200_000), share=0.2, n_units=None, account_key=KEY)
     assert stats.binomtest(int(sides.sum()), len(sides), 0.2).pvalue > 1e-6
     pairs = np.bincount(2 * sides[::2] + sides[1::2], minlength=4)
     expected = len(sides) / 2 * np.array([0.64, 0.16, 0.16, 0.04])
