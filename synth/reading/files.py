@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO, RawIOBase
 from typing import BinaryIO, cast
 
@@ -21,6 +22,8 @@ from synth.errors import TableError
 from synth.names import shown
 from synth.reading.text import TextTable
 from synth.schema import TableFormat
+from synth.schema.encoding import is_bytes, is_date, is_number, is_text
+from synth.schema.header import refuse_other_files
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, too_large
 
@@ -34,18 +37,6 @@ BATCH_ROWS = 65_536
 
 _UNSUPPORTED = (pa.ArrowNotImplementedError, NotImplementedError)
 _BROKEN = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeError)
-
-_OTHER_FILES = {
-    b"PK\x03\x04": "a zip or Excel file",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
-    b"BZh": "a bzip2 file",
-    b"\xfd7zXZ": "an xz file",
-    b"\x28\xb5\x2f\xfd": "a zstd file",
-    b"SQLite format 3": "a database",
-    b"ARROW1": "an Arrow file",
-    b"ORC": "an ORC file",
-    b"%PDF": "a PDF",
-}
 
 
 class Counted:
@@ -102,10 +93,8 @@ def _open_bytes(source: Readable, limits: ReaderLimits, *, first_is_row: bool) -
     raw = _not_empty(Counted(source, limits.input_bytes, "The file"))
     if raw.peek(2) == b"\x1f\x8b":
         raw = _not_empty(Counted(_Gunzip(raw), limits.text_bytes, "The table inside the gzip file"))
-    start = raw.peek(16)
-    for magic, name in _OTHER_FILES.items():
-        if start.startswith(magic) and not first_is_row:
-            raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz) or Parquet.")
+    if not first_is_row:
+        refuse_other_files(raw.peek(16))
     return raw
 
 
@@ -206,18 +195,16 @@ def _checked(columns: Sequence[pa.Array], malformed: Sequence[int], limits: Read
 
 
 def _without_odd_cells(cells: pa.Array, limits: ReaderLimits) -> tuple[pa.Array, int]:
-    types = pa.types
-    if types.is_dictionary(cells.type):
+    if pa.types.is_dictionary(cells.type):
         values, _ = _without_odd_cells(cells.dictionary, limits)
         if values is cells.dictionary:
             return cells, 0
         decoded = values.take(cells.indices)
         return decoded, decoded.null_count - cells.null_count
-    is_text = types.is_string(cells.type) or types.is_large_string(cells.type)
-    if not is_text and not types.is_binary(cells.type) and not types.is_large_binary(cells.type):
+    if not is_text(cells.type) and not is_bytes(cells.type):
         return cells, 0
     odd = pc.greater(pc.binary_length(cells), limits.cell_bytes)
-    if is_text and not _is_utf8(cells):
+    if is_text(cells.type) and not _is_utf8(cells):
         readable = [cell is None or holds_text(cell) for cell in cells.cast(_bytes_like(cells.type)).to_pylist()]
         odd = pc.or_(odd, pa.array([not good for good in readable]))
     count = pc.sum(odd).as_py() or 0
@@ -247,8 +234,7 @@ def holds_text(cell: bytes) -> bool:
 
 def _in_memory(source: Counted) -> BytesIO:
     whole = BytesIO()
-    while data := source.read(CHUNK):
-        whole.write(data)
+    whole.writelines(iter(partial(source.read, CHUNK), b""))
     whole.seek(0)
     return whole
 
@@ -307,23 +293,9 @@ def _parquet_batches(
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:
-    types = pa.types
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    if types.is_nested(inner):
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if pa.types.is_nested(inner):
         raise TableError(f"Parquet with nested columns is not supported. Flatten '{shown(name)}' first.")
-    known = (
-        types.is_integer,
-        types.is_floating,
-        types.is_decimal,
-        types.is_boolean,
-        types.is_date,
-        types.is_timestamp,
-        types.is_string,
-        types.is_large_string,
-        types.is_binary,
-        types.is_large_binary,
-        types.is_fixed_size_binary,
-        types.is_null,
-    )
+    known = (is_number, is_date, is_text, is_bytes, pa.types.is_null)
     if not any(check(inner) for check in known):
         raise TableError(f"'{shown(name)}' is stored as a type that is not read here. Save it as text first.")

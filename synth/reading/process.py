@@ -23,7 +23,7 @@ from synth.reading.files import Batches, holds_text, open_batches
 from synth.reading.request import HASH_BYTES, Request
 from synth.schema import modelled_columns
 from synth.schema.columns.base import CellCounts
-from synth.schema.encoding import encode_cells, texts_of
+from synth.schema.encoding import encode_cells, is_bytes, texts_of
 from synth.schema.header import places_of
 from synth.system.confined import answers_alone, confine
 from synth.system.conversation import AskedRanges, read_frame, write_frame
@@ -118,27 +118,19 @@ def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> 
 
 def _unit_hashes(cells: pa.Array, request: Request) -> npt.NDArray[np.uint8]:
     """Return the keyed hash of each id, an array of shape (rows, HASH_BYTES); zeros where the id is missing."""
-    array = cells if pa.types.is_dictionary(cells.type) else _as_written(cells).dictionary_encode()
+    if not pa.types.is_dictionary(cells.type):
+        cells = (cells if is_bytes(cells.type) else texts_of(cells)).dictionary_encode()
     nothing = bytes(HASH_BYTES)
     hashes = [
         nothing
         if one is None
         else hashlib.blake2b(one, digest_size=HASH_BYTES, key=request.key, person=b"unit").digest()
-        for one in _ids_of(array.dictionary, request)
+        for one in _ids_of(cells.dictionary, request)
     ]
     table = np.frombuffer(b"".join([*hashes, nothing]), dtype=np.uint8).reshape(-1, HASH_BYTES)
-    index = pc.fill_null(array.indices.cast(pa.int64()), len(hashes)).to_numpy(zero_copy_only=False)
+    index = pc.fill_null(cells.indices.cast(pa.int64()), len(hashes)).to_numpy(zero_copy_only=False)
     chosen: npt.NDArray[np.uint8] = table[index]
     return chosen
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
-
-
-def _as_written(cells: pa.Array) -> pa.Array:
-    return cells if _is_bytes(cells.type) else texts_of(cells)
 
 
 def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
@@ -150,7 +142,7 @@ def _ids_of(cells: pa.Array, request: Request) -> list[bytes | None]:
     if pa.types.is_fixed_size_binary(cells.type):
         raw: list[bytes | None] = cells.to_pylist()
         return raw
-    written = cells.to_pylist() if _is_bytes(cells.type) else [None] * len(cells)
+    written = cells.to_pylist() if is_bytes(cells.type) else [None] * len(cells)
     texts = texts_of(cells)
     if request.format.strip:
         texts = pc.utf8_trim_whitespace(texts)

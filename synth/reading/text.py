@@ -142,10 +142,9 @@ class TextTable:
 
 def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top:
     """Read past comments, skipped lines and blank lines to the names, and leave the rows in the source."""
-    name = form.codec
+    # Without a mark, of which a first row has none, utf-16 is little-endian unless big-endian is declared.
+    encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(form.codec, form.codec)
     if not form.header:
-        # Nothing of the first row decides: utf-16 is little-endian unless big-endian is declared.
-        encoding = {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name)
         for _ in range(form.skip_rows):
             if not source.peek(1):
                 break
@@ -153,8 +152,8 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top
         if not source.peek(1):
             raise TableError("The file is empty. Send a table with rows.")
         return _Top(encoding, "\t" if form.separator == "auto" else form.separator, form.names or ())
-    marked = [known for mark, known in _MARKS if source.peek(len(mark)) == mark and name.startswith(("utf", "ascii"))]
-    encoding = marked[0] if marked else {"utf-16": "utf-16-le", "utf-8-sig": "utf-8"}.get(name, name)
+    if form.codec.startswith(("utf", "ascii")):
+        encoding = next((known for mark, known in _MARKS if source.peek(len(mark)) == mark), encoding)
     line = _take_text(source, encoding)
     while form.comment and line is not None and line.startswith(form.comment):
         line = _take_text(source, encoding)
@@ -206,8 +205,8 @@ def _take_line(source: Peekable, encoding: str) -> bytes:
     line = b""
     while True:
         seen = source.peek(len(line) + 2**16)
-        end = _first_end(seen, encoding)
-        if end or len(seen) == len(line):
+        ends = _line_ends(seen, encoding)
+        if len(ends) or len(seen) == len(line):
             break
         line = seen
         if len(line) > LONGEST_LINE:
@@ -215,16 +214,11 @@ def _take_line(source: Peekable, encoding: str) -> bytes:
                 f"The first line is longer than {size_text(LONGEST_LINE)}. Check that this is a table with one row on "
                 "each line."
             )
-    wanted = end or len(seen)
+    wanted = int(ends[0]) if len(ends) else len(seen)
     taken = b""
     while len(taken) < wanted:
         taken += source.read(wanted - len(taken))
     return taken
-
-
-def _first_end(data: bytes, encoding: str) -> int:
-    ends = _line_ends(data, encoding)
-    return int(ends[0]) if len(ends) else 0
 
 
 def _not_in(encoding: str) -> str:

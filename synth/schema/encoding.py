@@ -30,8 +30,10 @@ __all__ = [
     "decode_column",
     "encode_cells",
     "encode_column",
+    "is_bytes",
     "is_date",
     "is_number",
+    "is_text",
     "numbers_of",
     "numbers_of_texts",
     "texts_of",
@@ -224,9 +226,7 @@ def _distinct_cells(cells: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, npt.ND
     if pa.types.is_null(array.type):
         array = array.cast(pa.string())
     if not pa.types.is_dictionary(array.type):
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            array = texts_of(array)
-        array = array.dictionary_encode()
+        array = texts_of(array).dictionary_encode()
     values = array.dictionary
     distinct = pa.concat_arrays([values, pa.nulls(1, values.type)])
     index = pc.fill_null(array.indices.cast(pa.int64()), len(values))
@@ -237,6 +237,17 @@ def is_number(kind: pa.DataType) -> bool:
     """Whether cells of this type are numbers or truth values."""
     types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether cells of this type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether cells of this type are bytes, which may be texts or not."""
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
 
 def is_date(kind: pa.DataType) -> bool:
@@ -251,9 +262,9 @@ def texts_of(cells: pa.Array) -> pa.Array:
     Bytes that are not UTF-8 become replacement characters; null stays null.
     """
     kind = cells.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return cells
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if is_bytes(kind):
         decoded = [None if cell is None else cell.decode("utf-8", "replace") for cell in cells.to_pylist()]
         return pa.array(decoded, pa.string())
     if pa.types.is_float16(kind):

@@ -1,4 +1,4 @@
-"""The names at the top of a file against the declared ones: which column lies where, whatever its rows are.
+"""The top of a file: what it says it is, and which declared column lies where, whatever its rows are.
 
 Names are public, but a first row may be no header; so a sentence quotes a name only where it is surely one.
 """
@@ -12,7 +12,32 @@ from synth.limits import NAME_CHARACTERS
 from synth.names import SHOWN_CHARACTERS, shown
 from synth.schema.columns.base import Column
 
-__all__ = ["check_names", "is_plain", "places_of"]
+__all__ = ["check_names", "is_plain", "places_of", "refuse_other_files"]
+
+
+_OTHER_FILES = {
+    b"PK\x03\x04": "a zip or Excel file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"SQLite format 3": "a database",
+    b"ARROW1": "an Arrow file",
+    b"ORC": "an ORC file",
+    b"%PDF": "a PDF",
+}
+
+
+def refuse_other_files(start: bytes) -> None:
+    """Refuse what is no table by its first bytes, which are no row's.
+
+    Raises
+    ------
+    TableError
+    """
+    for magic, name in _OTHER_FILES.items():
+        if start.startswith(magic):
+            raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz) or Parquet.")
 
 
 def is_plain(name: str) -> bool:
