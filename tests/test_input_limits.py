@@ -34,7 +34,7 @@ from synth.schema import (
     parse_config,
 )
 from synth.schema.constraints import parse_constraints
-from synth.schema.documents import parse_number, read_mapping
+from synth.schema.documents import as_number, read, read_mapping
 from synth.schema.header import check_names, is_plain
 from synth.services.inspection import inspect_header, kind_by_name
 from synth.services.planning import check_config, forecast_lines
@@ -149,12 +149,12 @@ def test_a_format_of_any_size_is_answered_soon() -> None:
 
 
 def test_numbers_have_a_bounded_number_of_digits() -> None:
-    assert parse_number("x", "1" * 300) == pytest.approx(1.1e299, rel=0.02)
+    assert read("x", as_number, "1" * 300) == pytest.approx(1.1e299, rel=0.02)
     for text in ("1" * 1001, "1" * 10**6, "0." + "0" * 10**6, "1e" + "0" * 10**6):
         with pytest.raises(SchemaError, match="a number of at most 1,000 characters"):
-            parse_number("low", text)
+            read("low", as_number, text)
     with pytest.raises(SchemaError, match="low must be a number"):
-        parse_number("low", 10**400)
+        read("low", as_number, 10**400)
 
 
 def test_cells_of_many_digits_are_no_numbers_and_take_no_time() -> None:
@@ -263,7 +263,7 @@ TEXTS = {
     "domain_source": HEAD + UNIT + COLUMNS + "domain_source: {x: [a]}\n",
     "format: separator": HEAD + UNIT + COLUMNS + "format: {separator: [a]}\n",
     "format: missing": HEAD + UNIT + COLUMNS + "format: {missing: [[a]]}\n",
-    "The path of a table": HEAD + UNIT + COLUMNS + "table: [a]\n",
+    "table": HEAD + UNIT + COLUMNS + "table: [a]\n",
     "'x': type": HEAD + UNIT + "columns: {x: {type: [drop]}}\n",
     "'x': weight": HEAD + UNIT + "columns: {x: {type: yes_no, weight: {low: high}}}\n",
     "'x': pattern": HEAD + UNIT + "columns: {x: {type: date, low: 2020-01-01, high: 2021-01-01, pattern: [a]}}\n",

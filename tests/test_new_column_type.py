@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ from synth.bundle.checks import check
 from synth.bundle.table_files import read_table
 from synth.errors import SchemaError
 from synth.schema import COLUMN_TYPES, ModelledColumn, config_of_text, config_to_yaml, parse_column
-from synth.schema.columns.base import Cells, Coded, Fate, Fields
+from synth.schema.columns.base import Cells, Coded, Fate
 from synth.schema.constraints import parse_constraints, repair
+from synth.schema.documents import Whole, Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +31,8 @@ class StarsColumn(ModelledColumn):
     blank: ClassVar[str] = "{type: stars, most: 5}"
     is_ordered: ClassVar[bool] = True
 
-    most: int = 5
-
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        return cls(
-            fields.name,
-            most=int(fields.number("most", 5)),
-            fallback=fields.fallback(fields.label),
-            missing=fields.flag("missing"),
-            weight=fields.weight(),
-        )
+    most: Whole = 5
+    fallback: Word | None = field(default=None, kw_only=True)
 
     def to_mapping(self) -> dict[str, object]:
         return self._with_common({"most": self.most})
@@ -130,7 +122,9 @@ def test_it_is_declared_and_compared_like_the_others() -> None:
     column = parse_column("service", {"type": "stars", "most": "4", "fallback": "**", "weight": "low"})
     assert column == StarsColumn("service", most=4, fallback="**", weight=column.weight)
     assert column.to_mapping() == {"type": "stars", "most": 4, "fallback": "**", "weight": "low"}
-    with pytest.raises(SchemaError, match="'service': unknown key 'low' for a column of type stars"):
+    with pytest.raises(
+        SchemaError, match=r"'service': unknown key 'low'\. Known keys: fallback, missing, most, type, weight"
+    ):
         parse_column("service", {"type": "stars", "low": 1})
     schema = config_of_text(CONFIG).schema
     constraints = parse_constraints(["service >= food"], schema)

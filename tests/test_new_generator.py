@@ -48,7 +48,7 @@ def test_its_card_and_the_fields_of_its_form_are_offered() -> None:
 def test_its_options_are_checked_before_anything_is_spent() -> None:
     with pytest.raises(ConfigError, match="'flatness' must lie between 0 and 1, got 2"):
         forecast(config_of(options={"flatness": 2.0}))
-    with pytest.raises(ConfigError, match="'mode' must be one of plain, shy, got 'loud'"):
+    with pytest.raises(ConfigError, match="'toy': mode must be plain or shy, got loud"):
         forecast(config_of(options={"mode": "loud"}))
 
 

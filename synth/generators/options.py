@@ -10,17 +10,19 @@ import ast
 import dataclasses
 import functools
 import inspect
-import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from synth.errors import ConfigError
+from synth.names import shown
+from synth.schema.documents import read_as
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
 
 __all__ = ["Between", "OptionField", "Options", "build_options", "check_between", "option_fields"]
-
-_KIND_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,10 @@ class Between:
 
     low: float
     high: float
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:
+        """Take no text and no truth value for a number; whether it lies between, :class:`Options` sees."""
+        return {**handler(source), "strict": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, gene
     Parameters
     ----------
     options_type : type
-        A class of :class:`Options` whose fields are int, float, bool, str or a Literal of texts, with defaults.
+        A class of :class:`Options` whose fields are numbers with bounds, a Flag or a Literal of texts, with defaults.
     values : mapping
         Option names and values; what is absent keeps its default.
     generator : str
@@ -81,32 +87,14 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, gene
     ConfigError
         If an option is unknown, of the wrong kind or out of range.
     """
-    fields = {field.name: field for field in option_fields(options_type)}
-    for name in values:
-        if name not in fields:
-            known = ", ".join(fields) or "none"
-            raise ConfigError(f"generator '{generator}' has no option '{name}'. Its options are: {known}.")
-    converted = {name: _convert(fields[name], value, generator) for name, value in values.items()}
-    return options_type(**converted)
+    return read_as(options_type, values, within=f"generator '{generator}': ")
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:
     """Refuse an option outside [low, high], naming option, bounds and value."""
-    if not (math.isfinite(value) and low <= value <= high):
-        raise ConfigError(f"option '{name}' must lie between {low:g} and {high:g}, got {value:g}.")
-
-
-def _convert(field: OptionField, value: object, generator: str) -> object:
-    if field.kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not field.kind:
-        raise ConfigError(
-            f"generator '{generator}': option '{field.name}' must be {_KIND_WORDS[field.kind]}, "
-            f"for example {field.default}."
-        )
-    if field.choices and value not in field.choices:
-        raise ConfigError(f"option '{field.name}' must be one of {', '.join(field.choices)}, got '{value}'.")
-    return value
+    if not low <= value <= high:
+        given = f"{value:g}" if isinstance(value, float) else shown(str(value))  # a whole number may be larger than any
+        raise ConfigError(f"option '{name}' must lie between {low:g} and {high:g}, got {given}.")
 
 
 @functools.cache

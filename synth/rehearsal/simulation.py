@@ -17,16 +17,27 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from synth.errors import ConfigError, SchemaError
+from synth.errors import ConfigError
 from synth.names import shown
 from synth.schema import ModelledColumn, Schema, TableFormat
-from synth.schema.documents import parse_number, parse_text, parse_whole, read_mapping, read_text
+from synth.schema.documents import (
+    Number,
+    Read,
+    Text,
+    Whole,
+    as_mapping,
+    as_number,
+    each,
+    read_as,
+    read_mapping,
+    read_text,
+)
 from synth.system.paths import path_of
 
 __all__ = [
@@ -56,7 +67,6 @@ MISSING_SHARE, OTHER_SHARE, SPECIAL_SHARE = 0.05, 0.02, 0.05
 
 _STEEPNESS, _BELL_WIDTH = 4.0, 0.18
 _MOST_ROWS = 1_000_000
-_COLUMN_KEYS = ("shape", "shares", "follows", "strength")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +86,9 @@ class SimulatedColumn:
     """
 
     shape: Shape = "even"
-    shares: tuple[float, ...] = ()
-    follows: str | None = None
-    strength: float = 0.0
+    shares: Annotated[tuple[float, ...], Read(each(as_number, " of numbers, such as [49, 51]"))] = ()
+    follows: Text | None = None
+    strength: Number = 0.0
 
     def __post_init__(self) -> None:
         if self.shape not in SHAPES:
@@ -105,9 +115,11 @@ class Simulation:
         Public.
     """
 
-    rows: int = 5000
-    columns: Mapping[str, SimulatedColumn] = field(default_factory=dict)
-    seed: int = 0
+    rows: Whole = 5000
+    columns: Annotated[Mapping[str, SimulatedColumn], Read(lambda declared: _columns(declared))] = field(
+        default_factory=dict
+    )
+    seed: Whole = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.rows <= _MOST_ROWS:
@@ -269,35 +281,19 @@ def parse_simulation(document: Mapping[str, Any], *, rows: int) -> Simulation:
     if set(document) - {"rows", "seed", "columns"}:
         # The key is not quoted: a table may have been given instead.
         raise ConfigError("A simulation has a key that is not known. Choose from: rows, seed, columns.")
-    columns = document.get("columns") or {}
-    if not isinstance(columns, Mapping):
-        raise ConfigError("columns must be a mapping of column names, such as 'age: {shape: bell}'.")
-    return Simulation(
-        rows=parse_whole("rows", document.get("rows", rows)),
-        seed=parse_whole("seed", document.get("seed", 0)),
-        columns={str(name): _column(str(name), body) for name, body in columns.items()},
-    )
+    return read_as(Simulation, {"rows": rows, **document})
+
+
+def _columns(declared: object) -> dict[str, SimulatedColumn]:
+    return {str(name): _column(str(name), body) for name, body in as_mapping(declared).items()}
 
 
 def _column(name: str, body: object) -> SimulatedColumn:
-    if not isinstance(body, Mapping) or set(body) - set(_COLUMN_KEYS):
-        raise ConfigError(f"'{shown(name)}' of a simulation takes {', '.join(_COLUMN_KEYS)}, such as {{shape: bell}}.")
-    shape = next((known for known in SHAPES if known == str(body.get("shape", SHAPES[0]))), None)
-    shares = body.get("shares") or []
-    if shape is None:
-        raise ConfigError(f"'{name}': shape must be one of {', '.join(SHAPES)}.")
-    if not isinstance(shares, list):
-        raise ConfigError(f"'{name}': shares must be a list of numbers, such as [49, 51].")
-    follows = body.get("follows")
-    # Followed without a number: clearly, but far from exactly.
-    strength = body.get("strength", 0.0 if follows is None else 0.5)
+    within = f"'{shown(name)}': "
+    if isinstance(body, Mapping) and body.get("follows") is not None:
+        body = {"strength": 0.5, **body}  # followed without a number: clearly, but far from exactly
     try:
-        return SimulatedColumn(
-            shape=shape,
-            shares=tuple(parse_number(f"'{name}': a share", share) for share in shares),
-            follows=None if follows is None else parse_text(f"'{shown(name)}': follows", follows),
-            strength=parse_number(f"'{name}': strength", strength),
-        )
-    except (ConfigError, SchemaError) as error:
+        return read_as(SimulatedColumn, body, within=within)
+    except ConfigError as error:
         said = str(error)
-        raise ConfigError(said if said.startswith(f"'{name}'") else f"'{name}': {said}") from None
+        raise ConfigError(said if said.startswith(within.removesuffix(": ")) else within + said) from None

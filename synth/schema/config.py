@@ -9,16 +9,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import yaml
 
 from synth.errors import ConfigError, SchemaError
 from synth.limits import COLUMNS, CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.names import shown
-from synth.schema.columns import parse_column
-from synth.schema.documents import Section, parse_text, read_mapping, read_text, refuse_unknown
-from synth.schema.schema import PrivacyUnit, Schema, size_problem
+from synth.schema.documents import (
+    Flag,
+    Needed,
+    Number,
+    Read,
+    Text,
+    Texts,
+    Whole,
+    as_mapping,
+    as_text,
+    as_whole,
+    each,
+    read,
+    read_as,
+    read_mapping,
+    read_text,
+    refuse_unknown,
+)
+from synth.schema.schema import Schema, size_problem
 from synth.system.paths import path_of
 
 __all__ = [
@@ -40,10 +56,44 @@ __all__ = [
 OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 
 FileKind = Literal["auto", "csv", "tsv", "parquet"]
-_FILE_KINDS: tuple[FileKind, ...] = get_args(FileKind)
 
 MAXIMUM_ROWS = 50_000_000
 USUAL_GENERATOR = "dp-hp-adaptive"
+
+
+def _option(value: object) -> OptionValue:
+    if isinstance(value, list | tuple):
+        return tuple(map(_option, value))
+    if isinstance(value, Mapping):
+        raise ValueError("must be numbers, texts, truth values or lists of them.")
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    for convert in (int, float) if len(text) <= NUMBER_CHARACTERS else ():
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _options(value: object) -> dict[str, OptionValue]:
+    return {str(name): _option(given) for name, given in as_mapping(value).items()}
+
+
+def _texts_by_key(value: object) -> dict[str, str]:
+    return {str(key): as_text(text) for key, text in as_mapping(value).items()}
+
+
+def _missing_cells(value: object) -> tuple[str, ...]:
+    """Read the texts that stand for a missing cell; an empty one may be left blank, and one alone be no list."""
+    if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
+        raise ValueError("must be a list of the texts that stand for a missing cell.")
+    return tuple("" if cell is None else as_text(cell) for cell in ([value] if isinstance(value, str) else value))
+
+
+_Options = Annotated[Mapping[str, OptionValue], Read(_options)]
+_WholeOrBlank = Annotated[int, Read(lambda value: 0 if value is None else as_whole(value))]
 
 _CODECS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
 
@@ -61,16 +111,16 @@ class TableFormat:
     breaks; whoever says so says that every quotation mark is closed.
     """
 
-    separator: str = "auto"
-    header: bool = True
-    names: tuple[str, ...] | None = None
-    encoding: str = "utf-8"
-    missing: tuple[str, ...] = ("",)
-    strip: bool = True
-    skip_rows: int = 0
-    comment: str | None = None
+    separator: Text = "auto"
+    header: Flag = True
+    names: Annotated[tuple[str, ...], Read(each(as_text, " of column names"))] | None = None
+    encoding: Text = "utf-8"
+    missing: Annotated[tuple[str, ...], Read(_missing_cells)] = ("",)
+    strip: Flag = True
+    skip_rows: _WholeOrBlank = 0
+    comment: Text | None = None
     kind: FileKind = "auto"
-    newlines: bool = False
+    newlines: Flag = False
 
     def __post_init__(self) -> None:
         if self.separator != "auto" and len(self.separator) != 1:
@@ -186,27 +236,27 @@ class RunConfig:
     """
 
     schema: Schema
-    account: str
-    epsilon: float
-    rows: int
-    delta: float
-    people_at_most: int
-    generator: str = USUAL_GENERATOR
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
-    table: str | None = None
-    test_table: str | None = None
-    format: TableFormat = TableFormat()
-    test_format: TableFormat | None = None
+    account: Annotated[Text, Needed("Name the people the ledger protects, for example city-survey-2026.")]
+    epsilon: Number
+    rows: Annotated[Whole, Needed("Write how many rows to make, a public number.")]
+    delta: Number
+    people_at_most: Whole
+    generator: Text = USUAL_GENERATOR
+    options: _Options = field(default_factory=dict)
+    table: Text | None = None
+    test_table: Text | None = None
+    format: Annotated[TableFormat, Read(lambda said: parse_format(_or_empty(said)))] = TableFormat()
+    test_format: Annotated[TableFormat, Read(lambda said: parse_format(said, "test_format"))] | None = None
     undeclared: Literal["refuse", "drop"] = "refuse"
-    holdout: float = 0.2
-    label: str | None = None
-    groups: tuple[str, ...] = ()
-    constraints: tuple[str, ...] = ()
-    seed: int = 0
-    device: str = "auto"
-    evaluation_share: float = 0.1
-    prediction_share: float = 0.0
-    domain_source: Mapping[str, str] = field(default_factory=dict)
+    holdout: Number = 0.2
+    label: Text | None = None
+    groups: Texts = ()
+    constraints: Texts = ()
+    seed: _WholeOrBlank = 0
+    device: Text = "auto"
+    evaluation_share: Number = 0.1
+    prediction_share: Number = 0.0
+    domain_source: Annotated[Mapping[str, str], Read(_texts_by_key)] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -244,11 +294,24 @@ class RunConfig:
         return replace(self, table=None, test_table=None)
 
 
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    epsilon: Annotated[Number, Needed("Write for example budget: {epsilon: 1.0}.")]
+    delta: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Generator:
+    name: Text = USUAL_GENERATOR
+    options: _Options = field(default_factory=dict)
+
+
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change",
 }  # fmt: skip
+_OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)
 
 
 def load_config(path: str | Path) -> RunConfig:
@@ -304,51 +367,32 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         # Nothing of it is quoted: a table may have been given instead.
         raise ConfigError("This is no configuration: none of its keys is known. It needs account, budget and columns.")
     refuse_unknown(document, _KEYS)
-    asked = Section(document)
-    budget = asked.section("budget", {"epsilon", "delta"})
-    budget.need("epsilon", "Write for example budget: {epsilon: 1.0}.")
-    generator = asked.section("generator", {"name", "options"})
-    asked.need("rows", "Write how many rows to make, a public number.")
-    asked.need("account", "Name the people the ledger protects, for example city-survey-2026.")
-    number_of_units = asked.whole("number_of_units") if asked.has("number_of_units") else None
-    people = _people_at_most(asked, number_of_units or None)
-    return RunConfig(
-        schema=_schema(asked, number_of_units),
-        account=asked.text("account"),
-        epsilon=budget.number("epsilon"),
-        delta=budget.number("delta") if budget.has("delta") else default_delta(people),
-        people_at_most=people,
-        generator=generator.text("name", USUAL_GENERATOR),
-        options={str(key): _option(value) for key, value in generator.mapping("options").items()},
-        rows=asked.whole("rows"),
-        table=_path(asked.take("table"), base),
-        test_table=_path(asked.take("test_table"), base),
-        format=_format(asked, "format") or TableFormat(),
-        test_format=_format(asked, "test_format"),
-        undeclared=asked.choice("undeclared", "refuse", ("refuse", "drop")),
-        holdout=asked.number("holdout", 0.2),
-        label=asked.text_or_none("label"),
-        groups=asked.texts("groups"),
-        constraints=asked.texts("rules"),
-        seed=asked.whole("seed"),
-        device=asked.text("device", "auto"),
-        evaluation_share=asked.number("evaluation_share", 0.1),
-        prediction_share=asked.number("prediction_share", 0),
-        domain_source={
-            str(key): parse_text("domain_source", value) for key, value in asked.mapping("domain_source").items()
-        },
-    )
+    asked = dict(document)
+    budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
+    generator = read_as(_Generator, _or_empty(asked.pop("generator", None)), within="generator: ")
+    schema = read_as(Schema, {name: asked.pop(name) for name in _OF_SCHEMA if name in asked})
+    people = _people_at_most(asked.pop("people_at_most", None), schema.number_of_units)
+    given = {
+        "schema": schema,
+        "epsilon": budget.epsilon,
+        "delta": default_delta(people) if budget.delta is None else budget.delta,
+        "people_at_most": people,
+        "generator": generator.name,
+        "options": generator.options,
+        "constraints": read("rules", each(as_text), asked.pop("rules", None)),
+    }
+    config = read_as(RunConfig, asked, given=given)
+    return replace(config, table=_path(config.table, base), test_table=_path(config.test_table, base))
 
 
-def _people_at_most(asked: Section, number_of_units: int | None) -> int:
-    """Take out the public bound on the number of units; their public number is one."""
-    if number_of_units is None:
-        asked.need(
-            "people_at_most",
-            "Write a public upper bound on how many people (or other protected units) the table can hold: delta "
-            "follows from it, and the forecast says by it how poor the rows will be.",
+def _people_at_most(asked: object, number_of_units: int | None) -> int:
+    """Return the public bound on the number of units; their public number is one."""
+    if number_of_units is None and asked is None:
+        raise ConfigError(
+            "people_at_most is missing. Write a public upper bound on how many people (or other protected units) the "
+            "table can hold: delta follows from it, and the forecast says by it how poor the rows will be."
         )
-    people = asked.whole("people_at_most", number_of_units or 0)
+    people = read("people_at_most", as_whole, number_of_units if asked is None else asked)
     if number_of_units is not None and people < number_of_units:
         raise ConfigError(
             f"people_at_most must be at least number_of_units, {number_of_units:,}; leave it out where both agree."
@@ -356,86 +400,16 @@ def _people_at_most(asked: Section, number_of_units: int | None) -> int:
     return people
 
 
-def _schema(asked: Section, number_of_units: int | None) -> Schema:
-    columns = asked.take("columns")
-    if not isinstance(columns, Mapping) or not columns:
-        raise ConfigError("columns is missing: declare every column of the table.")
-    # What the promise is about is never assumed: a default here would stand for a fact that only the owner knows.
-    unit = asked.section("unit", {"protects", "rows_per_unit", "id_column"})
-    unit.need("protects", "Name whom the promise protects, for example person.")
-    unit.need("rows_per_unit", "Write how many rows one of them can have at most.")
-    asked.need(
-        "row_count", "Write public if the number of rows may be printed, or private if it is to be measured with noise."
-    )
-    return Schema(
-        columns=tuple(parse_column(str(name), declared) for name, declared in columns.items()),
-        unit=PrivacyUnit(
-            protects=unit.text("protects"),
-            rows_per_unit=unit.whole("rows_per_unit"),
-            id_column=unit.text_or_none("id_column"),
-        ),
-        row_count=asked.choice("row_count", "public", ("public", "private")),
-        number_of_units=number_of_units,
-        protection=asked.choice("protection", "record", ("record", "cell")),
-        cell_change=asked.number("cell_change", 1.0),
-    )
+def _or_empty(section: object) -> object:
+    """Return what a section holds, which may be left blank where all its keys may be."""
+    return {} if section is None else section
 
 
-def _format(asked: Section, key: str) -> TableFormat | None:
-    if not asked.has(key):
+def _path(path: str | None, base: Path | None) -> str | None:
+    if path is None:
         return None
-    usual = TableFormat()
-    section = asked.section(key, {known.name for known in dataclass_fields(TableFormat)})
-    names, missing = section.take("names"), section.take("missing", usual.missing)
-    if names is not None and (isinstance(names, str) or not isinstance(names, Sequence)):
-        raise ConfigError(f"{key}: names must be a list of column names.")
-    if isinstance(missing, str):
-        missing = [missing]
-    if isinstance(missing, Mapping) or not isinstance(missing, Sequence):
-        raise ConfigError(f"{key}: missing must be a list of the texts that stand for a missing cell.")
-    return TableFormat(
-        separator=section.text("separator", usual.separator),
-        header=section.flag("header", usual.header),
-        names=None if names is None else tuple(parse_text(f"{key}: names", name) for name in names),
-        encoding=section.text("encoding", usual.encoding),
-        missing=tuple("" if cell is None else parse_text(f"{key}: missing", cell) for cell in missing),
-        strip=section.flag("strip", usual.strip),
-        skip_rows=section.whole("skip_rows"),
-        comment=section.text_or_none("comment"),
-        kind=_kind(section.take("kind", usual.kind)),
-        newlines=section.flag("newlines"),
-    )
-
-
-def _kind(value: object) -> FileKind:
-    text = parse_text("kind", value)
-    for kind in _FILE_KINDS:
-        if kind == text:
-            return kind
-    raise ConfigError(f"kind must be {' or '.join(_FILE_KINDS)}, got {shown(text)}.")
-
-
-def _path(value: object, base: Path | None) -> str | None:
-    if value is None:
-        return None
-    path = Path(parse_text("The path of a table", value)).expanduser()
-    return str(path if path.is_absolute() or base is None else base / path)
-
-
-def _option(value: object) -> OptionValue:
-    if isinstance(value, list | tuple):
-        return tuple(_option(entry) for entry in value)
-    if isinstance(value, Mapping):
-        raise ConfigError("generator: options must be numbers, texts, truth values or lists of them.")
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = str(value)
-    for convert in (int, float) if len(text) <= NUMBER_CHARACTERS else ():
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
+    found = Path(path).expanduser()
+    return str(found if found.is_absolute() or base is None else base / found)
 
 
 def config_to_mapping(config: RunConfig) -> dict[str, Any]:
@@ -480,9 +454,9 @@ def config_to_yaml(config: RunConfig) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
 
 
-def parse_format(section: Mapping[str, Any]) -> TableFormat:
-    """Read what :func:`format_to_mapping` wrote."""
-    return _format(Section({"format": section}), "format") or TableFormat()
+def parse_format(section: object, key: str = "format") -> TableFormat:
+    """Read what :func:`format_to_mapping` wrote, and what stands under ``key`` of a configuration."""
+    return read_as(TableFormat, section, within=f"{key}: ")
 
 
 def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:

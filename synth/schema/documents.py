@@ -9,26 +9,47 @@ a category nobody declared.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import yaml
 
-from synth.errors import ConfigError, SchemaError
+from synth.errors import ConfigError, InputError, SchemaError
 from synth.limits import DOCUMENT_BYTES, DOCUMENT_DEPTH, DOCUMENT_NODES, NUMBER_CHARACTERS, TEXT_CHARACTERS
 from synth.names import shown
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 __all__ = [
-    "Section",
-    "parse_date",
-    "parse_number",
-    "parse_text",
-    "parse_whole",
+    "Date",
+    "Flag",
+    "Needed",
+    "Number",
+    "Read",
+    "Text",
+    "Texts",
+    "Whole",
+    "Word",
+    "as_date",
+    "as_flag",
+    "as_mapping",
+    "as_number",
+    "as_text",
+    "as_whole",
+    "as_word",
+    "each",
+    "read",
+    "read_as",
     "read_mapping",
     "read_text",
     "refuse_unknown",
 ]
+
+_Value = TypeVar("_Value")
 
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # only its events are used; the one in C is ten times faster
 _WORDS: dict[str, bool | None] = {
@@ -164,138 +185,205 @@ def _line(event: yaml.Event) -> int:
     return 0 if event.start_mark is None else event.start_mark.line + 1
 
 
-def parse_number(where: str, value: object) -> float:
-    """Read a number such as 5, "0.5" or "1e-6", in time linear in its digits; ``where`` names it in the message."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise SchemaError(f"{where} must be a number.")
+# What stands under a key ----------------------------------------------------------------------------------------------
+
+# Each of these reads one value, or raises a ValueError that goes on where the name of the key has ended.
+
+
+def as_number(value: object) -> float:
+    """Read a number such as 5, "0.5" or "1e-6", in time linear in its digits."""
     if isinstance(value, str) and len(value) > NUMBER_CHARACTERS:
-        raise SchemaError(f"{where} must be a number of at most {NUMBER_CHARACTERS:,} characters.")
+        raise ValueError(f"must be a number of at most {NUMBER_CHARACTERS:,} characters.")
     try:
-        return float(value)
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            return float(value)
     except (ValueError, OverflowError):  # of text, and of a whole number beyond the largest float
-        raise SchemaError(f"{where} must be a number.") from None
+        raise ValueError("must be a number.") from None
+    raise ValueError("must be a number.")
 
 
-def parse_text(where: str, value: object) -> str:
-    """Read a text or a number as a text; ``where`` names it in the message."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float | datetime.date):
-        raise SchemaError(f"{where} must be a text. Put yes, no, true, false and null in quotes if you mean the word.")
-    return str(value)
-
-
-def parse_date(where: str, value: object) -> datetime.date:
-    """Read an ISO date; ``where`` names it in the message."""
-    if isinstance(value, datetime.date):
-        return value
-    try:
-        return datetime.date.fromisoformat(parse_text(where, value))
-    except (ValueError, SchemaError):
-        raise SchemaError(f"{where} must be a date such as 2020-01-31.") from None
-
-
-def parse_whole(where: str, value: object) -> int:
-    """Read a whole number; ``where`` names it in the message."""
-    number = parse_number(where, value)
+def as_whole(value: object) -> int:
+    """Read a whole number."""
+    number = as_number(value)
     if not number.is_integer():
-        raise ConfigError(f"{where} must be a whole number, got {number:g}.")
+        raise ValueError(f"must be a whole number, got {number:g}.")
     # A float holds whole numbers exactly only up to 2^53; seeds may be larger.
     text = str(value).strip()
     return int(text) if text.lstrip("+-").isdigit() else int(number)
 
 
-def refuse_unknown(content: Mapping[str, object], known: Iterable[str], *, within: str = "") -> None:
-    """Refuse a mapping that has a key beside the known ones."""
-    unknown = next((key for key in content if key not in known), None)
-    if unknown is not None:
-        raise ConfigError(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
+def as_text(value: object) -> str:
+    """Read a text or a number as a text."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | datetime.date):
+        raise ValueError("must be a text. Put yes, no, true, false and null in quotes if you mean the word.")
+    return str(value)
 
 
-class Section:
-    """A mapping of a document, whose keys are taken out one by one by who knows them.
+def as_date(value: object) -> datetime.date:
+    """Read an ISO date."""
+    try:
+        return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(as_text(value))
+    except ValueError:
+        raise ValueError("must be a date such as 2020-01-31.") from None
+
+
+def as_flag(value: object) -> bool:
+    """Read a truth value."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false.")
+    return value
+
+
+def as_word(value: object) -> str:
+    """Read a text as it stands in cells: a whole number may be written as one."""
+    if isinstance(value, bool):
+        raise ValueError(
+            'must be in quotes where it says yes, no, true or false, for example values: ["yes", "no"], because YAML '
+            "reads the bare words as truth values."
+        )
+    if value is None or isinstance(value, Mapping | list | tuple):
+        raise ValueError("must be a text or a number; put null in quotes if you mean it.")
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """Read a mapping, empty where it is left blank."""
+    if value and not isinstance(value, Mapping):
+        raise ValueError("must be a mapping, with a colon after each key.")
+    return value if isinstance(value, Mapping) else {}
+
+
+def read(where: str, convert: Callable[[object], _Value], value: object) -> _Value:
+    """Read one value that stands by itself; ``where`` names it in the refusal."""
+    try:
+        return convert(value)
+    except ValueError as problem:
+        raise SchemaError(f"{where} {problem}") from None
+
+
+def each(convert: Callable[[object], _Value], example: str = "") -> Callable[[object], tuple[_Value, ...]]:
+    """Return how a list of such values is read, empty where it is left blank."""
+
+    def read_all(value: object) -> tuple[_Value, ...]:
+        if value and (isinstance(value, str) or not isinstance(value, Sequence)):
+            raise ValueError(f"must be a list{example}.")
+        return tuple(map(convert, value)) if isinstance(value, Sequence) else ()
+
+    return read_all
+
+
+# What is declared by types --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How a document writes values of a type: ``Number = Annotated[float, Read(as_number)]``."""
+
+    convert: Callable[[Any], object]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> dict[str, object]:
+        """Leave a field of this type to ``convert`` alone, in pydantic's words."""
+        return {"type": "function-plain", "function": {"type": "no-info", "function": self.convert}}
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """What belongs under a key that no document may leave out, whatever its default in Python."""
+
+    what: str
+
+
+Number = Annotated[float, Read(as_number)]
+Whole = Annotated[int, Read(as_whole)]
+Text = Annotated[str, Read(as_text)]
+Texts = Annotated[tuple[str, ...], Read(each(as_text))]
+Date = Annotated[datetime.date, Read(as_date)]
+Flag = Annotated[bool, Read(as_flag)]
+Word = Annotated[str, Read(as_word)]
+
+
+def read_as(
+    kind: type[_Value],
+    content: object,
+    *,
+    within: str = "",
+    given: dict[str, object] | None = None,
+    aside: Sequence[str] = (),
+    error: type[InputError] = ConfigError,
+) -> _Value:
+    """Read a mapping of a document as a dataclass: its fields say by their types what stands under each key.
 
     Parameters
     ----------
-    content : mapping
+    kind : type
+        A dataclass whose fields are of the types above, a ``Literal`` or an enumeration of texts, or None.
+    content : object
+        What stands there.
     within : str
         Where it stands, which begins every refusal: ``"budget: "``, or nothing for a whole document.
+    given : mapping, optional
+        Fields that are known already and that the document may not have.
+    aside : sequence of str
+        Keys that the document may have and that are no fields.
+    error : type
+        What is raised.
+
+    Raises
+    ------
+    InputError
+        In one sentence, about a key that is unknown, else one that is missing, else the first that cannot be used.
     """
+    from pydantic import ValidationError  # here: a process that reads no document does without it
 
-    def __init__(self, content: Mapping[str, object], *, within: str = "") -> None:
-        self.within = within
-        self._left = dict(content)
+    given = given or {}
+    adapter, keys = _adapter(kind)  # type: ignore[arg-type]  # mypy doubts that a class can be hashed
+    known = dict.fromkeys(aside) | {key: needed for key, needed in keys.items() if key not in given}
+    if not isinstance(content, Mapping):
+        raise error(f"{within.removesuffix(': ')} must be a mapping with the keys {', '.join(sorted(known))}.")
+    refuse_unknown(content, known, within=within, error=error)
+    for key, needed in known.items():
+        if needed is not None and content.get(key) is None:
+            raise error(f"{within}{key} is missing. {needed.what}")
+    try:
+        return cast(
+            "_Value", adapter.validate_python({key: content[key] for key in content if key not in aside} | given)
+        )
+    except ValidationError as refusal:
+        first = refusal.errors(include_url=False)[0]
+        raise error(f"{within}{first['loc'][0]} {_reason(first)}") from None
 
-    @property
-    def unknown(self) -> str | None:
-        """The first key that nobody took out, as it may stand in a message; None where there is none."""
-        return next((shown(str(key)) for key in self._left), None)
 
-    def has(self, *keys: str) -> bool:
-        """Whether every one of these keys has a value."""
-        return all(self._left.get(key) is not None for key in keys)
+def refuse_unknown(
+    content: Mapping[str, object], known: Iterable[str], *, within: str = "", error: type[InputError] = ConfigError
+) -> None:
+    """Refuse a mapping that has a key beside the known ones."""
+    unknown = next((key for key in content if key not in known), None)
+    if unknown is not None:
+        raise error(f"{within}unknown key '{shown(str(unknown))}'. Known keys: {', '.join(sorted(known))}.")
 
-    def need(self, key: str, what: str) -> None:
-        """Refuse a key that is absent or left blank, saying what belongs there."""
-        if not self.has(key):
-            raise ConfigError(f"{self.within}{key} is missing. {what}")
 
-    def take(self, key: str, default: object = None) -> Any:
-        """Take out a value as it is."""
-        return self._left.pop(key, default)
+_REASONS = {"int_type": "must be a whole number.", "float_type": "must be a number."}
 
-    def number(self, key: str, default: float | None = None) -> float:
-        """Take out a number."""
-        return parse_number(f"{self.within}{key}", self.take(key, default))
 
-    def whole(self, key: str, default: int = 0) -> int:
-        """Take out a whole number; one that is left blank is the default."""
-        value = self.take(key)
-        return default if value is None else parse_whole(f"{self.within}{key}", value)
+def _reason(refused: Mapping[str, Any]) -> str:
+    """Say why a value was refused, as it goes on behind the name of its key."""
+    if refused["type"] in _REASONS:
+        return _REASONS[refused["type"]]
+    if refused["type"] == "value_error":
+        return str(refused["ctx"]["error"])
+    try:
+        given = as_text(refused["input"])
+    except ValueError as no_text:
+        return str(no_text)
+    return f"must be {refused['ctx']['expected'].replace(chr(39), '')}, got {shown(given)}."
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """Take out a text."""
-        return parse_text(f"{self.within}{key}", self.take(key, default))
 
-    def text_or_none(self, key: str) -> str | None:
-        """Take out a text, None where it is absent or left blank."""
-        return self.text(key) if self.has(key) else self.take(key)
+@functools.cache
+def _adapter(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Needed | None]]:
+    """Return what reads a dataclass, and the keys that it has, with what is said of those that are needed."""
+    from pydantic import TypeAdapter
 
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Take out a list of texts, empty where it is not given."""
-        values = self.take(key) or ()
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            raise ConfigError(f"{self.within}{key} must be a list.")
-        return tuple(parse_text(f"{self.within}{key}", value) for value in values)
-
-    def date(self, key: str) -> datetime.date:
-        """Take out an ISO date."""
-        return parse_date(f"{self.within}{key}", self.take(key))
-
-    def choice(self, key: str, default: str, allowed: Sequence[str]) -> Any:
-        """Take out one of some words."""
-        value = self.text(key, default)
-        if value not in allowed:
-            words = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
-            raise SchemaError(f"{self.within}{key} must be {words}, got {shown(value)}.")
-        return value
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Take out a truth value."""
-        value = self.take(key, default)
-        if not isinstance(value, bool):
-            raise SchemaError(f"{self.within}{key} must be true or false.")
-        return value
-
-    def mapping(self, key: str) -> Mapping[str, object]:
-        """Take out a mapping, empty where it is not given."""
-        value = self.take(key) or {}
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{self.within}{key} must be a mapping, with a colon after each key.")
-        return value
-
-    def section(self, key: str, known: Iterable[str]) -> Section:
-        """Take out a section that may have the ``known`` keys, empty where it is not given."""
-        content = self.take(key)
-        if content is not None and not isinstance(content, Mapping):
-            raise ConfigError(f"{key} must be a mapping with the keys {', '.join(sorted(known))}.")
-        refuse_unknown(content or {}, known, within=f"{key}: ")
-        return Section(content or {}, within=f"{key}: ")
+    hints = get_type_hints(kind, include_extras=True)
+    marks = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in fields(kind) if field.init}
+    needed = {key: next((mark for mark in own if isinstance(mark, Needed)), None) for key, own in marks.items()}
+    return TypeAdapter(kind), needed

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
 from synth.names import shown
 from synth.schema.columns import Column, ModelledColumn, guarded, modelled_columns, parse_column
+from synth.schema.documents import Needed, Number, Read, Text, Whole, read_as
 
 __all__ = [
     "Neighbours",
@@ -65,9 +66,9 @@ class PrivacyUnit:
     With ``id_column`` the cap is enforced; without it the promise is only as true as the declared number.
     """
 
-    protects: str = "person"
-    rows_per_unit: int = 1
-    id_column: str | None = None
+    protects: Annotated[Text, Needed("Name whom the promise protects, for example person.")] = "person"
+    rows_per_unit: Annotated[Whole, Needed("Write how many rows one of them can have at most.")] = 1
+    id_column: Text | None = None
 
     def __post_init__(self) -> None:
         if self.rows_per_unit < 1:
@@ -82,6 +83,16 @@ class PrivacyUnit:
         return f"Protects one {self.protects} contributing {rows}"
 
 
+def _columns(declared: object) -> tuple[Column, ...]:
+    if not isinstance(declared, Mapping) or not declared:
+        raise ValueError("must be a mapping that declares every column of the table.")
+    return tuple(parse_column(str(name), column) for name, column in declared.items())
+
+
+def _unit(said: object) -> PrivacyUnit:
+    return read_as(PrivacyUnit, said, within="unit: ")
+
+
 @dataclass(frozen=True, slots=True)
 class Schema:
     """The declared table: its columns in output order, the unit, and whether the number of units is public.
@@ -91,12 +102,17 @@ class Schema:
     is how many units the table has, declared where that number is public; it is never counted.
     """
 
-    columns: tuple[Column, ...]
-    unit: PrivacyUnit = PrivacyUnit()
-    row_count: RowCountRule = "public"
+    columns: Annotated[tuple[Column, ...], Read(_columns), Needed("Declare every column of the table.")]
+    unit: Annotated[
+        PrivacyUnit, Read(_unit), Needed("Write for example unit: {protects: person, rows_per_unit: 1}.")
+    ] = PrivacyUnit()
+    row_count: Annotated[
+        RowCountRule,
+        Needed("Write public if the number of rows may be printed, or private if it is to be measured with noise."),
+    ] = "public"
     protection: Protection = "record"
-    cell_change: float = 1.0
-    number_of_units: int | None = None
+    cell_change: Number = 1.0
+    number_of_units: Whole | None = None
     _sizes: Mapping[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

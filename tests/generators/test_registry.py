@@ -15,7 +15,7 @@ def test_unknown_generators_are_named():
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_unknown_options_are_named(name):
-    with pytest.raises(ConfigError, match=f"'{name}' has no option 'sigma'"):
+    with pytest.raises(ConfigError, match=f"'{name}': unknown key 'sigma'"):
         make(name, task(schema()), {"sigma": 1})
 
 
@@ -23,15 +23,19 @@ def test_unknown_options_are_named(name):
     ("name", "options", "message"),
     [
         ("independent", {"bins": 0}, "'bins' must lie between 1 and 4096, got 0"),
-        ("independent", {"bins": 2.5}, "'bins' must be a whole number"),
-        ("independent", {"bins": True}, "'bins' must be a whole number"),
-        ("dp-merf", {"length_scale": "wide"}, "'length_scale' must be a number"),
+        ("independent", {"bins": 2.5}, "'independent': bins must be a whole number"),
+        ("independent", {"bins": True}, "'independent': bins must be a whole number"),
+        ("independent", {"bins": "32"}, "'independent': bins must be a whole number"),
+        ("independent", {"bins": 10**400}, "'bins' must lie between 1 and 4096, got 1000"),
+        ("dp-merf", {"length_scale": "wide"}, "'dp-merf': length_scale must be a number"),
+        ("dp-merf", {"length_scale": True}, "'dp-merf': length_scale must be a number"),
+        ("dp-merf", {"length_scale": 10**400}, "'dp-merf': length_scale must be a number"),
         ("dp-merf", {"length_scale": float("nan")}, "'length_scale' must lie between"),
         ("dp-merf", {"features": -3}, "'features' must lie between"),
         ("dp-hp", {"split": 1.0}, "'split' must lie between 0.01 and 0.99, got 1"),
         ("dp-hp", {"gamma": -1.0}, "'gamma'"),
         ("dp-hp", {"epochs": 0}, "'epochs'"),
-        ("dp-hp-adaptive", {"model": "copula"}, "'model' must be one of auto, field, mixture, got 'copula'"),
+        ("dp-hp-adaptive", {"model": "copula"}, "'dp-hp-adaptive': model must be auto, field or mixture, got copula"),
         ("dp-hp", {"order_product": 50, "prod_dimension": 6}, "product features"),
     ],
 )

@@ -9,7 +9,6 @@ from synth.names import name_problem, shown
 from synth.schema.columns.base import (
     Codes,
     Column,
-    Fields,
     FormField,
     ModelledColumn,
     Scale,
@@ -21,6 +20,7 @@ from synth.schema.columns.date import DateColumn, DateStep
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
 from synth.schema.columns.number import NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
+from synth.schema.documents import as_text, read, read_as
 
 __all__ = [
     "COLUMN_TYPES",
@@ -77,14 +77,13 @@ def parse_column(name: str, declared: object) -> Column:
         raise SchemaError(problem)
     if not isinstance(declared, Mapping):
         raise SchemaError(f"'{shown(name)}' needs a mapping with its type, for example {{type: drop}}.")
-    fields = Fields(name, declared)
-    kind = fields.text("type", "missing")
+    within = f"'{shown(name)}': "
+    kind = read(f"{within}type", as_text, declared.get("type", "missing"))
     if kind not in COLUMN_TYPES:
-        raise SchemaError(f"'{fields.shown}': type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
-    column = COLUMN_TYPES[kind].parse(fields)
-    if fields.unknown is not None:
-        raise SchemaError(f"'{fields.shown}': unknown key '{fields.unknown}' for a column of type {kind}.")
-    return column
+        raise SchemaError(f"{within}type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
+    return read_as(
+        COLUMN_TYPES[kind], declared, within=within, given={"name": name}, aside=("type",), error=SchemaError
+    )
 
 
 def modelled_columns(columns: Iterable[Column]) -> tuple[ModelledColumn, ...]:

@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.names import name_problem, shown
-from synth.schema.documents import Section, parse_date, parse_number
+from synth.names import name_problem
+from synth.schema.documents import Flag
 
 __all__ = [
     "OUTSIDE_DOMAIN",
@@ -30,7 +30,6 @@ __all__ = [
     "Codes",
     "Column",
     "Fate",
-    "Fields",
     "FormField",
     "ModelledColumn",
     "ReadingCounts",
@@ -39,8 +38,6 @@ __all__ = [
     "code_dtype",
     "guarded",
 ]
-
-_Value = TypeVar("_Value")
 
 Codes = dict[str, npt.NDArray[np.unsignedinteger[Any]]]
 """A table in memory: one 1-D array of codes per modelled column, in the smallest unsigned type that fits."""
@@ -161,61 +158,6 @@ class FormField:
     needed: str = ""
 
 
-class Fields(Section):
-    """What stands under the name of one declared column: keys are taken out by the type that knows them.
-
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    shown : str
-        The name as it may stand in a message.
-    """
-
-    def __init__(self, name: str, declared: Mapping[str, object]) -> None:
-        self.name, self.shown = name, shown(name)
-        super().__init__(declared, within=f"'{self.shown}': ")
-
-    def numbers(self, key: str) -> tuple[float, ...]:
-        """Take out a list of numbers, empty where it is not given."""
-        values = self.take(key) or ()
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            raise SchemaError(f"{self.within}{key} must be a list of numbers, for example [0].")
-        return tuple(parse_number(f"{self.within}{key}", value) for value in values)
-
-    def weight(self) -> Weight:
-        """Take out how much the column's accuracy matters."""
-        return Weight(self.choice("weight", Weight.NORMAL, list(Weight)))
-
-    def label(self, value: object) -> str:
-        """Read a text as it stands in cells: a whole number may be written as one."""
-        if isinstance(value, bool):
-            raise SchemaError(
-                f'{self.within}yes, no, true and false must be in quotes, for example values: ["yes", "no"], '
-                "because YAML reads the bare words as truth values."
-            )
-        if isinstance(value, float) and value.is_integer():
-            return str(int(value))
-        if value is None or isinstance(value, Mapping | list | tuple):
-            raise SchemaError(
-                f"{self.within}every category must be a text or a number; put null in quotes if you mean it."
-            )
-        return str(value)
-
-    def fallback(self, read: Callable[[object], _Value]) -> _Value | None:
-        """Take out what a cell becomes that cannot be read, if it is declared."""
-        value = self.take("fallback")
-        return None if value is None else read(value)
-
-    def as_number(self, value: object) -> float:
-        """Read a number as the fallback."""
-        return parse_number(f"{self.within}fallback", value)
-
-    def as_date(self, value: object) -> datetime.date:
-        """Read a date as the fallback."""
-        return parse_date(f"{self.within}fallback", value)
-
-
 @dataclass(frozen=True, slots=True)
 class Column(ABC):
     """One declared column of a table.
@@ -257,13 +199,8 @@ class Column(ABC):
     def _check(self) -> None:  # noqa: B027  # a column without bounds has nothing to check
         """Refuse what no column of this type can be declared as."""
 
-    @classmethod
-    @abstractmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read what a configuration says of such a column."""
-
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        """Write the column as its fields are read; keys at their defaults are left out."""
         return {"type": self.kind}
 
     @property
@@ -308,7 +245,7 @@ class ModelledColumn(Column):
     is_categorical: ClassVar[bool] = False
     """Whether its values are listed one by one, so that some may be rare."""
 
-    missing: bool = field(default=False, kw_only=True)
+    missing: Flag = field(default=False, kw_only=True)
     weight: Weight = field(default=Weight.NORMAL, kw_only=True)
     fallback: float | str | datetime.date | None = field(default=None, kw_only=True)
 

@@ -6,15 +6,15 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
 from synth.names import shown
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, Scale
-from synth.schema.documents import parse_date
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale
+from synth.schema.documents import Date, Needed, Read, as_date, as_text, read
 
 __all__ = ["DateColumn", "DateStep"]
 
@@ -32,6 +32,19 @@ class DateStep(StrEnum):
 
 
 _SHORTEST_ISO = {DateStep.DAY: 10, DateStep.MONTH: 7, DateStep.YEAR: 4}
+
+
+def _pattern(said: object) -> str:
+    pattern = as_text(said)
+    try:
+        datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
+    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
+        raise ValueError(f"must be like %d/%m/%Y, got {shown(pattern)}.") from None
+    return pattern
+
+
+_Pattern = Annotated[str, Read(_pattern)]
+"""How cells are written, in the notation of ``strptime``, which knows every directive of it and each only once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +66,11 @@ class DateColumn(ModelledColumn):
     unasked: ClassVar[tuple[str, ...]] = ("pattern",)
     is_ordered: ClassVar[bool] = True
 
-    low: datetime.date
-    high: datetime.date
+    low: Annotated[Date, Needed("Write the earliest date, for example low: 2020-01-01.")]
+    high: Annotated[Date, Needed("Write the latest date, for example high: 2025-12-31.")]
     step: DateStep = DateStep.DAY
-    pattern: str | None = field(default=None, kw_only=True)
-    fallback: datetime.date | None = field(default=None, kw_only=True)
+    pattern: _Pattern | None = field(default=None, kw_only=True)
+    fallback: Date | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         if self.high <= self.low:
@@ -65,25 +78,8 @@ class DateColumn(ModelledColumn):
         if self.fallback is not None and not self.low <= self.fallback <= self.high:
             raise SchemaError(f"'{self.name}': fallback must lie between {self.low} and {self.high}.")
 
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read ``low``, ``high``, ``step``, ``fallback``, ``missing``, ``weight`` and ``pattern``."""
-        if not fields.has("low", "high"):
-            raise SchemaError(f"'{fields.shown}' needs an earliest and a latest date, for example low: 2020-01-01.")
-        step = DateStep(fields.choice("step", DateStep.DAY, list(DateStep)))
-        return cls(
-            fields.name,
-            low=fields.date("low"),
-            high=fields.date("high"),
-            step=step,
-            fallback=fields.fallback(fields.as_date),
-            missing=fields.flag("missing"),
-            weight=fields.weight(),
-            pattern=_pattern(fields),
-        )
-
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        """Write the column as its fields are read; keys at their defaults are left out."""
         body: dict[str, object] = {
             "low": self.low.isoformat(),
             "high": self.high.isoformat(),
@@ -126,7 +122,7 @@ class DateColumn(ModelledColumn):
     def encode(self, cells: Cells) -> Coded:
         """Move dates to the nearest place."""
         if self.pattern is not None:
-            _check_pattern(self.name, self.pattern)
+            read(f"'{self.name}': pattern", _pattern, self.pattern)
         days, unreadable, absent = cells.days(pattern=self.pattern, shortest=_SHORTEST_ISO[self.step])
         first, last = (day.toordinal() - _EPOCH for day in (self.low, self.high))
         inside = np.clip(days, first, last)
@@ -181,30 +177,7 @@ class DateColumn(ModelledColumn):
 
     def comparable(self, text: str) -> float:
         """Read an ISO date as a day, counted as in :meth:`grid`."""
-        return float(parse_date("a constant", text).toordinal())
-
-
-def _pattern(fields: Fields) -> str | None:
-    pattern = fields.text_or_none("pattern")
-    if pattern is not None:
-        _check_pattern(fields.name, pattern)
-    return pattern
-
-
-def _check_pattern(name: str, pattern: str) -> None:
-    """Refuse a way of writing dates that could read no cell.
-
-    Raises
-    ------
-    SchemaError
-        If ``strptime`` does not know a directive, or one stands there twice.
-    """
-    try:
-        datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
-    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
-        raise SchemaError(
-            f"'{shown(name)}': the pattern '{shown(pattern)}' cannot be used; write it like %d/%m/%Y."
-        ) from None
+        return float(read("a constant", as_date, text).toordinal())
 
 
 def _in_units(days: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:

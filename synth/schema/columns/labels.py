@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, guarded
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, guarded
+from synth.schema.documents import Flag, Needed, Read, Word, as_mapping, as_word
 
 __all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
 
@@ -26,7 +27,7 @@ class LabelColumn(ModelledColumn):
     typed_spellings: ClassVar[Mapping[str, int]] = {}
     """Codes of truth values and numbers, where they stand for themselves."""
 
-    fallback: str | None = field(default=None, kw_only=True)
+    fallback: Word | None = field(default=None, kw_only=True)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -103,6 +104,16 @@ class LabelColumn(ModelledColumn):
         return [labels.index(text)] if text in labels else []
 
 
+def _values(listed: object) -> tuple[str, ...]:
+    if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed:
+        raise ValueError('must be a list of categories, for example values: ["low", "high"].')
+    return tuple(map(as_word, listed))
+
+
+def _aliases(declared: object) -> tuple[tuple[str, str], ...]:
+    return tuple((as_word(spelling), as_word(value)) for spelling, value in as_mapping(declared).items())
+
+
 @dataclass(frozen=True, slots=True)
 class CategoryColumn(LabelColumn):
     """One of a declared list of values; undeclared cells become "other" where that is declared.
@@ -127,9 +138,11 @@ class CategoryColumn(LabelColumn):
     unasked: ClassVar[tuple[str, ...]] = ("aliases",)
     is_categorical: ClassVar[bool] = True
 
-    values: tuple[str, ...]
-    other: bool = False
-    aliases: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    values: Annotated[
+        tuple[str, ...], Read(_values), Needed('List its categories, for example values: ["low", "high"].')
+    ]
+    other: Flag = False
+    aliases: Annotated[tuple[tuple[str, str], ...], Read(_aliases)] = field(default=(), kw_only=True)
 
     def _check(self) -> None:
         if not self.values:
@@ -154,29 +167,8 @@ class CategoryColumn(LabelColumn):
         if self.fallback is not None and self.fallback not in self.values:
             raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
 
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read ``values``, ``aliases``, ``other``, ``missing``, ``weight`` and ``fallback``."""
-        values = fields.take("values")
-        if isinstance(values, str | Mapping) or not isinstance(values, Sequence) or not values:
-            raise SchemaError(
-                f'\'{fields.shown}\' needs its categories as a list, for example values: ["low", "high"].'
-            )
-        aliases = fields.take("aliases") or {}
-        if not isinstance(aliases, Mapping):
-            raise SchemaError(f"'{fields.shown}': aliases must be a mapping from a spelling to a declared value.")
-        return cls(
-            fields.name,
-            values=tuple(map(fields.label, values)),
-            other=fields.flag("other"),
-            missing=fields.flag("missing"),
-            weight=fields.weight(),
-            fallback=fields.fallback(fields.label),
-            aliases=tuple((fields.label(spelling), fields.label(value)) for spelling, value in aliases.items()),
-        )
-
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        """Write the column as its fields are read; keys at their defaults are left out."""
         body: dict[str, object] = {"values": list(self.values)}
         if self.other:
             body["other"] = True
@@ -237,8 +229,8 @@ class YesNoColumn(LabelColumn):
     )
     typed_spellings: ClassVar[Mapping[str, int]] = {"false": 0, "true": 1, "0": 0, "1": 1}
 
-    yes: str = "yes"
-    no: str = "no"
+    yes: Word = "yes"
+    no: Word = "no"
 
     def _check(self) -> None:
         if self.yes == self.no or not self.yes or not self.no:
@@ -248,20 +240,8 @@ class YesNoColumn(LabelColumn):
         if self.fallback not in (None, self.yes, self.no):
             raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
 
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read ``yes``, ``no``, ``fallback``, ``missing`` and ``weight``."""
-        return cls(
-            fields.name,
-            yes=fields.label(fields.take("yes", "yes")),
-            no=fields.label(fields.take("no", "no")),
-            fallback=fields.fallback(fields.label),
-            missing=fields.flag("missing"),
-            weight=fields.weight(),
-        )
-
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        """Write the column as its fields are read; keys at their defaults are left out."""
         return self._with_common({"yes": self.yes, "no": self.no})
 
     @property

@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, Fields, FormField, ModelledColumn, Scale
-from synth.schema.documents import parse_number
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale
+from synth.schema.documents import Needed, Number, Read, as_number, each, read
 
 __all__ = ["NumberColumn"]
+
+_CHOOSE = "Choose limits you would be happy to print, for example 0 and 500,000. Values outside are moved to the limit."
+_NEEDS_BOUNDS = f" needs a lowest and a highest value. {_CHOOSE}"
 
 MAXIMUM_LEVELS = 2**24
 """Places on one declared grid; more would make a table of codes larger than the rows."""
@@ -44,8 +47,8 @@ class NumberColumn(ModelledColumn):
     role: ClassVar[str] = "number"
     blank: ClassVar[str] = "{type: number, low: , high: , step: 1}"
     form: ClassVar[tuple[FormField, ...]] = (
-        FormField("low", ("low",), "number"),
-        FormField("high", ("high",), "number"),
+        FormField("low", ("low",), "number", needed=_NEEDS_BOUNDS),
+        FormField("high", ("high",), "number", needed=_NEEDS_BOUNDS),
         FormField("step", ("step",), "number", default="1"),
         FormField("special", ("special",), "numbers"),
         FormField("fallback", ("fallback",), "number"),
@@ -53,11 +56,11 @@ class NumberColumn(ModelledColumn):
     is_ordered: ClassVar[bool] = True
     is_summable: ClassVar[bool] = True
 
-    low: float
-    high: float
-    step: float
-    special: tuple[float, ...] = ()
-    fallback: float | None = field(default=None, kw_only=True)
+    low: Annotated[Number, Needed(_CHOOSE)]
+    high: Annotated[Number, Needed(_CHOOSE)]
+    step: Number = 1.0
+    special: Annotated[tuple[float, ...], Read(each(as_number, " of numbers, for example [0]"))] = ()
+    fallback: Number | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and math.isfinite(self.step)):
@@ -96,28 +99,8 @@ class NumberColumn(ModelledColumn):
         places = [low + place * step for place in range(max(near - 1, 0), min(near + 2, self.levels))]
         return any(float(place) == value and place != written for place in places)
 
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read ``low``, ``high``, ``step``, ``special``, ``fallback``, ``missing`` and ``weight``."""
-        if not fields.has("low", "high"):
-            raise SchemaError(
-                f"'{fields.shown}' needs a lowest and a highest value. Choose limits you would be happy to print, for "
-                "example 0 and 500,000. Values outside are moved to the limit."
-            )
-        special = fields.numbers("special")
-        return cls(
-            fields.name,
-            low=fields.number("low"),
-            high=fields.number("high"),
-            step=fields.number("step", 1),
-            special=special,
-            fallback=fields.fallback(fields.as_number),
-            missing=fields.flag("missing"),
-            weight=fields.weight(),
-        )
-
     def to_mapping(self) -> dict[str, object]:
-        """Write the column as :meth:`parse` reads it; keys at their defaults are left out."""
+        """Write the column as its fields are read; keys at their defaults are left out."""
         body: dict[str, object] = {"low": self.low, "high": self.high, "step": self.step}
         if self.special:
             body["special"] = list(self.special)
@@ -230,7 +213,7 @@ class NumberColumn(ModelledColumn):
 
     def comparable(self, text: str) -> float:
         """Read a number."""
-        return parse_number("a constant", text)
+        return read("a constant", as_number, text)
 
 
 def _is_plain(text: str) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from synth.schema.columns.base import Column, Fields
+from synth.schema.columns.base import Column
 
 __all__ = ["DropColumn", "IdentifierColumn"]
 
@@ -18,11 +18,6 @@ class IdentifierColumn(Column):
     role: ClassVar[str] = "identifier (replaced)"
     blank: ClassVar[str] = "{type: identifier}"
     is_identifier: ClassVar[bool] = True
-
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read nothing but the name."""
-        return cls(fields.name)
 
     def examples(self, most: int) -> list[str]:
         """Return one id."""
@@ -37,8 +32,3 @@ class DropColumn(Column):
     role: ClassVar[str] = "leave out"
     blank: ClassVar[str] = "{type: drop}"
     is_printed: ClassVar[bool] = False
-
-    @classmethod
-    def parse(cls, fields: Fields) -> Self:
-        """Read nothing but the name."""
-        return cls(fields.name)

@@ -1,4 +1,4 @@
-"""Write ``expected.json`` again: ``PYTHONPATH=. python tests/golden/documents/make.py`` (see README.md beside it)."""
+"""Write ``expected.json`` again: ``PYTHONPATH=.:tests python tests/golden/documents/make.py`` (README.md beside it)."""
 
 from __future__ import annotations
 
