@@ -83,6 +83,13 @@ def test_no_number_leaves_the_bound(values, precision):
     assert (mirrored == -found).all()
 
 
+def test_rounding_does_not_leave_the_bound_either():
+    # Here a thousand values round to more than the bound before they are cut.
+    x = np.linspace(0.5, 6.0, 5001)
+    assert (expected_truncation(x, x / 20) > LARGEST_TRUNCATED).sum() > 100
+    assert smoothed_truncation(x, precision=400.0).max() == LARGEST_TRUNCATED
+
+
 def test_it_grows_and_reaches_its_limit():
     x = np.concatenate([np.linspace(0.0, 2.0, 50), np.linspace(2.5, 3.5, 101), np.logspace(1, 15, 60)])
     found = smoothed_truncation(x, precision=PRECISION)
