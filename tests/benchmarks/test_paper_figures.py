@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import random_feature_figures
 import sos_moons
+import who_pays
 
 from synth.models.em_models import MissingCovariates
 
@@ -89,3 +90,20 @@ def test_moons_are_fitted_better_than_by_a_kernel_density_estimate_of_the_same_w
     assert fit.density.points.shape == (25, 2)
     assert fit.density.box_mass(np.full(2, -9.0), np.full(2, 9.0)) == pytest.approx(1.0, abs=1e-6)
     assert sos_moons.score(fit.density, 0) > sos_moons.kernel_score(0.3, 0) + 0.2
+
+
+def test_gaps_are_what_many_draws_tend_to_and_a_hundred_do_not_show():
+    random = np.random.default_rng(0)
+    features, first = random.standard_normal((60, 5)), np.arange(60) < 20
+    features[first] *= 1.5
+    exact = who_pays.gaps(features, first, 0.3)
+    drawn = who_pays.drawn_gaps(features, random.standard_normal(60), first, 0.3, random, 200_000)
+    assert drawn == pytest.approx(exact, rel=0.05)
+    # Groups weigh by their size: what one has more, the other has less.
+    assert 20 * exact[0] == pytest.approx(40 * exact[1])
+
+
+def test_columns_are_scaled_within_each_group():
+    x, first = np.array([[1.0, 5.0], [3.0, 5.0], [10.0, 0.0], [30.0, 1.0]]), np.array([True, True, False, False])
+    found = who_pays.scaled_by_group(x, first)
+    assert found.tolist() == [[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]
