@@ -58,7 +58,9 @@ def test_reference_values_of_the_constants_and_both_accountings(case):
         "noise_saving": 1 - found.exact_noise_std() / noise,
     }
     for name, value in wanted.items():
-        assert value == pytest.approx(case[name], rel=1e-9, abs=1e-10), name
+        # Some are as small as 3e-8: both ways of being near.
+        assert value == pytest.approx(case[name], rel=1e-9, abs=0), name
+        assert value == pytest.approx(case[name], rel=0, abs=TOLERANCE), name
     rho, digits = wanted["rho_total"], math.log(1 / case["delta"])
     assert rho + 2 * math.sqrt(rho * digits) == pytest.approx(case["eps_back"], abs=1e-10)
 

@@ -62,6 +62,10 @@ def test_reference_values_of_the_moments_sensitivities():
     apart = np.linalg.norm(moments[:200] - moments[200:], axis=1)
     assert apart.max() <= wanted["AtA_replace"]
     assert apart.max() > 0.99 * wanted["AtA_replace"]
+    # Products with labels of at most B = 1, of either sign.
+    products = np.where(random.random((400, 1)) < 0.5, -rows, rows)
+    assert np.linalg.norm(products, axis=1).max() == pytest.approx(wanted["Aty_addremove_B"], abs=TOLERANCE)
+    assert np.linalg.norm(rows[0] - -rows[0]) == pytest.approx(wanted["Aty_replace_B"], abs=TOLERANCE)
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6))

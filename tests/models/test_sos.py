@@ -57,6 +57,34 @@ def test_reference_values_of_the_density():
     assert DENSITY.box_mass(np.full(2, -9.0), np.full(2, 9.0)) == pytest.approx(1.0, abs=1e-12)
 
 
+def test_rounding_makes_no_density_negative():
+    # Of rank 1, the density is the square of a function; where that changes its sign, q^T B q may round below 0.
+    factor = np.array([0.7, -1.3, 0.9, 0.4])
+    random = np.random.default_rng(0)
+    low, high = random.random((2, 4000, 2))
+
+    def height(x: np.ndarray) -> np.ndarray:
+        return gaussian_gram(x, POINTS, bandwidth=WIDTH) @ factor
+
+    crossing = height(low) * height(high) < 0
+    low, high = low[crossing], high[crossing]
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = (height(middle) * height(low) > 0)[:, None]
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    kernels = gaussian_gram(low, POINTS, bandwidth=WIDTH)
+    assert np.einsum("ni,ni->n", kernels @ np.outer(factor, factor), kernels).min() < 0
+    assert SumOfSquares(POINTS, np.outer(factor, factor), WIDTH).density(low).min() == 0
+
+
+def test_the_log_likelihood_has_a_floor():
+    x, box = np.array(GIVEN["density_points"]), {"lower": np.zeros(2), "upper": np.array([2.0, 1.0])}
+    wanted = np.mean(np.log(0.99 * np.array(GIVEN["density"]) + 0.01 / 2.0))
+    assert DENSITY.log_likelihood(x, **box) == pytest.approx(wanted, abs=1e-12)
+    far = np.array([[1e3, 1e3]])
+    assert DENSITY.log_likelihood(far, **box, floor=0.1) == pytest.approx(math.log(0.1 / 2.0), abs=1e-12)
+
+
 def test_reference_values_of_the_objective_and_its_gradient():
     residual = EMBEDDING.of(B) - AIM
     assert float(residual @ residual) == pytest.approx(GIVEN["objective"], abs=TOLERANCE)

@@ -59,6 +59,12 @@ def as_printed(x: float) -> float:
     return float(expected_truncation(np.array([x]), np.array([x / math.sqrt(PRECISION)]))[0])
 
 
+def test_reference_values_of_the_printed_formula_where_it_is_wrong():
+    for x, wrong in CATONI["raw_eq12_at_large_x_WRONG"].items():
+        assert as_printed(float(x)) == wrong
+        assert abs(wrong - CATONI["psi"][-1]) > 0.8
+
+
 def test_an_outlier_moves_the_printed_mean_at_will_and_ours_by_the_sensitivity():
     """The attack: one replaced row moves the exact mean by 1e7 times the sensitivity that its noise is made for."""
     others, n, scale = np.full(999, 0.25), 1000, 1.0
