@@ -74,7 +74,7 @@ def advisory_lines(store: Store) -> list[str]:
     lines = [
         f"Certificate {one.certificate_id}, account '{one.account}', run {one.run_id}: {one.sentence}" for one in found
     ]
-    return [*lines, "What is said follows from the configurations alone: it may have happened, nobody looked at rows."]
+    return [*lines, "What is said follows from the configurations alone: it may have happened; no row was read."]
 
 
 def _of_run(store: Store, run: Run) -> list[str]:

@@ -38,7 +38,7 @@ CARD = Card(
     name="dp-hp-adaptive",
     title="DP-HP adaptive",
     summary=("Counts every column, then privately finds the groups of columns that matter and counts those together."),
-    best_for="Nearly every table: it adapts to the budget, and falls back to single columns in need.",
+    best_for="Nearly every table: it adapts to the budget, and falls back to single columns where the budget is small.",
     loses_where=("Relations among four and more columns, and fine detail inside the bins of two numbers at once."),
     reference="Vinaroz et al. 2022 (DP-HP); McKenna et al. 2022 (AIM); McKenna et al. 2019.",
     made_by="synth.generators.adaptive.dp_hp_adaptive:DpHpAdaptive",
@@ -46,7 +46,7 @@ CARD = Card(
     measures_one_ways=True,
     questions={
         "one-way tables": "How often is each value of each column?",
-        "tables by label": "How does each column go with the label?",
+        "tables by label": "How does each column depend on the label?",
     },
 )
 

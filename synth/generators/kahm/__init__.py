@@ -104,13 +104,13 @@ CARD = Card(
         "smoothed by kernel affine hulls."
     ),
     best_for=(
-        "Many numbers that belong together (pixels, spectra, embeddings) with a class to predict; 500 rows and more a "
-        "class. (epsilon, delta) differential privacy for one person's whole row, labels included. Our adaptation; "
-        "not the paper's algorithm."
+        "Many numbers that depend on each other (pixels, spectra, embeddings) with a class to predict; 500 rows and "
+        "more a class. (epsilon, delta) differential privacy for one person's whole row, labels included. Our "
+        "adaptation; not the paper's algorithm."
     ),
     loses_where=(
-        "Tables of categories and counts: every class is one cloud, so which values go together within a class is told "
-        "by correlations alone; choose dp-hp-adaptive from three categorical columns on. Small classes; many classes."
+        "Tables of categories and counts: every class is one cloud, so which values go together within a class shows "
+        "in correlations alone; choose dp-hp-adaptive from three categorical columns on. Small classes; many classes."
     ),
     reference="Kumar 2024 (machines and smoothing); the private moments are ours.",
     made_by="synth.generators.kahm.kahm:Kahm",
