@@ -1,4 +1,4 @@
-"""Models of a joint distribution: fitted to noisy tables, never to rows."""
+"""Models as plain mathematics: of noisy answers, or of arrays that their caller answers for; no session, no upload."""
 
 from __future__ import annotations
 
