@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from synth.errors import ConfigError, InputError, SchemaError, TableError
-from synth.schema import Column, TableFormat, format_to_mapping, parse_column, parse_format
+from synth.schema import Column, TableFormat, format_to_mapping, parse_column
 from synth.system.settings import ReaderLimits
 
 __all__ = ["HASH_BYTES", "Request", "error_named"]
@@ -52,8 +52,10 @@ class Request:
     def from_bytes(cls, data: bytes) -> Request:
         """Read what :meth:`to_bytes` wrote."""
         body: Mapping[str, Any] = json.loads(data)
+        # Not as a document is read: a first look at a stranger's file starts without what reads documents.
+        form: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in body["format"].items()}
         return cls(
-            format=parse_format(body["format"]),
+            format=TableFormat(**form),
             limits=ReaderLimits(**body["limits"]),
             columns=tuple(parse_column(name, declared) for name, declared in body["columns"]),
             id_column=body["id_column"],
