@@ -1,4 +1,4 @@
-"""A home of today's layout opens, its chains and seals hold, and a further run is charged, on each database."""
+"""Homes of layouts 4 and 5 open, their chains and seals hold, and a further run is charged, on each database."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ from synth.errors import LedgerError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import CHOSEN_AFTER_LOOKING
 from synth.privacy.accounting import PrivacyBudget
-from synth.store import Account, ChargeState, Store, TableState, WorkState
+from synth.store import Account, ChargeState, Store, TableState, WorkKind, WorkState
 from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "home-4"
+GOLDEN = Path(__file__).parents[1] / "golden"
+HOMES = [GOLDEN / "home-4", GOLDEN / "home-5"]
+
+
+@pytest.fixture(params=HOMES, ids=lambda path: path.name)
+def golden(request: pytest.FixtureRequest) -> Path:
+    """Each golden home."""
+    assert isinstance(request.param, Path)
+    return request.param
 
 
 @pytest.fixture
-def home(tmp_path: Path, database_url: str) -> Settings:
+def home(golden: Path, tmp_path: Path, database_url: str) -> Settings:
     """The golden home on each database."""
     folder = tmp_path / "home"
-    shutil.copytree(GOLDEN, folder)
+    shutil.copytree(golden, folder)
     if database_url.startswith("postgresql"):
         import psycopg
 
@@ -33,7 +41,7 @@ def home(tmp_path: Path, database_url: str) -> Settings:
         shutil.rmtree(folder / "vault")
         (folder / "vault-postgresql").rename(folder / "vault")
         with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
+            connection.execute((golden / "postgresql.sql").read_text(encoding="utf-8"))
     return Settings(home=folder, database_url=database_url)
 
 
@@ -98,6 +106,28 @@ def test_its_runs_are_where_they_were(home: Settings) -> None:
         assert taken.attempts == 1
 
 
+def test_its_other_work_is_where_it_was(home: Settings, golden: Path) -> None:
+    """Layout 4 kept it in files, which are not read any more."""
+    with Store(home) as store:
+        released = [run.id for run in store.runs.all() if run.state is WorkState.RELEASED]
+        reports = [
+            work.state
+            for run_id in released
+            for name in ("predictions", "shadow-models")
+            if (work := store.work.about(WorkKind.REPORT, f"{run_id} {name}")) is not None
+        ]
+        rehearsal = store.work.about(WorkKind.REHEARSAL, "0" * 64)
+        grid = store.work.about(WorkKind.GRID, "1" * 64)
+        if golden.name == "home-4":
+            assert (reports, rehearsal, grid) == ([], None, None)
+            return
+        assert reports == [WorkState.REPORTED, WorkState.CANCELLED]
+        assert rehearsal is not None
+        assert (rehearsal.state, rehearsal.attempts, rehearsal.pid) == (WorkState.RUNNING, 1, 1)
+        assert grid is not None
+        assert (grid.state, grid.message) == (WorkState.FAILED, "The worker stopped without a word.")
+
+
 @pytest.mark.parametrize("name", ["survey", "visits", "cells"])
 def test_a_further_run_is_charged_and_a_look_still_counts(home: Settings, name: str) -> None:
     with Store(home) as store:
@@ -147,7 +177,7 @@ def test_its_table_opens_and_its_certificates_point_into_the_chains(home: Settin
             assert digests[body["account"]][body["ledger"]["charges"] - 1] == body["ledger"]["head"]
 
 
-def test_one_of_its_bundles_verifies() -> None:
-    path = min(GOLDEN.glob("runs/*/bundle.zip"))
-    verdict = verify(path, public_key=GOLDEN / "keys" / "public-key.pem")
+def test_one_of_its_bundles_verifies(golden: Path) -> None:
+    path = min(golden.glob("runs/*/bundle.zip"))
+    verdict = verify(path, public_key=golden / "keys" / "public-key.pem")
     assert verdict.ok, verdict.lines
