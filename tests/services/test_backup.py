@@ -20,7 +20,7 @@ from synth.ledger.backup import INTERRUPTED, back_up, restore
 from synth.progress import StoredProgress
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
-from synth.store import ChargeState, WorkState
+from synth.store import ChargeState, WorkKind, WorkState
 from synth.system.settings import Settings
 
 CONFIG = """
@@ -256,6 +256,7 @@ def test_what_was_unfinished_counts_after_a_restore(
     with Application(settings) as application:
         config = application.config_of(application.runs()[0].run_id)
         waiting = application.reserve(config, table_id=application.tables()[0].table_id)
+        rehearsal = application.store.work.begin(WorkKind.REHEARSAL, "0" * 64, asked="{}", owner="owner", host="here")
     assert synth("backup", "saved") == 0
     lose(settings)
     assert synth("restore", "saved") == 0
@@ -264,6 +265,7 @@ def test_what_was_unfinished_counts_after_a_restore(
         assert application.store.runs[waiting.id].message == INTERRUPTED
         assert application.ledger.charges_of(waiting.id)[0].state is ChargeState.FAILED_SPENT
         application.ledger.heads()
+        assert application.store.work.find(rehearsal.id) is None, "what it was made from is in no backup"
 
 
 def test_the_frozen_state_of_a_restored_installation_is_marked(
