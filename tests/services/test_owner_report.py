@@ -152,7 +152,7 @@ def test_the_report_again_with_every_classifier(table: Path, tmp_path: Path, mon
     owner_report_again(tmp_path / "out", say=lambda line: None, classifiers="all", hard_labels=True)
     found = predictions(tmp_path / "out")
     assert len(found["downstream.classifiers"]["figures"][0]["categories"]) == 13
-    assert "hard labels" in found["downstream.synthetic.roc_auc"]["sentence"]
+    assert "From predicted classes instead of scores" in found["downstream.synthetic.roc_auc"]["sentence"]
 
 
 def test_the_choices_of_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
