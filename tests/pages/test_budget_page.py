@@ -199,7 +199,7 @@ def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
     assert not errors(app)
     words = texts(app)
     assert "2,000 held-out rows (of one row for each of 10,000 units): standard error of the accuracy" in words
-    assert "by region: a group of" in words
+    assert "by region: in a group of" in words
     (parts,) = [frame.value for frame in app.dataframe if "question" in frame.value.columns]
     share = parts.set_index("part")["share of the budget"]
     assert share["predictions"] == pytest.approx(10.0)

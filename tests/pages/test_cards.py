@@ -11,7 +11,7 @@ def _page() -> None:
     from synth.reports import SafeEvidence
 
     number_card(SafeEvidence(id="a", title="Mode", value="Cell level (as in the paper, repaired)"))
-    number_card(SafeEvidence(id="b", title="Rows made", value=1200, unit="rows"))
+    number_card(SafeEvidence(id="b", title="Synthetic rows", value=1200, unit="rows"))
 
 
 def test_long_words_stand_in_full_and_numbers_as_metrics() -> None:
@@ -20,4 +20,4 @@ def test_long_words_stand_in_full_and_numbers_as_metrics() -> None:
     assert "#### Cell level (as in the paper, repaired)" in texts(app)
     assert "Mode" in texts(app)
     (metric,) = app.metric
-    assert (metric.label, metric.value) == ("Rows made", "1,200 rows")
+    assert (metric.label, metric.value) == ("Synthetic rows", "1,200 rows")

@@ -120,7 +120,7 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
         ChargedEvidence(id="predictions.accuracy", title="Accuracy, synthetic rows", value=0.81, error=0.02, **paid),
         ChargedEvidence(id="predictions.macro_f1", title="Macro F1, synthetic rows", value=0.7, error=0.03, **paid),
         ChargedEvidence(id="predictions.majority_accuracy", title="Accuracy, majority class", value=0.6, **paid),
-        ChargedEvidence(id="predictions.rows", title="Rows tested on", value=41.0, error=4.0, unit="rows", **paid),
+        ChargedEvidence(id="predictions.rows", title="Test rows", value=41.0, error=4.0, unit="rows", **paid),
     ]
     document["evidence"] += [evidence_to_dict(entry) for entry in entries]
     path.write_text(json.dumps(document))
