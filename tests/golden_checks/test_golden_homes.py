@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
+from golden_homes import laid_out
 
 from synth.bundle.verify import verify
 from synth.errors import LedgerError
@@ -32,17 +32,7 @@ def golden(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture
 def home(golden: Path, tmp_path: Path, database_url: str) -> Settings:
     """The golden home on each database."""
-    folder = tmp_path / "home"
-    shutil.copytree(golden, folder)
-    if database_url.startswith("postgresql"):
-        import psycopg
-
-        (folder / "hermitage.sqlite").unlink()
-        shutil.rmtree(folder / "vault")
-        (folder / "vault-postgresql").rename(folder / "vault")
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute((golden / "postgresql.sql").read_text(encoding="utf-8"))
-    return Settings(home=folder, database_url=database_url)
+    return laid_out(golden, tmp_path / "home", database_url)
 
 
 def named(store: Store, name: str) -> Account:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from golden_homes import laid_out
 from sqlalchemy import text
 
 from synth.bundle.verify import verify
@@ -36,15 +36,7 @@ HEADS = {"survey": 8, "visits": 6, "mixed": 6, "cells": 3, "undescribed": 0}
 @pytest.fixture
 def settings(tmp_path: Path, database_url: str) -> Settings:
     """The golden home on each database."""
-    home = tmp_path / "home"
-    shutil.copytree(GOLDEN, home)
-    if database_url.startswith("postgresql"):
-        import psycopg
-
-        (home / "hermitage.sqlite").unlink()
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute((GOLDEN / "postgresql.sql").read_text(encoding="utf-8"))
-    return Settings(home=home, database_url=database_url)
+    return laid_out(GOLDEN, tmp_path / "home", database_url)
 
 
 @pytest.fixture
@@ -253,17 +245,7 @@ LATER = Path(__file__).parents[1] / "golden" / "home-3"
 @pytest.fixture
 def settings_of_layout_3(tmp_path: Path, database_url: str) -> Settings:
     """The golden home of layout 3 on each database."""
-    home = tmp_path / "home"
-    shutil.copytree(LATER, home)
-    if database_url.startswith("postgresql"):
-        import psycopg
-
-        (home / "hermitage.sqlite").unlink()
-        shutil.rmtree(home / "vault")
-        (home / "vault-postgresql").rename(home / "vault")
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute((LATER / "postgresql.sql").read_text(encoding="utf-8"))
-    return Settings(home=home, database_url=database_url)
+    return laid_out(LATER, tmp_path / "home", database_url)
 
 
 def test_a_home_of_layout_3_opens_and_its_chain_is_as_it_was(settings_of_layout_3: Settings) -> None:
