@@ -90,7 +90,7 @@ def declared(*columns: Any, **settings: Any) -> dict[str, Any]:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a pattern that names a part twice": (
         declared(DateColumn("day", *DAYS, pattern="%d-%d", missing=True)),
-        "the pattern '%d-%d' cannot be used",
+        "pattern must be like %d/%m/%Y, got %d-%d",
     ),
     "an account that is a path": ({"account": "/home/data/town"}, "holds a path of a machine"),
     "a category that is a path": (
