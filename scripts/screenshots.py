@@ -54,7 +54,7 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     table = small_table(folder, "one-row-each.csv")
     walk_to_generate(photographer, table, codebook, "one row each")
     page.locator(".st-key-choose-kahm button").click()
-    photographer.see("What KAHM is to hide")
+    photographer.see("What is to be hidden")
     for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
         photographer.choose(mode)
         photographer.picture(name)

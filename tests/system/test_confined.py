@@ -26,8 +26,10 @@ def confined_in(tmp_path: Path, steps: str, **limits: int) -> subprocess.Complet
 
 def test_it_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://owner:secret@localhost/x")
-    with Confined("site", seconds=60) as confined:
-        environment = Path(f"/proc/{confined.process.pid}/environ").read_bytes()
+    # An interpreter that waits for lines: what it inherited can be read from when it has begun until it is stopped.
+    with Confined("code", seconds=60) as confined:
+        while not (environment := Path(f"/proc/{confined.process.pid}/environ").read_bytes()):
+            assert confined.process.poll() is None
     assert b"PATH" in environment
     assert b"secret" not in environment
 
