@@ -23,7 +23,9 @@ from synth.privacy.answers import (
     is_known,
     sensitivity_of_sum,
 )
+from synth.privacy.costs import clipped_between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot
+from synth.privacy.more.gradients import CLIPPED_UNIT, GradientQuestion, NoisyGradient
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
@@ -117,12 +119,8 @@ def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
     if not answer.value.size == receipt.dimension == question.dimension or answer.value.shape != question.shape:
         yield f"{name} has another number of coordinates than its receipt or its question."
         return
-    if not np.isfinite(answer.value).all():
-        yield f"{name} holds a number that is not finite."
-    elif np.abs(answer.value / receipt.grid - np.rint(answer.value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
-        yield f"{name} does not lie on the grid of its receipt."
+    yield from _grid_problems(name, answer.value, receipt)
     if receipt.grid not in _SUM_GRIDS:
-        yield f"The receipt of '{receipt.query}' states a grid that no sum is taken on."
         return
     try:
         NoisySum(question).check(schema)
@@ -132,6 +130,16 @@ def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
         return
     yield from _sensitivity_problems(receipt, least)
     yield from _variance_problems(receipt)
+
+
+def _grid_problems(name: str, value: NDArray[np.float64], receipt: Receipt) -> Iterator[str]:
+    """Yield a problem where a sum is no whole number of the steps that its receipt states, or none are of that size."""
+    if not np.isfinite(value).all():
+        yield f"{name} holds a number that is not finite."
+    elif np.abs(value / receipt.grid - np.rint(value / receipt.grid)).max(initial=0.0) > _OFF_GRID:
+        yield f"{name} does not lie on the grid of its receipt."
+    if receipt.grid not in _SUM_GRIDS:
+        yield f"The receipt of '{receipt.query}' states a grid that no sum is taken on."
 
 
 def _sum_to_json(answer: NoisyAnswer, place: int, arrays: ArrayFile) -> dict[str, Any]:
@@ -306,6 +314,51 @@ def _rows_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
     return PerturbedRows(tuple(map(Receipt.from_dict, said["receipts"])), question, numbers, labels)
 
 
+def _gradient_problems(answer: NoisyGradient, schema: Schema) -> Iterator[str]:
+    """Yield what does not fit between the gradient, its receipt and the declared table."""
+    receipt, name = answer.receipt, f"The noisy gradient '{answer.receipt.query}'"
+    if receipt.mechanism != "discrete_gaussian":
+        yield f"{name} has a receipt that is not of a sum."
+        return
+    if not answer.value.shape == answer.question.parameters.shape == (receipt.dimension,):
+        yield f"{name} has another number of coordinates than its receipt or its parameters."
+        return
+    yield from _grid_problems(name, answer.value, receipt)
+    try:
+        answer.question.check(schema)
+    except SynthError as refusal:
+        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        return
+    yield from _sensitivity_problems(receipt, clipped_between_neighbours(CLIPPED_UNIT, schema))
+    yield from _variance_problems(receipt)
+
+
+def _gradient_to_json(answer: NoisyGradient, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the gradient, its receipt, its maps, and where it was taken."""
+    question = answer.question
+    (features, tables), (target, of_target) = question.features.describe("features"), question.target.describe("target")
+    return {
+        "answer": arrays.put(f"gradient_{place:04d}", np.asarray(answer.value, dtype="<f8")),
+        "receipt": answer.receipt.to_dict(),
+        "features": features,
+        "target": target,
+        "tables": {key: arrays.add(table) for key, table in (tables | of_target).items()},
+        "loss": question.loss,
+        "parameters": arrays.add(np.asarray(question.parameters, dtype="<f8")),
+        "clip": question.clip,
+    }
+
+
+def _gradient_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyGradient:
+    """Make the gradient of numbers, receipt and question."""
+    tables = {str(key): arrays[name] for key, name in said["tables"].items()}
+    features, target = (from_description(said[part], tables) for part in ("features", "target"))
+    if not isinstance(target, Lookup):
+        raise ValueError
+    question = GradientQuestion(features, target, said["loss"], arrays[said["parameters"]], float(said["clip"]))
+    return NoisyGradient(Receipt.from_dict(said["receipt"]), question, arrays[said["answer"]])
+
+
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
     """Yield a problem where a receipt states a smaller sensitivity than its question has."""
     if not receipt.sensitivity >= least * (1 - _RELATIVE):
@@ -336,4 +389,5 @@ ENTRIES: dict[type[Answer], Entry] = {
     NoisyAnswer: Entry("releases", _sum_to_json, _sum_from_json, _sum_problems, always_listed=True),
     Selection: Entry("selections", _choice_to_json, _choice_from_json, _choice_problems, always_listed=True),
     PerturbedRows: Entry("row_releases", _rows_to_json, _rows_from_json, _rows_problems),
+    NoisyGradient: Entry("gradients", _gradient_to_json, _gradient_from_json, _gradient_problems),
 }

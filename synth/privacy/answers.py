@@ -6,7 +6,6 @@ repeats old answers, or one that plans without rows.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -22,17 +21,18 @@ from synth.privacy.costs import (
     Bound,
     GaussianPlan,
     between_neighbours,
-    gaussian_on_grid,
+    least_gaussian,
 )
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
+from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.privacy.selection import Candidate, PrivateChoice, Selection
@@ -99,17 +99,7 @@ class SumPlan:
     @property
     def costs(self) -> tuple[PlannedCost, ...]:
         """The one cost."""
-        noise = self.gaussian
-        cost = PlannedCost(
-            mechanism="discrete_gaussian",
-            sensitivity=noise.sensitivity,
-            noise_scale=noise.noise_std,
-            dimension=self.coordinates,
-            grid=noise.grid,
-            mu_squared_units=noise.units,
-            slack=noise.slack,
-        )
-        return (cost,)
+        return (PlannedCost.of_sum(self.gaussian, self.coordinates),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,14 +204,13 @@ def plan_gaussian(
         If no grid carries such noise: the share is far too small or far too large.
     """
     dimension = sum(block.places.size for block in blocks)
-    for half_bits in FINE if all(block.map.is_exact for block in blocks) else COARSE:
-        sensitivity = unit_bound(bound_of(blocks, half_bits=half_bits))
-        plan = gaussian_on_grid(half_bits, sensitivity, dimension=dimension, units=units)
-        if plan.slack <= slack and math.isqrt(plan.variance) + 1 <= MAXIMUM_SCALE:
-            return plan
-    raise PrivacyError(
-        f"No grid carries the noise of a question with {dimension:,} numbers at this share of the budget; "
-        "ask fewer numbers at a time, or choose epsilon between 0.001 and 100."
+    grids = FINE if all(block.map.is_exact for block in blocks) else COARSE
+    return least_gaussian(
+        grids,
+        lambda half_bits: unit_bound(bound_of(blocks, half_bits=half_bits)),
+        dimension=dimension,
+        units=units,
+        slack=slack,
     )
 
 
@@ -250,6 +239,7 @@ KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     NoisySum: NoisyAnswer,
     PrivateChoice: Selection,
     RowsQuestion: PerturbedRows,
+    GradientQuestion: NoisyGradient,
 }
 """What may be asked, and what each question is answered by; a session answers exactly these classes."""
 
@@ -352,6 +342,10 @@ class AnswerSource(ABC):
             The chosen candidate, its index and the receipt; scores stay with the rows.
         """
         return self.ask(PrivateChoice(tuple(candidates)), share=share, query=query, source=source)
+
+    def noisy_gradient(self, question: GradientQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
+        """Add up the gradients of a loss, each unit's clipped, with discrete Gaussian noise; the rest as in `ask`."""
+        return self.ask(question, share=share, query=query, source=source)
 
     def perturb_rows(
         self,

@@ -105,11 +105,15 @@ class CountMemory:
 
 @dataclass(frozen=True, slots=True)
 class PrivateRows:
-    """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before."""
+    """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before.
+
+    ``units`` numbers whose each row is, shape (n_rows,), where ids say so and a unit may have several rows.
+    """
 
     column: Callable[[str], NDArray[Any]]
     n_rows: int
     memory: CountMemory | None = field(default=None, repr=False)
+    units: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.n_rows > MAXIMUM_ROWS:

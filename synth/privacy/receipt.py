@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from synth.errors import PrivacyError, UnsupportedCostError
-from synth.privacy.costs import mu_of_exponential, mu_of_gaussian, mu_of_pure, units_of
+from synth.privacy.costs import GaussianPlan, mu_of_exponential, mu_of_gaussian, mu_of_pure, units_of
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, units_of_cells
 from synth.schema import Neighbours, Schema
 
@@ -66,6 +66,19 @@ class PlannedCost:
     cells: tuple[CellNoise, ...] = ()
     named: str = "{query}"
     assumptions: tuple[str, ...] = ()
+
+    @classmethod
+    def of_sum(cls, noise: GaussianPlan, dimension: int) -> Self:
+        """Return what a sum of so many numbers costs with this noise."""
+        return cls(
+            mechanism="discrete_gaussian",
+            sensitivity=noise.sensitivity,
+            noise_scale=noise.noise_std,
+            dimension=dimension,
+            grid=noise.grid,
+            mu_squared_units=noise.units,
+            slack=noise.slack,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ PIECE = 2**18
 
 _Hashes = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
+_Units = npt.NDArray[np.int64] | None
 
 
 class TableSource(Protocol):
@@ -81,7 +82,7 @@ class PrivateTable:
     ``part``, which side of the split it is; nothing else is.
     """
 
-    __slots__ = ("_columns", "_public_rows", "_rows", "part", "schema")
+    __slots__ = ("_columns", "_public_rows", "_rows", "_units", "part", "schema")
 
     schema: Schema
     part: Part
@@ -89,6 +90,8 @@ class PrivateTable:
     _rows: int
     _public_rows: int | None
     """The number of rows of this side that may be printed: it follows from the declared number; None where private."""
+    _units: _Units
+    """A number for each row that the rows of one unit share; None where ids do not say that a unit has several."""
 
     def __init__(self) -> None:
         raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
@@ -176,10 +179,11 @@ class PrivateTable:
 
         def side(rows: int, part: Part) -> PrivateTable:
             columns = {name: codes[encoded._n_rows - rows :] for name, codes in encoded._codes.items()}
+            units = np.arange(rows)
             if schema.needs_number_of_units:
-                return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
+                return cls._side(columns, units, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
             # Their number is private, or let out with them: it is that of this side.
-            return cls._side(columns, schema, part, n_units=rows, holdout=float(part == "holdout"))
+            return cls._side(columns, units, schema, part, n_units=rows, holdout=float(part == "holdout"))
 
         return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
 
@@ -228,15 +232,19 @@ class PrivateTable:
     def _of(
         cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
     ) -> PrivateTable:
-        columns = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+        chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+        hashes, alone = encoded._unit_hashes, schema.unit.rows_per_unit == 1
+        units = None if hashes is None or alone else _units_and_occurrences(hashes[chosen])[0]
         n_units = units_to_split(encoded, schema) or encoded._n_rows
-        return cls._side(columns, schema, part, n_units=n_units, holdout=holdout)
+        return cls._side(rows_of(encoded, chosen), units, schema, part, n_units=n_units, holdout=holdout)
 
     @classmethod
-    def _side(cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float) -> PrivateTable:
+    def _side(
+        cls, columns: Codes, units: _Units, schema: Schema, part: Part, *, n_units: int, holdout: float
+    ) -> PrivateTable:
         """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
-        table.schema, table.part, table._columns = schema, part, columns
+        table.schema, table.part, table._columns, table._units = schema, part, columns, units
         table._rows = len(columns[schema.names[0]])
         table._public_rows = None
         if schema.rows_are_public:
@@ -286,8 +294,18 @@ def read_table(
     return read_codes(open_stream, form, schema, undeclared=undeclared, limits=within, key=hash_key(account_key))
 
 
-def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part) -> Codes:
-    """Return one side of a table after the cap on rows per unit; for this package alone.
+def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:
+    """Return the codes of some rows, by column, which nobody can write to; for this package alone."""
+    columns = encoded._codes if chosen.all() else {name: codes[chosen] for name, codes in encoded._codes.items()}
+    for codes in columns.values():
+        codes.flags.writeable = False
+    return columns
+
+
+def chosen_rows(
+    encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
+) -> npt.NDArray[np.bool_]:
+    """Say which rows are on one side of a table after the cap on rows per unit; for this package alone.
 
     Parameters
     ----------
@@ -302,31 +320,14 @@ def rows_of(encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdou
     part : {"train", "holdout"}
         Which side.
 
+    Returns
+    -------
+    array of bool of shape (n_rows,)
+
     Raises
     ------
     PrivacyError
         If ``holdout`` is outside [0, 1).
-    """
-    chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-    columns = encoded._codes if chosen.all() else {name: codes[chosen] for name, codes in encoded._codes.items()}
-    for codes in columns.values():
-        codes.flags.writeable = False
-    return columns
-
-
-def chosen_rows(
-    encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
-) -> npt.NDArray[np.bool_]:
-    """Say which rows are on one side of a table after the cap on rows per unit; for this package alone.
-
-    Parameters
-    ----------
-    encoded, schema, account_key, holdout, part
-        As in :func:`rows_of`.
-
-    Returns
-    -------
-    array of bool of shape (n_rows,)
     """
     if not 0 <= holdout < 1:
         raise PrivacyError(f"holdout must be at least 0 and below 1, got {holdout:g}.")

@@ -123,9 +123,9 @@ class OwnerView:
         view = cls._empty(schema)
         parts: tuple[Literal["train", "holdout"], ...] = ("train", "holdout") if holdout > 0 else ("train",)
         for part in parts:
-            view._parts[part] = rows_of(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+            chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
+            view._parts[part] = rows_of(encoded, chosen)
             if encoded._unit_hashes is not None:
-                chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
                 view._units[part] = _numbered(encoded._unit_hashes[chosen])
         view._reading = encoded._reading
         return view

@@ -44,7 +44,7 @@ def _not_clipped(vectors: Any, bits: int) -> Any:
 
 @fault("rows not clipped")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_moments, "_clipped", _not_clipped)
+    patch.setattr(row_moments, "clipped_columns", _not_clipped)
 
 
 @fault("rows clipped after they are added")
@@ -56,23 +56,25 @@ def _(patch: pytest.MonkeyPatch) -> None:
         length, most = np.linalg.norm(found.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
         return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
 
-    patch.setattr(row_moments, "_clipped", _not_clipped)
+    patch.setattr(row_moments, "clipped_columns", _not_clipped)
     patch.setattr(RowMoments, "sums_by_cell", clipped)
 
 
 @fault("clip norm of rows from data")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments._clipped
+    right = row_moments.clipped_columns
     patch.setattr(
-        row_moments, "_clipped", lambda vectors, bits: right(vectors / vectors.square().sum(0).sqrt().max(), bits)
+        row_moments,
+        "clipped_columns",
+        lambda vectors, bits: right(vectors / vectors.square().sum(0).sqrt().max(), bits),
     )
 
 
 @fault("rows centred by their own mean")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments._clipped
+    right = row_moments.clipped_columns
     patch.setattr(
-        row_moments, "_clipped", lambda vectors, bits: right(vectors - vectors.mean(dim=1, keepdim=True), bits)
+        row_moments, "clipped_columns", lambda vectors, bits: right(vectors - vectors.mean(dim=1, keepdim=True), bits)
     )
 
 

@@ -417,8 +417,8 @@ def plant_angles_in_reduced_precision(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_rows_in_float32(patch: pytest.MonkeyPatch) -> None:
-    right = row_moments._clipped
-    patch.setattr(row_moments, "_clipped", lambda vectors, bits: right(vectors.float().double(), bits))
+    right = row_moments.clipped_columns
+    patch.setattr(row_moments, "clipped_columns", lambda vectors, bits: right(vectors.float().double(), bits))
 
 
 def wrong_in_sums(patch: pytest.MonkeyPatch, wrong: Callable[[torch.Tensor, int], torch.Tensor]) -> None:

@@ -40,6 +40,7 @@ OF_ROWS = {
     "synth.privacy.counting": set(counting.__all__),
     "synth.privacy.feature_maps": {"exact_sum"},
     "synth.privacy.selection": {"scores_of"},
+    "synth.privacy.more.gradients": {"sum_of_gradients", "row_gradients"},
     "synth.privacy.more.perturbed_rows": {"draw_rows"},
 }
 """By module, the names that hand out rows, or what was counted or added up on them."""
@@ -172,4 +173,4 @@ def test_what_sees_rows_is_of_the_closed_classes_alone() -> None:
     assert {"draw", "sums_by_cell"} <= methods
     for kind in (*KINDS, *FEATURE_MAPS):
         assert kind.__module__.startswith("synth.privacy.")
-    assert table.PrivateTable.__slots__ == ("_columns", "_public_rows", "_rows", "part", "schema")
+    assert table.PrivateTable.__slots__ == ("_columns", "_public_rows", "_rows", "_units", "part", "schema")

@@ -422,7 +422,8 @@ def test_a_session_gives_no_rows_away() -> None:
     )
     assert {name for name in dir(session) if not name.startswith("_")} == {
         *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "answers", "sums"),
-        *("ask", "count_rows", "noisy_sum", "noisy_max", "perturb_rows", "sub_session", "holdout_session"),
+        *("ask", "count_rows", "noisy_sum", "noisy_max", "noisy_gradient", "perturb_rows"),
+        *("sub_session", "holdout_session"),
     }
     assert not hasattr(session, "__dict__")
     for spread in (pickle.dumps, copy.copy, copy.deepcopy):

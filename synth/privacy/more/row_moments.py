@@ -50,7 +50,7 @@ from synth.privacy.more.lookups import Lookup
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["POWER_BITS", "RowMoments", "power_bound", "rows_of_vectors"]
+__all__ = ["POWER_BITS", "RowMoments", "clipped_columns", "power_bound", "rows_of_vectors"]
 
 CELL_BITS = 16
 """Tables and offsets are read in whole steps of 2^-16."""
@@ -315,7 +315,7 @@ def rows_of_vectors(
     on_device = torch.from_numpy(vectors).to(device)
     if steps.projection is not None:
         on_device = steps.projection.to(device) @ on_device
-    return _clipped(on_device.mul_(steps.per_clip), bits)
+    return clipped_columns(on_device.mul_(steps.per_clip), bits)
 
 
 def _rounded_down(weight: float) -> float:
@@ -335,8 +335,21 @@ def _offsets_of(
     return np.asarray(offsets[cells if bins is None else bins[cells]].T)
 
 
-def _clipped(vectors: Tensor, bits: int) -> Tensor:
-    """Shorten columns to length 1 and truncate them to whole steps of 2^-bits."""
+def clipped_columns(vectors: Tensor, bits: int) -> Tensor:
+    """Shorten columns that are longer than 1 to length 1, and truncate all to whole steps.
+
+    Parameters
+    ----------
+    vectors : Tensor of shape (length, n), float64
+        Written to. What becomes of a column follows from that column alone, to the last bit.
+    bits : int
+        6 to 24.
+
+    Returns
+    -------
+    Tensor of shape (length, n), float64
+        Whole numbers, in steps of 2^-bits; the squares of a column's add up to at most 2^(2 bits).
+    """
     import torch
 
     squares = torch.zeros(vectors.shape[1], dtype=torch.float64, device=vectors.device)
@@ -349,7 +362,7 @@ def _clipped(vectors: Tensor, bits: int) -> Tensor:
     roots = torch.from_numpy(np.sqrt(squares.cpu().numpy()))
     lengths = roots.to(vectors.device).clamp_(min=1.0)
     whole = vectors.mul_(MARGIN * 2.0**bits).div_(lengths).trunc_()
-    # Whole numbers below 2^40 add up exactly in any order.
+    # Whole numbers add up exactly in any order, as far as there is anything to decide: 2^(2 bits) is below 2^53.
     too_long = (whole * whole).sum(dim=0) > 2.0 ** (2 * bits)
     whole[:, too_long] = 0.0  # never so, by the proof; what would be longer counts for nothing
     return whole

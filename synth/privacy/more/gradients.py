@@ -1,0 +1,447 @@
+r"""Clipped gradients: what a unit's rows add to the gradient of a loss, clipped as one vector and added up over units.
+
+.. math:: g_u = \mathrm{clip}\Big(\frac{1}{C} \sum_{i \in u} \ell'(\langle \theta, \phi(x_i) \rangle, y_i) \,
+    \phi(x_i)\Big), \qquad \sum_u g_u + \text{noise}
+
+where the loss l is one of a closed set, phi are the features of declared columns, y is a declared target, theta are
+public parameters (they may follow from earlier answers) and C is the clip norm. A unit moves the sum by at most C, or
+2 C where it is replaced, however many rows it has and whatever the loss, the features and the parameters are: the clip
+comes after the unit's rows were added up. Answers are in units of C. Where a unit may have several rows and none of
+them says whose it is, every row is clipped to its part of C.
+
+What a unit adds is a vector of whole numbers that follows from its own rows and the question, to the last bit. Up to
+the clip everything is whole: features are looked up in public tables of whole numbers, predictions are sums of whole
+products below 2^52, which float64 holds in any order, slopes are truncated or looked up, and products of slopes and
+features are added up in int64. The clip is that of the moments of rows (``docs/proofs/gradients.md``).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.costs import Bound, GaussianPlan, clipped_between_neighbours, least_gaussian
+from synth.privacy.counting import Axis, PrivateRows, joint_index
+from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, binned, frozen
+from synth.privacy.more.fourier import STEPS_PER_TURN, VALUE_BITS, Fourier, step_values
+from synth.privacy.more.lookups import LEAF_BITS, Lookup
+from synth.privacy.more.row_moments import clipped_columns
+from synth.privacy.noise import NoiseSource
+from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
+from synth.privacy.receipt import PlannedCost, Receipt
+from synth.schema import Schema
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = [
+    "CLIPPED_UNIT",
+    "GRIDS",
+    "LOSSES",
+    "PARAMETER_BITS",
+    "GradientPlan",
+    "GradientQuestion",
+    "Loss",
+    "NoisyGradient",
+    "sum_of_gradients",
+]
+
+Loss = Literal["squared", "logistic", "huber"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+"""Half the squared error; minus the log likelihood of a target in [0, 1]; Huber's loss, half the square near 0."""
+
+FEATURES: tuple[type[FeatureMap], ...] = (Constant, Lookup, OneHot, Fourier, Stack)
+"""What features may be made of: maps whose numbers are looked up in public tables of whole numbers."""
+
+CLIPPED_UNIT = Bound(norm=1.0, diameter=2.0)
+"""What one unit adds, in units of the clip norm."""
+
+PARAMETER_BITS = 20
+"""Parameters are whole multiples of 2^-20, so that whoever works them out again finds the same ones."""
+
+FEATURE_BITS = 16
+"""Features and slopes are whole multiples of 2^-16."""
+
+LARGEST_PREDICTION = 2.0**14
+"""No prediction is larger, whatever a row holds; the parameters are refused otherwise."""
+
+MOST_ROWS = 2**16
+"""Rows of one unit: with slopes of at most 2^30 + 2^16 steps and features of at most 2^16 no sum leaves int64."""
+
+SMALLEST_CLIP, LARGEST_CLIP = 2.0**-20, 2.0**20
+
+UNIT_BITS = 24
+"""A clipped gradient is whole multiples of 2^-24."""
+
+GRIDS = (12, 14, 16, 18)
+"""Halves of the bits of the grid of an answer, in order of preference."""
+
+HUBER_STEPS = math.floor(0.1 * 2**FEATURE_BITS)
+"""Where Huber's loss turns from square to straight: an error of about 0.1 of what a target may be."""
+
+LOGISTIC_BITS, LOGISTIC_END = 10, 16
+"""The logistic function is looked up at multiples of 2^-10 from -16 to 16, beyond which it is 0 or 1 to 2^-23."""
+
+BLOCK_ENTRIES = 2**21
+"""Features worked on at a time; changes nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class GradientPlan:
+    """Noise of one gradient, and how its rows are clipped: all of it public.
+
+    Attributes
+    ----------
+    gaussian : GaussianPlan
+        In units of the clip norm.
+    dimension : int
+        Numbers of the gradient.
+    by_unit : bool
+        Whether rows say whose they are, so that the rows of a unit are clipped together; else each is by itself.
+    rows_each : int
+        Where rows are clipped one by one, how many a unit may have: each gets this part of the clip norm.
+    """
+
+    gaussian: GaussianPlan
+    dimension: int
+    by_unit: bool
+    rows_each: int
+
+    @property
+    def coordinates(self) -> int:
+        """Numbers of the gradient."""
+        return self.dimension
+
+    @property
+    def costs(self) -> tuple[PlannedCost, ...]:
+        """The one cost."""
+        return (PlannedCost.of_sum(self.gaussian, self.dimension),)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyGradient(Answer):
+    """One noisy sum of clipped gradients and its receipt; safe to keep, print and publish."""
+
+    receipt: Receipt
+    question: GradientQuestion
+    """What was asked; public."""
+    value: NDArray[np.float64]
+    """Noisy sum over units, in units of the clip norm, shape (dimension,); read-only."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", frozen(np.array(self.value, dtype=np.float64)))
+
+    @property
+    def receipts(self) -> tuple[Receipt, ...]:
+        """The one receipt."""
+        return (self.receipt,)
+
+    @property
+    def gradient(self) -> NDArray[np.float64]:
+        """The noisy sum in units of the loss, shape (dimension,)."""
+        return self.value * self.question.clip
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on every number of ``gradient``."""
+        return self.receipt.noise_scale * self.question.clip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientQuestion(Question[GradientPlan, NoisyGradient]):
+    """The gradient of a loss at public parameters: each unit's clipped to one norm, and added up over units.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        A constant, lookups, one-hots and Fourier features, or a stack of these.
+    target : Lookup
+        The number, between -1 and 1, that is predicted for every code of a column; from 0 to 1 for a logistic loss.
+    loss : {"squared", "logistic", "huber"}
+    parameters : array of shape (features.dimension,)
+        Where the gradient is taken; rounded to multiples of 2^-20.
+    clip : float
+        C, the length to which a longer gradient of a unit is shortened; from 2^-20 to 2^20.
+
+    Raises
+    ------
+    PrivacyError
+        If the parts do not fit each other, or a number is out of bounds.
+    """
+
+    features: FeatureMap
+    target: Lookup
+    loss: Loss
+    parameters: NDArray[np.float64]
+    clip: float
+
+    def __post_init__(self) -> None:
+        given = np.array(self.parameters, dtype=np.float64)
+        _require_looked_up(self.features)
+        if given.shape != (self.features.dimension,) or not np.isfinite(given).all():
+            raise PrivacyError(f"A gradient needs {self.features.dimension:,} finite parameters, one for each feature.")
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            parameters = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
+        reach = float(_Part.largest_of(self.features) @ np.abs(parameters)) / 2**FEATURE_BITS
+        if not reach <= LARGEST_PREDICTION:
+            raise PrivacyError(
+                f"Predictions could reach {reach:.3g}; with such parameters they would be rounded. At most "
+                f"{LARGEST_PREDICTION:g} is possible."
+            )
+        if not SMALLEST_CLIP <= self.clip <= LARGEST_CLIP:
+            raise PrivacyError(f"The clip norm of a gradient must lie between 2^-20 and 2^20, got {self.clip}.")
+        if self.loss not in LOSSES:
+            raise PrivacyError(f"The loss of a gradient must be one of {', '.join(LOSSES)}, got '{self.loss}'.")
+        if type(self.target) is not Lookup or self.target.dimension != 1:
+            raise PrivacyError("The target of a gradient must be a lookup of one number per code.")
+        if self.loss == "logistic" and float(self.target.table.min()) < 0:
+            raise PrivacyError("The target of a logistic loss must lie between 0 and 1.")
+        object.__setattr__(self, "parameters", frozen(parameters))
+        object.__setattr__(self, "clip", float(self.clip))
+
+    def check(self, schema: Schema) -> None:
+        """Refuse maps that were made for another table, units of too many rows; and any where a cell is hidden."""
+        schema.require_whole_rows()
+        for one in (self.target, *_maps_in(self.features)):
+            one.check_codes(schema)
+        if schema.unit.rows_per_unit > MOST_ROWS:
+            raise PrivacyError(f"A gradient can be asked of units of at most {MOST_ROWS:,} rows.")
+
+    def plan(self, allowed: Allowance) -> GradientPlan:
+        """Find the least Gaussian noise; how many rows a unit has plays no part in it."""
+        unit, dimension = allowed.schema.unit, self.features.dimension
+        sensitivity = clipped_between_neighbours(CLIPPED_UNIT, allowed.schema)
+        noise = least_gaussian(
+            GRIDS, lambda _: sensitivity, dimension=dimension, units=allowed.units, slack=allowed.slack
+        )
+        known = unit.id_column is not None
+        return GradientPlan(
+            noise,
+            dimension,
+            by_unit=known and unit.rows_per_unit > 1,
+            rows_each=1 if known else unit.rows_per_unit,
+        )
+
+    def digest(self) -> str:
+        """Return the digest of loss, clip norm, maps and parameters."""
+        found = Digest("gradient")
+        found.add_words([self.loss, self.clip])
+        found.add_map(self.features)
+        found.add_map(self.target)
+        found.add_array(self.parameters)
+        return found.hexdigest()
+
+    def draw(self, plan: GradientPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
+        """Clip and add up exactly, and add noise."""
+        exact = sum_of_gradients(self, plan, rows, device=device)
+        return (exact + noise.gaussian(plan.gaussian.variance, exact.size),)
+
+    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> NoisyGradient:
+        """Return the sum in units of the clip norm."""
+        (receipt,), (noisy,) = receipts, numbers
+        return NoisyGradient(receipt, self, noisy.astype(np.float64) * receipt.grid)
+
+    def again(self, answer: Answer) -> NoisyGradient:
+        """Return an old gradient of the same loss, features, target and clip norm, at the same parameters."""
+        if not isinstance(answer, NoisyGradient) or not self._same_as(answer.question):
+            raise PrivacyError(
+                f"'{answer.query}' was asked of another loss or other columns, or at other parameters; use the options "
+                "of the recorded run."
+            )
+        return answer
+
+    def foreseen(self, receipts: tuple[Receipt, ...], plan: GradientPlan) -> NoisyGradient:
+        """Return zeros: what a gradient costs does not depend on where it is taken."""
+        return self.answer(receipts, (np.zeros(plan.dimension, dtype=np.int64),))
+
+    def _same_as(self, other: GradientQuestion) -> bool:
+        return (
+            (self.loss, self.clip) == (other.loss, other.clip)
+            and np.array_equal(self.parameters, other.parameters)
+            and self.features.is_same(other.features)
+            and self.target.is_same(other.target)
+        )
+
+
+def _maps_in(features: FeatureMap) -> Iterator[FeatureMap]:
+    yield features
+    for one in features.inner:
+        yield from _maps_in(one)
+
+
+def _require_looked_up(features: FeatureMap) -> None:
+    """Refuse features of other classes than those whose whole numbers are looked up."""
+    if not all(type(one) in FEATURES for one in _maps_in(features)):
+        *names, last = (one.__name__ for one in FEATURES)
+        raise PrivacyError(f"The features of a gradient must be made of {', '.join(names)} or {last}.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """A block of the features: its map, and the table in which its whole numbers are looked up.
+
+    The table holds steps of 2^-16, none above 1: a feature vector for each bin of a lookup, cosine and sine for each
+    step of an angle, and one number for a constant or a cell.
+    """
+
+    block: Block
+    table: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        weight, one = block.weight * 2.0**FEATURE_BITS, block.map
+        if isinstance(one, Lookup):
+            return cls(block, np.trunc(one.whole * (weight / 2.0**LEAF_BITS)))
+        if isinstance(one, Fourier):
+            return cls(block, np.trunc(np.stack(step_values(), axis=1) * (weight * one.scale / 2.0**VALUE_BITS)))
+        return cls(block, np.array([[math.floor(weight)]], dtype=np.float64))
+
+    @classmethod
+    def largest_of(cls, features: FeatureMap) -> NDArray[np.float64]:
+        """Return the largest that every feature can be, in steps; shape (features.dimension,)."""
+        found = np.zeros(features.dimension)
+        for part in map(cls.of, features.blocks()):
+            places, largest = part.block.places, np.abs(part.table).max(axis=0)
+            found[places] = np.repeat(largest, places.size // largest.size)
+        return found
+
+    def of_rows(self, column: Callable[[str], NDArray[Any]], n_rows: int, device: str) -> Tensor:
+        """Return the features of rows in whole steps, shape (block's features, n_rows), float64."""
+        import torch  # here and below, as whoever only checks questions starts without it
+
+        one = self.block.map
+        if isinstance(one, Fourier):
+            return self._of_angles(one, column, device)
+        if isinstance(one, Lookup):
+            return torch.from_numpy(self.table[binned(column(one.column), one.bins)].T).to(device)
+        found = np.zeros((self.block.places.size, n_rows))
+        axes: tuple[Axis, ...] = one.axes if isinstance(one, OneHot) else ()
+        cells = joint_index(PrivateRows(column, n_rows), axes)
+        found[cells, np.arange(n_rows)] = self.table[0, 0]
+        return torch.from_numpy(found).to(device)
+
+    def _of_angles(self, fourier: Fourier, column: Callable[[str], NDArray[Any]], device: str) -> Tensor:
+        import torch
+
+        places = [table[column(name)] for name, table in zip(fourier.columns, fourier.positions, strict=True)]
+        positions = torch.from_numpy(np.stack(places).astype(np.float64)).to(device)
+        frequencies = torch.from_numpy(fourier.frequencies.astype(np.float64)).to(device)
+        # Whole numbers below 2^24; of a negative number of steps too the mask leaves the step within a turn.
+        angles = torch.mm(frequencies, positions).to(torch.int32).bitwise_and_(STEPS_PER_TURN - 1)
+        values = torch.from_numpy(np.ascontiguousarray(self.table.T)).to(device)
+        return torch.cat([torch.index_select(value, 0, angles.view(-1)).view(angles.shape) for value in values])
+
+
+def sum_of_gradients(
+    question: GradientQuestion, plan: GradientPlan, rows: PrivateRows, *, device: str = "cpu"
+) -> NDArray[np.int64]:
+    """Clip what each unit's rows add together, and add up over units.
+
+    Parameters
+    ----------
+    question : GradientQuestion
+    plan : GradientPlan
+        Says what is clipped together, and the grid.
+    rows : PrivateRows
+        The private rows.
+    device : str
+        "cpu" or "cuda"; changes the time, never the result.
+
+    Returns
+    -------
+    array of shape (dimension,), int64
+        The sum in grid steps.
+
+    Raises
+    ------
+    PrivacyError
+        If rows are to be clipped by unit and do not say whose they are.
+    """
+    order, ends = _in_units(rows, by_unit=plan.by_unit)
+    parts = [_Part.of(block) for block in question.features.blocks()]
+    columns = {name: rows.column(name) for name in (*question.features.columns, question.target.column)}
+    block_rows = max(1, BLOCK_ENTRIES // plan.dimension)
+    total = np.zeros(plan.dimension, dtype=np.int64)
+    first = 0
+    while first < len(ends):
+        start = int(ends[first - 1]) if first else 0
+        # As many units as fit, at least one.
+        last = max(first + 1, int(np.searchsorted(ends, start + block_rows, side="right")))
+        places = order[start : ends[last - 1]]
+        added = row_gradients(question, parts, {name: codes[places] for name, codes in columns.items()}, device)
+        if plan.by_unit:
+            added = _added_by_unit(added, np.diff(ends[first:last], prepend=start))
+        whole = clipped_columns(added.mul_(1.0 / (question.clip * 2.0 ** (2 * FEATURE_BITS))), UNIT_BITS)
+        if plan.rows_each > 1:
+            whole = whole.div_(plan.rows_each).trunc_()  # towards zero, and exactly so: both are far below 2^26
+        total += whole.sum(dim=1).cpu().numpy().astype(np.int64)
+        first = last
+    return total << (2 * plan.gaussian.half_bits - UNIT_BITS)
+
+
+def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of rows unit by unit, and where each unit ends among them."""
+    if not by_unit:
+        return np.arange(rows.n_rows), np.arange(1, rows.n_rows + 1)
+    if rows.units is None:
+        raise PrivacyError("The rows of a unit are clipped together, and these rows do not say whose they are.")
+    return np.argsort(rows.units, kind="stable"), np.cumsum(np.unique(rows.units, return_counts=True)[1])
+
+
+def row_gradients(
+    question: GradientQuestion, parts: list[_Part], codes: dict[str, NDArray[Any]], device: str
+) -> Tensor:
+    """Return what every row adds before it is clipped, in whole steps of 2^-32; shape (dimension, n_rows), float64."""
+    import torch
+
+    target = codes[question.target.column]
+    n_rows = len(target)
+    features = torch.empty(question.features.dimension, n_rows, dtype=torch.float64, device=device)
+    for part in parts:
+        features[torch.from_numpy(part.block.places).to(device)] = part.of_rows(codes.__getitem__, n_rows, device)
+    parameters = torch.from_numpy(question.parameters * 2.0**PARAMETER_BITS).to(device)
+    # Whole products whose partial sums stay below 2^50 + 2^20, in whatever order they are added.
+    predictions = torch.mv(features.T, parameters)
+    wanted = question.target.whole[:, 0] * 2.0 ** (FEATURE_BITS + PARAMETER_BITS - LEAF_BITS)
+    labels = torch.from_numpy(wanted[binned(target, question.target.bins)]).to(device)
+    return features.mul_(_slopes(question.loss, predictions, labels))
+
+
+def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
+    """Return the loss's derivative in the prediction, in whole steps of 2^-16; both are given in steps of 2^-36."""
+    import torch
+
+    step = 2.0**PARAMETER_BITS
+    if loss == "logistic":
+        points = predictions.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
+        end = LOGISTIC_END << LOGISTIC_BITS
+        places = points.clamp_(-end, end).add_(end).to(torch.int64)
+        return torch.index_select(torch.from_numpy(logistic_steps()).to(places.device), 0, places).sub_(
+            wanted.div(step).trunc_()
+        )
+    slopes = predictions.sub(wanted).div_(step).trunc_()
+    return slopes.clamp_(-HUBER_STEPS, HUBER_STEPS) if loss == "huber" else slopes
+
+
+@functools.cache
+def logistic_steps() -> NDArray[np.float64]:
+    """Return the logistic function from -16 to 16 at multiples of 2^-10, in whole steps of 2^-16. Public numbers."""
+    end = LOGISTIC_END << LOGISTIC_BITS
+    points = (place / 2**LOGISTIC_BITS for place in range(-end, end + 1))
+    return np.array([float(round(2**FEATURE_BITS / (1 + math.exp(-point)))) for point in points])
+
+
+def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:
+    """Add up the columns of each unit, whose rows stand side by side; exactly, in int64, then rounded to float64."""
+    import torch
+
+    units = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(added.device)
+    sums = torch.zeros(len(added), len(sizes), dtype=torch.int64, device=added.device)
+    return sums.index_add_(1, units, added.to(torch.int64)).to(torch.float64)
