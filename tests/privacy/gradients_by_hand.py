@@ -1,0 +1,80 @@
+"""What one unit adds to a clipped gradient, written out number by number: whole numbers of Python up to the clip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from synth.privacy.feature_maps import Block, Constant, OneHot
+from synth.privacy.more.fourier import Fourier, step_values
+from synth.privacy.more.gradients import GradientQuestion
+from synth.privacy.more.lookups import Lookup
+
+__all__ = ["row_by_hand", "unit_by_hand"]
+
+Row = dict[str, int]
+
+
+def unit_by_hand(question: GradientQuestion, rows: Sequence[Row], *, rows_each: int = 1) -> list[int]:
+    """What a unit with these rows adds, in steps of 2^-24 of the clip norm."""
+    total = [sum(entries) for entries in zip(*(row_by_hand(question, row) for row in rows), strict=True)]
+    entries = [float(entry) * (1.0 / (question.clip * 2.0**32)) for entry in total]
+    square = 0.0
+    for entry in entries:
+        square += entry * entry
+    length = max(1.0, math.sqrt(square))
+    whole = [math.trunc(entry * ((1 - 2.0**-30) * 2.0**24) / length) for entry in entries]
+    return [math.trunc(Fraction(one, rows_each)) for one in whole]
+
+
+def row_by_hand(question: GradientQuestion, row: Row) -> list[int]:
+    """What one row adds before the clip, in steps of 2^-32."""
+    features = [0] * question.features.dimension
+    for block in question.features.blocks():
+        for place, number in zip(block.places.tolist(), _features(block, row), strict=True):
+            features[place] = number
+    parameters = [round(Fraction(one) * 2**20) for one in question.parameters.tolist()]
+    prediction = sum(one * other for one, other in zip(features, parameters, strict=True))
+    slope = _slope(question, prediction, row[question.target.column])
+    return [slope * feature for feature in features]
+
+
+def _features(block: Block, row: Row) -> list[int]:
+    one, weight = block.map, block.weight
+    if isinstance(one, Lookup):
+        entries = one.table[row[one.column] if one.bins is None else int(one.bins[row[one.column]])]
+        return [math.trunc(Fraction(entry) * Fraction(weight) * 2**16) for entry in entries.tolist()]
+    if isinstance(one, Fourier):
+        cosines, sines = step_values()
+        angles = [
+            sum(
+                int(places[row[name]]) * turn
+                for name, places, turn in zip(one.columns, one.positions, turns, strict=True)
+            )
+            for turns in one.frequencies.tolist()
+        ]
+        factor = weight * 2.0**16 * one.scale / 2.0**12
+        return [math.trunc(float(table[angle % 4096]) * factor) for table in (cosines, sines) for angle in angles]
+    number = math.floor(Fraction(weight) * 2**16)
+    if isinstance(one, Constant):
+        return [number]
+    assert isinstance(one, OneHot)
+    cells = [
+        row[name] if bins is None else int(bins[row[name]]) for name, bins in zip(one.columns, one.bins, strict=True)
+    ]
+    cell = int(np.ravel_multi_index(cells, one.shape))
+    return [number if place == cell else 0 for place in range(one.dimension)]
+
+
+def _slope(question: GradientQuestion, prediction: int, code: int) -> int:
+    bins = question.target.bins
+    wanted = round(Fraction(float(question.target.table[code if bins is None else bins[code], 0])) * 2**36)
+    if question.loss == "logistic":
+        point = math.floor(Fraction(prediction, 2**26) + Fraction(1, 2))
+        point = min(max(point, -(2**14)), 2**14)
+        return round(2**16 / (1 + math.exp(-point / 2**10))) - math.trunc(Fraction(wanted, 2**20))
+    slope = math.trunc(Fraction(prediction - wanted, 2**20))
+    return min(max(slope, -6553), 6553) if question.loss == "huber" else slope
