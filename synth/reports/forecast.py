@@ -23,7 +23,7 @@ from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, 
 from synth.privacy.costs import MU_UNIT, between_neighbours
 from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
-from synth.privacy.questions import Allowance, Question
+from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress
 from synth.reports.code_tables import coarse_bins, coarse_size
@@ -121,16 +121,16 @@ def forecast(config: RunConfig) -> Forecast:
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
     if generator.card.measures_one_ways or generator.perturbs_rows:
-        before = len(session.sums)
+        before = len(session.answers)
         try:
             with suppress(AllPlannedError):
                 generator.fit(session.sub_session(session.remaining_share, ends=True), NullProgress())
         except UnplannedError:
             # Questions up to the first private choice are known beforehand; later ones depend on the rows.
             if not _planned_rows(session):
-                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.sums[before:], budget, config))
+                parts = (*parts[:-1], *_around_the_choices(parts[-1], session.answers[before:], budget, config))
         else:
-            parts = (*parts[:-1], *_question_by_question(parts[-1], session.sums[before:], budget))
+            parts = (*parts[:-1], *_question_by_question(parts[-1], session.answers[before:], budget))
     row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.sums)
     return Forecast(
@@ -207,31 +207,30 @@ def _row_noise(session: PlannedSession, config: RunConfig) -> tuple[tuple[Column
 
 
 def _question_by_question(
-    generator: BudgetShare, asked: Sequence[NoisyAnswer], budget: PrivacyBudget
+    generator: BudgetShare, asked: Sequence[Answer], budget: PrivacyBudget
 ) -> tuple[BudgetShare, ...]:
     """Divide a generator's part into its questions, where it has several; the last takes what rounding left."""
     if len(asked) < 2:
         return (generator,)
-    shares = [release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared for release in asked[:-1]]
+    shares = [answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared for answer in asked[:-1]]
     shares.append(generator.share - sum(shares))
     return tuple(
-        BudgetShare(release.receipt.query, generator.question, share)
-        for release, share in zip(asked, shares, strict=True)
+        BudgetShare(answer.query, generator.question, share) for answer, share in zip(asked, shares, strict=True)
     )
 
 
 def _around_the_choices(
-    generator: BudgetShare, first: Sequence[NoisyAnswer], budget: PrivacyBudget, config: RunConfig
+    generator: BudgetShare, first: Sequence[Answer], budget: PrivacyBudget, config: RunConfig
 ) -> tuple[BudgetShare, ...]:
     """Divide a generator's part into the questions it asks before its first private choice, and all that follows."""
     words = describe(config.generator).questions
     known = [
         BudgetShare(
-            release.receipt.query,
-            words.get(release.receipt.query, "What is measured before columns are chosen"),
-            release.receipt.mu_squared_units * MU_UNIT / budget.mu_squared,
+            answer.query,
+            words.get(answer.query, "What is measured before columns are chosen"),
+            answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared,
         )
-        for release in first
+        for answer in first
     ]
     left = generator.share - sum(part.share for part in known)
     chosen = BudgetShare("private choices", "Which columns depend on each other most, and how?", left)
@@ -372,7 +371,7 @@ class PlannedSession(AnswerSource):
         Declared number of rows.
     """
 
-    __slots__ = ("_ends", "_root_units", "_spent_units", "_units", "budget", "rows", "schema", "sums", "unforeseen")
+    __slots__ = ("_ends", "_root_units", "_spent_units", "_units", "answers", "budget", "rows", "schema", "unforeseen")
 
     schema: Schema
     budget: PrivacyBudget
@@ -381,12 +380,17 @@ class PlannedSession(AnswerSource):
     def __init__(self, schema: Schema, budget: PrivacyBudget, *, rows: float) -> None:
         self.schema, self.budget = schema, budget
         self.rows = RowCount(rows, 0.0, public=True)
-        self.sums: list[NoisyAnswer] = []
+        self.answers: list[Answer] = []
         self.unforeseen: list[tuple[Question[Any, Any], Any]] = []
         """Questions whose noise is planned, but not what follows from their answers; with their plans."""
         self._units = self._root_units = budget.units
         self._spent_units = 0
         self._ends = False
+
+    @property
+    def sums(self) -> tuple[NoisyAnswer, ...]:
+        """The noisy sums among the answers."""
+        return of_kind(self.answers, NoisyAnswer)
 
     @property
     def remaining_share(self) -> float:
@@ -399,8 +403,8 @@ class PlannedSession(AnswerSource):
         With ``ends`` the question that uses it up raises :class:`AllPlannedError` after it has been planned.
         """
         view = object.__new__(PlannedSession)
-        view.schema, view.budget, view.rows, view.sums = self.schema, self.budget, self.rows, self.sums
-        view.unforeseen = self.unforeseen
+        view.schema, view.budget, view.rows = self.schema, self.budget, self.rows
+        view.answers, view.unforeseen = self.answers, self.unforeseen
         view._root_units, view._spent_units = self._root_units, 0
         view._units = self._charged(share)
         view._ends = ends
@@ -425,11 +429,11 @@ class PlannedSession(AnswerSource):
             which = question.unforeseen.format(query=query)
             raise UnplannedError(f"{which} depends on the rows and cannot be planned without them.")
         receipts = tuple(
-            Receipt.of(cost, self.schema, query=query, source=source, sequence=len(self.sums) + place, private=False)
+            Receipt.of(cost, self.schema, query=query, source=source, sequence=len(self.answers) + place, private=False)
             for place, cost in enumerate(plan.costs)
         )
         answer = question.foreseen(receipts, plan)
-        self.sums += of_kind([answer], NoisyAnswer)
+        self.answers.append(answer)
         if self._ends and self.remaining_share < _DUST:
             raise AllPlannedError("Every question is planned.")
         return answer
