@@ -20,9 +20,10 @@ from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.privacy.answers import AnswerSource, RowCount
-from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
@@ -32,6 +33,7 @@ from synth.schema import Schema
 HAND_MADE = "hand-made questions"
 CHOOSING = {f"choices by a {model}": model for model in ("field", "mixture")}
 TREE = "a tree of columns"
+DESCENT = "noisy gradients"
 
 QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
@@ -174,12 +176,47 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def descent(schema: Schema) -> Callable[[AnswerSource], Any]:
+    """Descend along the gradients of every loss, on numbers and on Fourier features; some rows are clipped by far."""
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+
+    def ask(session: AnswerSource) -> list[np.ndarray]:
+        rng = np.random.default_rng(6)
+        ages = Lookup("age", rng.normal(size=(sizes["age"], 3)))
+        cells = OneHot(("region", "smoker"), (None, None), (sizes["region"], sizes["smoker"]))
+        linear = Stack((Constant(), ages, cells), (0.4, 0.7, 0.4))
+        names = ("age", "visited")
+        places = tuple(np.arange(sizes[name]) * 255 // (sizes[name] - 1) for name in names)
+        fourier = Fourier(names, places, rng.integers(-2048, 2048, (10, 2)))
+        incomes = Lookup("income", np.linspace(-0.5, 0.5, sizes["income"])[:, None])
+        ill = Lookup(LABEL, np.array([[0.0], [1.0]]))
+        steps = [
+            *((linear, incomes, "squared", 0.25), (fourier, incomes, "huber", 0.02), (linear, ill, "logistic", 0.5)),
+            (fourier, ill, "logistic", 2.0),
+        ]
+        answers = []
+        for place, (features, target, loss, clip) in enumerate(steps):
+            now = 3 * rng.normal(size=features.dimension)
+            for step in range(2):
+                question = GradientQuestion(features, target, loss, now, clip)  # type: ignore[arg-type]
+                share = session.remaining_share / (2 * (len(steps) - place) - step)
+                query = f"{loss} {place}, step {step}"
+                answer = session.noisy_gradient(question, share=share, query=query, source="descent")
+                now = now - answer.gradient / max(session.rows.value, 1.0)
+                answers.append(answer.value)
+        return answers
+
+    return ask
+
+
 def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     if name in CHOOSING:
         return choosing(CHOOSING[name], schema)
     if name == TREE:
         return tree(schema)
+    if name == DESCENT:
+        return descent(schema)
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, *GENERATORS, *CHOOSING]
+NAMES = [HAND_MADE, DESCENT, *GENERATORS, *CHOOSING]

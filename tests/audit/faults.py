@@ -253,7 +253,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         PrivateSession,
         "_rows",
-        lambda self: session.PrivateRows(lambda name: self._table._column(name)[:-1], self._table._rows - 1),
+        lambda self: session.PrivateRows(
+            lambda name: self._table._column(name)[:-1],
+            self._table._rows - 1,
+            units=None if self._table._units is None else self._table._units[:-1],
+        ),
     )
 
 

@@ -20,14 +20,16 @@ from recorded_noise import RecordedNoise
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtri
-from transcripts import Answered, Recording, TappedNoise, Transcript, record, replay, run, start
+from transcripts import SUMS, Answered, Recording, TappedNoise, Transcript, asked_again, record, replay, run, start
 from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, answers, noise
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.counting import CountMemory
-from synth.privacy.feature_maps import OneHot
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot
+from synth.privacy.more import gradients
+from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -42,10 +44,10 @@ def t0_calibration(name: str, world: World) -> None:
     """Noise asked for, drawn and added equals what an oracle works out from the questions; nothing else was read."""
     table = world.table(ordinary_rows(UNITS, world.rows_per_unit))
     transcript, made, session, tapped = record(asker(name, world.schema), world, table)
-    sums = [answered for answered in transcript.answered if isinstance(answered.answer, NoisyAnswer)]
+    sums = [answered for answered in transcript.answered if isinstance(answered.answer, SUMS)]
     choices = [answered for answered in transcript.answered if isinstance(answered.answer, Selection)]
     assert [draws.size for draws in tapped.draws] == [answered.receipt.dimension for answered in sums]
-    assert [answered.receipt.dimension for answered in sums] == [answered.question.dimension for answered in sums]
+    assert [answered.receipt.dimension for answered in sums] == [answered.answer.value.size for answered in sums]
     assert len(tapped.rates) == len(choices)
     for one in range(len(sums)):
         assert_answer_is_sum_plus_noise(sums[one], tapped.draws[one], table)
@@ -61,7 +63,10 @@ def t0_calibration(name: str, world: World) -> None:
 
 def assert_answer_is_sum_plus_noise(answered: Answered, draws: np.ndarray, table: PrivateTable) -> None:
     codes = {name: np.asarray(table._column(name)) for name in table.schema.names}
-    expected = oracle.exact_sums(answered.question, codes)
+    if isinstance(answered.question, GradientQuestion):
+        expected = oracle.exact_gradient(answered.question, codes, table)
+    else:
+        expected = oracle.exact_sums(answered.question, codes)
     found = answered.answer.value.reshape(-1) - draws * answered.receipt.grid
     tolerance = 5e-4 * max(1, len(codes[table.schema.names[0]]))
     assert np.abs(found - expected).max() <= tolerance, (
@@ -87,7 +92,7 @@ def assert_receipts_are_honest(transcript: Transcript, tapped: TappedNoise, worl
         assert receipt.rows_per_unit == world.rows_per_unit
         assert receipt.neighbours is world.schema.neighbours
         assert not receipt.private
-        if isinstance(answered.answer, NoisyAnswer):
+        if isinstance(answered.answer, SUMS):
             variance = next(variances)
             assert receipt.noise_scale == pytest.approx(math.sqrt(variance) * receipt.grid, rel=1e-9)
             assert receipt.slack >= 6 * receipt.dimension / variance
@@ -176,7 +181,7 @@ def t1_sensitivity(
     later, made_again = replay(ask, world, world.table(changed), earlier, device=device)
     for before, after in zip(earlier.answered, later.answered, strict=True):
         change = (before.whole - after.whole).astype(np.float64) * before.receipt.grid
-        distance = np.linalg.norm(change) if isinstance(before.answer, NoisyAnswer) else np.abs(change).max()
+        distance = np.linalg.norm(change) if isinstance(before.answer, SUMS) else np.abs(change).max()
         assert distance <= before.receipt.sensitivity, (
             f"'{before.query}' moved by {distance:.6g}, its receipt says {before.receipt.sensitivity:.6g}"
         )
@@ -193,7 +198,7 @@ def t1_exactness(name: str, world: World) -> None:
     drawn = [np.random.default_rng(size).integers(0, len(few), size) for size in (1, 7, 48, 4096)]
     tables = [open_world.table([few[place] for place in chosen]) for chosen in drawn]
     for answered in earlier.answered:
-        if not isinstance(answered.answer, NoisyAnswer):
+        if not isinstance(answered.answer, SUMS):
             continue
         own = np.stack([exact_numbers(answered, open_world, table) for table in alone])
         for chosen, table in zip(drawn, tables, strict=True):
@@ -207,7 +212,7 @@ def t1_exactness(name: str, world: World) -> None:
 def exact_numbers(answered: Answered, world: World, table: PrivateTable) -> np.ndarray:
     tapped = TappedNoise(None)
     source = Recording(start(world, table, tapped), tapped, Transcript())
-    source.noisy_sum(answered.question, share=0.5, query="again", source="audit")
+    asked_again(source, answered.question, share=0.5)
     return source.transcript.answered[0].whole
 
 
@@ -314,21 +319,27 @@ class Twin(Recording):
         return part
 
     def count_rows(self, *, share: float) -> NoisyAnswer:
-        return self._both(self.session.count_rows(share=share), self.silent.count_rows(share=share))
+        return self._both(Constant(), self.session.count_rows(share=share), self.silent.count_rows(share=share))
 
     def noisy_sum(self, feature_map: Any, *, share: float, query: str, source: str) -> NoisyAnswer:
         asked = {"share": share, "query": query, "source": source}
-        return self._both(self.session.noisy_sum(feature_map, **asked), self.silent.noisy_sum(feature_map, **asked))
+        noisy, silent = (one.noisy_sum(feature_map, **asked) for one in (self.session, self.silent))
+        return self._both(feature_map, noisy, silent)
+
+    def noisy_gradient(self, question: Any, *, share: float, query: str, source: str) -> NoisyGradient:
+        asked = {"share": share, "query": query, "source": source}
+        noisy, silent = (one.noisy_gradient(question, **asked) for one in (self.session, self.silent))
+        return self._both(question, noisy, silent)
 
     def noisy_max(self, candidates: Any, *, share: float, query: str, source: str) -> Selection:
         asked = {"share": share, "query": query, "source": source}
         self.silent.noisy_max(candidates, **asked)
         return self.session.noisy_max(candidates, **asked)
 
-    def _both(self, noisy: NoisyAnswer, silent: NoisyAnswer) -> NoisyAnswer:
+    def _both(self, question: Any, noisy: Any, silent: Any) -> Any:
         # The claimed law comes from the oracle: its sensitivity and the cost on the receipt.
         cost = math.sqrt(noisy.receipt.mu_squared_units * accounting.MU_UNIT)
-        claimed = max(oracle.sensitivity(noisy.feature_map, self.world), 2.0**-6) / cost
+        claimed = max(oracle.sensitivity(question, self.world), 2.0**-6) / cost
         self.residuals.append((noisy.value - silent.value).reshape(-1) / claimed)
         assert noisy.receipt.mu_squared_units == silent.receipt.mu_squared_units
         return noisy
@@ -415,7 +426,7 @@ def t4_distinguishing(name: str, world: World, runs: int = 6000) -> float:
     rows = ordinary_rows(12, world.rows_per_unit)
     pair = worst_pair(world, rows)
     earlier, _, _, _ = record(asker(name, world.schema), world, pair[0])
-    questions = [answered for answered in earlier.answered if isinstance(answered.answer, NoisyAnswer)]
+    questions = [answered for answered in earlier.answered if isinstance(answered.answer, SUMS)]
     whole = [[_noiseless(answered, world, table) for answered in questions] for table in pair]
     guesses = np.array([_likelihoods(questions, whole, world, table, runs) for table in pair])
     half = runs // 2
@@ -446,7 +457,7 @@ def worst_pair(world: World, rows: list[Row]) -> tuple[PrivateTable, PrivateTabl
 
 def _noiseless(answered: Answered, world: World, table: PrivateTable) -> np.ndarray:
     silent = start(world, table, RecordedNoise(None))
-    return silent.noisy_sum(answered.question, share=0.5, query="q", source="audit").value.reshape(-1)
+    return asked_again(silent, answered.question, share=0.5).value.reshape(-1)
 
 
 def _likelihoods(
@@ -454,8 +465,9 @@ def _likelihoods(
 ) -> list[float]:
     with pytest.MonkeyPatch.context() as patch:
         # Plans and exact sums are the same in every run; only the noise is new.
-        for one in {type(answered.question) for answered in questions}:
+        for one in {type(answered.question) for answered in questions if isinstance(answered.question, FeatureMap)}:
             patch.setattr(one, "blocks", _remembered(one.blocks))
+        patch.setattr(gradients, "sum_of_gradients", _remembered(gradients.sum_of_gradients))
         for name in ("plan_gaussian", "exact_sum"):
             patch.setattr(answers, name, _remembered(getattr(answers, name)))
         return [_likelihood(questions, whole, world, table) for _ in range(runs)]
@@ -479,8 +491,8 @@ def _likelihood(questions: list[Answered], whole: list[list[np.ndarray]], world:
     total = 0.0
     for place, answered in enumerate(questions):
         share = answered.receipt.mu_squared_units / paid * (1 - 1e-9)
-        release = session.noisy_sum(answered.question, share=share, query=f"q{place}", source="audit")
+        release = asked_again(session, answered.question, share=share, query=f"q{place}")
         change = whole[1][place] - whole[0][place]
         middle = (whole[1][place] + whole[0][place]) / 2
-        total += float((release.value.reshape(-1) - middle) @ change) / release.noise_std**2
+        total += float((release.value.reshape(-1) - middle) @ change) / release.receipt.noise_scale**2
     return total

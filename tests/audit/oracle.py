@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from scipy.spatial.distance import pdist
-from scipy.special import ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm as normal
 from transcripts import Answered
 from worlds import World
@@ -14,14 +14,18 @@ from worlds import World
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
 
 
-def sensitivity(question: FeatureMap | tuple, world: World) -> float:
+def sensitivity(question: FeatureMap | GradientQuestion | tuple, world: World) -> float:
     """Largest change of a question's answer when one unit changes."""
+    if isinstance(question, GradientQuestion):  # in units of the clip norm, however many rows a unit has
+        return 1.0 if world.schema.neighbours is Neighbours.ADD_REMOVE else 2.0
     if isinstance(question, tuple):
         norm, diameter = 1.0, 2.0
     else:
@@ -126,6 +130,24 @@ def exact_sums(question: FeatureMap, codes: dict[str, np.ndarray]) -> np.ndarray
     for row in range(n_rows):
         total += features({name: column[row] for name, column in codes.items()}, question)
     return total
+
+
+def exact_gradient(question: GradientQuestion, codes: dict[str, np.ndarray], table: PrivateTable) -> np.ndarray:
+    """Gradients of a loss, each unit's clipped, in units of the clip norm; from the definition, in float64."""
+    unit = table.schema.unit
+    together: dict[int, np.ndarray] = {}
+    units = range(table._rows) if table._units is None else table._units.tolist()
+    for row, whose in enumerate(units):
+        own = {name: column[row] for name, column in codes.items()}
+        seen = features(own, question.features)
+        wanted = float(question.target.evaluate({name: np.array([code]) for name, code in own.items()})[0, 0])
+        found = float(seen @ question.parameters)
+        slope = float(expit(found)) - wanted if question.loss == "logistic" else found - wanted
+        slope = min(max(slope, -0.1), 0.1) if question.loss == "huber" else slope
+        together[whose] = together.get(whose, np.zeros(len(seen))) + slope * seen
+    part = 1 if unit.id_column else unit.rows_per_unit
+    clipped = [one / max(question.clip, float(np.linalg.norm(one))) / part for one in together.values()]
+    return np.sum(clipped, axis=0)
 
 
 def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:

@@ -17,11 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from askers import HAND_MADE, asker
-from transcripts import Answered, record
+from askers import DESCENT, HAND_MADE, asker
+from transcripts import SUMS, Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
-from synth.privacy.answers import NoisyAnswer
 from synth.privacy.table import PrivateTable
 from synth.schema import TableFormat
 
@@ -35,9 +34,10 @@ ODD = {"person": "", "age": "80kg", "region": "", "income": "1e400", "job": "=1+
 
 @functools.cache
 def questions() -> tuple[Answered, ...]:
-    """Every kind of question, as the hand-made asker puts them."""
-    asked, *_ = record(asker(HAND_MADE, ROWS.schema), ROWS, ROWS.table(ordinary_rows(40, 1)))
-    return tuple(answered for answered in asked.answered if isinstance(answered.answer, NoisyAnswer))
+    """Every kind of question, as those put them who ask for sums by hand and for gradients."""
+    table = ROWS.table(ordinary_rows(40, 1))
+    asked = [one for name in (HAND_MADE, DESCENT) for one in record(asker(name, ROWS.schema), ROWS, table)[0].answered]
+    return tuple(answered for answered in asked if isinstance(answered.answer, SUMS))
 
 
 def as_csv(world: World, rows: Sequence[Row], end: str = "\n") -> bytes:

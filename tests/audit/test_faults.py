@@ -7,8 +7,9 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import CHOOSING, HAND_MADE, NAMES
+from askers import CHOOSING, DESCENT, HAND_MADE, NAMES
 from faults import FAULTS
+from gradient_faults import GRADIENT_FAULTS
 from moment_faults import ASKED_FAULTS, MOMENT_FAULTS
 from worlds import WORLDS, far_rows
 
@@ -16,6 +17,7 @@ from synth.errors import PrivacyError
 
 QUICK = {name: "noise draws stored" for name in NAMES} | {
     HAND_MADE: "selection weights ignored",
+    DESCENT: "nine tenths of the noise",
     "independent": "neighbour factor dropped",
     "independent-by-class": "half the noise",
     "kahm": "class means from data",
@@ -35,7 +37,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, *CHOOSING, "kahm"):
+    for other in (HAND_MADE, DESCENT, *CHOOSING, "kahm"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -53,12 +55,15 @@ def layers_of_asker(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
 
 def killed_by(name: str, folder: Path) -> str | None:
     """Return the first layer that notices something, or None."""
-    for layer, check in layers_of(name, folder):
-        try:
-            check()
-        except (AssertionError, PrivacyError, pytest.fail.Exception):
-            return layer
-    return None
+    return next((layer for layer, check in layers_of(name, folder) if noticed(check)), None)
+
+
+def noticed(check: Layer) -> bool:
+    try:
+        check()
+    except (AssertionError, PrivacyError, pytest.fail.Exception):
+        return True
+    return False
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,6 +76,16 @@ def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, 
 def test_a_planted_bug_in_whole_rows_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[planted](monkeypatch)
     found = killed_by(HAND_MADE, tmp_path)
+    assert found is not None, f"nobody notices: {planted}"
+
+
+@pytest.mark.parametrize("planted", GRADIENT_FAULTS)
+def test_a_planted_bug_in_gradients_is_noticed(
+    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
+) -> None:
+    FAULTS[planted](monkeypatch)
+    found = next((layer for layer, check in layers_of_asker(DESCENT, tmp_path) if noticed(check)), None)
+    record_property("layer", found)
     assert found is not None, f"nobody notices: {planted}"
 
 

@@ -14,11 +14,15 @@ from recorded_noise import RecordedNoise
 from worlds import World
 
 from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
-from synth.privacy.feature_maps import FeatureMap
+from synth.privacy.feature_maps import Constant, FeatureMap
+from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
+
+SUMS = (NoisyAnswer, NoisyGradient)
+"""Answers that are whole numbers added up, plus Gaussian noise."""
 
 Asker = Callable[[AnswerSource], Any]
 """Asks a session everything it wants to know, and returns what it made of the answers."""
@@ -54,12 +58,12 @@ class TappedNoise:
 class Answered:
     """One question as it was asked and answered; ``whole`` are the exact sums or scores in grid steps."""
 
-    question: FeatureMap | tuple[Candidate, ...]
+    question: FeatureMap | GradientQuestion | tuple[Candidate, ...]
     share: float
     query: str
     receipt: Receipt
     whole: np.ndarray
-    answer: NoisyAnswer | Selection
+    answer: NoisyAnswer | NoisyGradient | Selection
 
 
 @dataclass
@@ -92,10 +96,15 @@ class Recording:
         return self._heard_rows(told)
 
     def count_rows(self, *, share: float) -> NoisyAnswer:
-        return self._sum(self.session.count_rows(share=share), share)
+        return self._sum(Constant(), self.session.count_rows(share=share), share)
 
     def noisy_sum(self, feature_map: FeatureMap, *, share: float, query: str, source: str) -> NoisyAnswer:
-        return self._sum(self.session.noisy_sum(feature_map, share=share, query=query, source=source), share)
+        answer = self.session.noisy_sum(feature_map, share=share, query=query, source=source)
+        return self._sum(answer.feature_map, answer, share)
+
+    def noisy_gradient(self, question: GradientQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
+        answer = self.session.noisy_gradient(question, share=share, query=query, source=source)
+        return self._sum(answer.question, answer, share)
 
     def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
         chosen = self.session.noisy_max(candidates, share=share, query=query, source=source)
@@ -108,13 +117,13 @@ class Recording:
     def sub_session(self, share: float) -> Recording:
         return type(self)(self.session.sub_session(share), self.noise, self.transcript)
 
-    def _sum(self, release: NoisyAnswer, share: float) -> NoisyAnswer:
+    def _sum(self, question: Any, release: Any, share: float) -> Any:
         steps = release.value.reshape(-1) / release.receipt.grid
         assert (steps == np.rint(steps)).all(), "an answer is not on its grid"
         draws = self.noise.draws[-1]
         assert draws.size == steps.size, "noise was not drawn for this answer, and only for it"
         whole = steps.astype(np.int64) - draws
-        answered = Answered(release.feature_map, share, release.receipt.query, release.receipt, whole, release)
+        answered = Answered(question, share, release.receipt.query, release.receipt, whole, release)
         self.transcript.answered.append(answered)
         return self._heard(answered)
 
@@ -161,7 +170,15 @@ def same_question(one: Answered, other: Answered) -> bool:
             and first.one_hot.is_same(second.one_hot)
             for first, second in zip(one.question, other.question, strict=True)
         )
+    if isinstance(one.question, GradientQuestion):
+        return isinstance(other.question, GradientQuestion) and one.question.digest() == other.question.digest()
     return one.question.is_same(other.question)
+
+
+def asked_again(source: Any, question: Any, *, share: float, query: str = "again") -> Any:
+    """Ask a session what an earlier one was asked."""
+    ask = source.noisy_gradient if isinstance(question, GradientQuestion) else source.noisy_sum
+    return ask(question, share=share, query=query, source="audit")
 
 
 def start(world: World, table: PrivateTable, noise: object, *, device: str = "cpu") -> PrivateSession:

@@ -40,7 +40,7 @@ OF_ROWS = {
     "synth.privacy.counting": set(counting.__all__),
     "synth.privacy.feature_maps": {"exact_sum"},
     "synth.privacy.selection": {"scores_of"},
-    "synth.privacy.more.gradients": {"sum_of_gradients", "row_gradients"},
+    "synth.privacy.more.gradients": {"sum_of_gradients"},
     "synth.privacy.more.perturbed_rows": {"draw_rows"},
 }
 """By module, the names that hand out rows, or what was counted or added up on them."""

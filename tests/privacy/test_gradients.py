@@ -272,9 +272,9 @@ def test_the_logistic_function_is_the_same_on_every_machine() -> None:
     """Nothing that is rounded lies so near to a half that an error of a library's exponential would show."""
     points = np.arange(-(2**14), 2**14 + 1) / 2**10
     exact = 2**16 / (1 + np.exp(-points))
-    assert gradients.logistic_steps().tolist() == np.rint(exact).tolist()
+    assert gradients._logistic_steps().tolist() == np.rint(exact).tolist()
     assert np.abs(exact - np.floor(exact) - 0.5).min() > 1e-6
-    assert gradients.logistic_steps()[[0, 2**14, 2**15]].tolist() == [0, 2**15, 2**16]
+    assert gradients._logistic_steps()[[0, 2**14, 2**15]].tolist() == [0, 2**15, 2**16]
 
 
 # Sessions
@@ -562,13 +562,13 @@ def plant_blocks_clipped(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_rows_clipped_instead_of_units(patch: pytest.MonkeyPatch) -> None:
-    right, clip = gradients.row_gradients, gradients.clipped_columns
+    right, clip = gradients._row_gradients, gradients.clipped_columns
 
     def clipped(question: GradientQuestion, *given: Any) -> torch.Tensor:
         found = right(question, *given).div_(question.clip * 2.0**32)
         return clip(found, 24).mul_(question.clip * 2.0**8)
 
-    patch.setattr(gradients, "row_gradients", clipped)
+    patch.setattr(gradients, "_row_gradients", clipped)
     patch.setattr(gradients, "clipped_columns", lambda vectors, bits: vectors.mul_(2.0**bits).trunc_())
 
 
@@ -585,10 +585,10 @@ def plant_rows_of_a_unit_averaged(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_a_gradient_at_wrong_parameters(patch: pytest.MonkeyPatch) -> None:
-    right = gradients.row_gradients
+    right = gradients._row_gradients
     patch.setattr(
         gradients,
-        "row_gradients",
+        "_row_gradients",
         lambda question, *given: right(dataclasses.replace(question, parameters=0 * question.parameters), *given),
     )
 
@@ -699,5 +699,5 @@ def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch)
 def test_what_is_added_before_the_clip_is_whole() -> None:
     question = QUESTIONS["fourier, squared, as it is"]
     parts = [gradients._Part.of(block) for block in question.features.blocks()]
-    found = gradients.row_gradients(question, parts, {name: ROWS[name] for name in SIZES}, "cpu")
+    found = gradients._row_gradients(question, parts, {name: ROWS[name] for name in SIZES}, "cpu")
     assert found.T.tolist() == [row_by_hand(question, row_of(ROWS, place)) for place in range(24)]

@@ -375,7 +375,7 @@ def sum_of_gradients(
         # As many units as fit, at least one.
         last = max(first + 1, int(np.searchsorted(ends, start + block_rows, side="right")))
         places = order[start : ends[last - 1]]
-        added = row_gradients(question, parts, {name: codes[places] for name, codes in columns.items()}, device)
+        added = _row_gradients(question, parts, {name: codes[places] for name, codes in columns.items()}, device)
         if plan.by_unit:
             added = _added_by_unit(added, np.diff(ends[first:last], prepend=start))
         whole = clipped_columns(added.mul_(1.0 / (question.clip * 2.0 ** (2 * FEATURE_BITS))), UNIT_BITS)
@@ -395,7 +395,7 @@ def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], N
     return np.argsort(rows.units, kind="stable"), np.cumsum(np.unique(rows.units, return_counts=True)[1])
 
 
-def row_gradients(
+def _row_gradients(
     question: GradientQuestion, parts: list[_Part], codes: dict[str, NDArray[Any]], device: str
 ) -> Tensor:
     """Return what every row adds before it is clipped, in whole steps of 2^-32; shape (dimension, n_rows), float64."""
@@ -423,7 +423,7 @@ def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
         points = predictions.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
         end = LOGISTIC_END << LOGISTIC_BITS
         places = points.clamp_(-end, end).add_(end).to(torch.int64)
-        return torch.index_select(torch.from_numpy(logistic_steps()).to(places.device), 0, places).sub_(
+        return torch.index_select(torch.from_numpy(_logistic_steps()).to(places.device), 0, places).sub_(
             wanted.div(step).trunc_()
         )
     slopes = predictions.sub(wanted).div_(step).trunc_()
@@ -431,7 +431,7 @@ def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
 
 
 @functools.cache
-def logistic_steps() -> NDArray[np.float64]:
+def _logistic_steps() -> NDArray[np.float64]:
     """Return the logistic function from -16 to 16 at multiples of 2^-10, in whole steps of 2^-16. Public numbers."""
     end = LOGISTIC_END << LOGISTIC_BITS
     points = (place / 2**LOGISTIC_BITS for place in range(-end, end + 1))

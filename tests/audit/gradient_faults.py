@@ -1,0 +1,145 @@
+"""Planted bugs in clipped gradients: their clip, whose rows are clipped together, where one is taken, what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from faults import fault
+
+from synth.privacy.more import gradients
+from synth.privacy.more.gradients import GradientQuestion
+from synth.privacy.session import PrivateSession
+
+__all__ = ["GRADIENT_FAULTS"]
+
+GRADIENT_FAULTS = (
+    "gradients not clipped",
+    "gradients clipped to twice the norm",
+    "gradients clipped after units are added up",
+    "rows clipped instead of units",
+    "whose rows are whose forgotten",
+    "a gradient at wrong parameters",
+    "a gradient at parameters from data",
+    "gradients without the replace factor",
+    "a step uncharged",
+    "a step refunded",
+    "blocks of gradients averaged",
+)
+
+
+def _not_clipped(vectors: torch.Tensor, bits: int) -> torch.Tensor:
+    return vectors.mul_(2.0**bits).trunc_()
+
+
+@fault("gradients not clipped")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gradients, "clipped_columns", _not_clipped)
+
+
+@fault("gradients clipped to twice the norm")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = gradients.clipped_columns
+    patch.setattr(gradients, "clipped_columns", lambda vectors, bits: right(vectors.div_(2), bits).mul_(2))
+
+
+@fault("gradients clipped after units are added up")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = gradients.sum_of_gradients
+
+    def clipped(question: Any, plan: Any, rows: Any, *, device: str) -> np.ndarray:
+        found = right(question, plan, rows, device=device)
+        length, most = np.linalg.norm(found.astype(np.float64)), max(rows.n_rows, 1) * 2.0**24
+        return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
+
+    patch.setattr(gradients, "clipped_columns", _not_clipped)
+    patch.setattr(gradients, "sum_of_gradients", clipped)
+
+
+@fault("rows clipped instead of units")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, clip = gradients._row_gradients, gradients.clipped_columns
+
+    def clipped(question: GradientQuestion, *given: Any) -> torch.Tensor:
+        whole = clip(right(question, *given).div_(question.clip * 2.0**32), gradients.UNIT_BITS)
+        return whole.mul_(question.clip * 2.0**8).round_()
+
+    patch.setattr(gradients, "_row_gradients", clipped)
+    patch.setattr(gradients, "clipped_columns", _not_clipped)
+
+
+@fault("whose rows are whose forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = GradientQuestion.plan
+    patch.setattr(
+        GradientQuestion,
+        "plan",
+        lambda self, allowed: dataclasses.replace(right(self, allowed), by_unit=False, rows_each=1),
+    )
+
+
+@fault("a gradient at wrong parameters")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = gradients._row_gradients
+    patch.setattr(
+        gradients,
+        "_row_gradients",
+        lambda question, *given: right(
+            dataclasses.replace(question, parameters=np.roll(question.parameters, 1)), *given
+        ),
+    )
+
+
+@fault("a gradient at parameters from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = gradients._row_gradients
+
+    def row_gradients(question: GradientQuestion, parts: Any, codes: Any, device: str) -> torch.Tensor:
+        # The step that would have been taken without noise.
+        own = right(question, parts, codes, device).mean(dim=1).numpy() / 2.0**32
+        return right(dataclasses.replace(question, parameters=question.parameters - own), parts, codes, device)
+
+    patch.setattr(gradients, "_row_gradients", row_gradients)
+
+
+@fault("gradients without the replace factor")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gradients, "clipped_between_neighbours", lambda unit, schema: unit.norm)
+
+
+@fault("a step uncharged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession._open
+
+    def _open(self: PrivateSession, query: str, units: int, **named: Any) -> None:
+        right(self, query, units, **named)
+        self._spent_units -= units if query.endswith("step 1") else 0
+
+    patch.setattr(PrivateSession, "_open", _open)
+
+
+@fault("a step refunded")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = PrivateSession.noisy_gradient
+
+    def noisy_gradient(self: PrivateSession, question: GradientQuestion, **asked: Any) -> Any:
+        before = self._spent_units
+        answer = right(self, question, **asked)
+        self._spent_units = (before + self._spent_units) // 2
+        return answer
+
+    patch.setattr(PrivateSession, "noisy_gradient", noisy_gradient)
+
+
+@fault("blocks of gradients averaged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = gradients._row_gradients
+
+    def row_gradients(*given: Any) -> torch.Tensor:
+        found = right(*given)
+        return found.div_(found.shape[1]).round_().mul_(found.shape[1])
+
+    patch.setattr(gradients, "_row_gradients", row_gradients)
