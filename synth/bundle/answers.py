@@ -23,7 +23,7 @@ from synth.privacy.answers import (
     is_known,
     sensitivity_of_sum,
 )
-from synth.privacy.costs import clipped_between_neighbours
+from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.gradients import CLIPPED_UNIT, GradientQuestion, NoisyGradient
 from synth.privacy.more.lookups import Lookup
@@ -329,7 +329,7 @@ def _gradient_problems(answer: NoisyGradient, schema: Schema) -> Iterator[str]:
     except SynthError as refusal:
         yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
         return
-    yield from _sensitivity_problems(receipt, clipped_between_neighbours(CLIPPED_UNIT, schema))
+    yield from _sensitivity_problems(receipt, between_neighbours(CLIPPED_UNIT, schema, rows=1))
     yield from _variance_problems(receipt)
 
 

@@ -7,7 +7,7 @@ repeats old answers, or one that plans without rows.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard, TypeVar
 
@@ -16,13 +16,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.costs import (
-    SMALLEST_SENSITIVITY,
-    Bound,
-    GaussianPlan,
-    between_neighbours,
-    least_gaussian,
-)
+from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, between_neighbours
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
 from synth.privacy.more.forests import Forest
@@ -52,7 +46,6 @@ __all__ = [
     "check_fits",
     "is_known",
     "of_kind",
-    "plan_gaussian",
     "sensitivity_of_sum",
 ]
 
@@ -148,8 +141,12 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
     def plan(self, allowed: Allowance) -> SumPlan:
         """Find the least Gaussian noise."""
         blocks = self.feature_map.blocks()
-        noise = plan_gaussian(blocks, allowed.between_neighbours, units=allowed.units, slack=allowed.slack)
-        return SumPlan(blocks, noise)
+
+        def sensitivity(half_bits: int) -> float:
+            return allowed.between_neighbours(bound_of(blocks, half_bits=half_bits))
+
+        grids = FINE if all(block.map.is_exact for block in blocks) else COARSE
+        return SumPlan(blocks, allowed.least_noise(grids, sensitivity, self.feature_map.dimension))
 
     def digest(self) -> str:
         """Return the digest of the map."""
@@ -180,38 +177,6 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
     def foreseen(self, receipts: tuple[Receipt, ...], plan: SumPlan) -> NoisyAnswer:
         """Return zeros."""
         return self.answer(receipts, (np.zeros(plan.coordinates, dtype=np.int64),))
-
-
-def plan_gaussian(
-    blocks: Sequence[Block], unit_bound: Callable[[Bound], float], *, units: int, slack: float
-) -> GaussianPlan:
-    """Find the least noise that keeps a sum within ``units`` of mu^2 and its discretisation within ``slack``.
-
-    Parameters
-    ----------
-    blocks : sequence of Block
-        The map, written out.
-    unit_bound : callable
-        Turns the bound of one row into that of one unit under the session's relation.
-    units : int
-        PlannedCost allowed, in units of 2^-40 of mu^2.
-    slack : float
-        Discretisation cost c allowed.
-
-    Raises
-    ------
-    PrivacyError
-        If no grid carries such noise: the share is far too small or far too large.
-    """
-    dimension = sum(block.places.size for block in blocks)
-    grids = FINE if all(block.map.is_exact for block in blocks) else COARSE
-    return least_gaussian(
-        grids,
-        lambda half_bits: unit_bound(bound_of(blocks, half_bits=half_bits)),
-        dimension=dimension,
-        units=units,
-        slack=slack,
-    )
 
 
 def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: int) -> float:

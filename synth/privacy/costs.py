@@ -8,13 +8,12 @@ bundle works them out again from what the bundle holds. Every number here is rou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scipy.special import erfinv, expit, log_ndtr, ndtri
 
 from synth.errors import PrivacyError
-from synth.privacy.noise import MAXIMUM_SCALE
 from synth.schema import Neighbours, Schema
 
 __all__ = [
@@ -22,11 +21,9 @@ __all__ = [
     "Bound",
     "GaussianPlan",
     "between_neighbours",
-    "clipped_between_neighbours",
     "discretisation_slack",
     "exponential_of_mu",
     "gaussian_on_grid",
-    "least_gaussian",
     "mu_of_exponential",
     "mu_of_gaussian",
     "mu_of_pure",
@@ -59,18 +56,14 @@ class Bound:
     diameter: float
 
 
-def between_neighbours(row: Bound, schema: Schema) -> float:
+def between_neighbours(row: Bound, schema: Schema, *, rows: int | None = None) -> float:
     """Turn the bound of one row into that of one unit: the neighbouring factor, here and nowhere else.
 
-    A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector.
+    A replaced unit of several rows may come back with fewer; a missing row counts as the zero vector. ``rows`` is 1
+    where a unit's rows are bounded together, and else what the schema declares.
     """
-    m = schema.unit.rows_per_unit
-    return m * clipped_between_neighbours(Bound(row.norm, max(row.diameter, row.norm if m > 1 else 0.0)), schema)
-
-
-def clipped_between_neighbours(unit: Bound, schema: Schema) -> float:
-    """Turn the bound of what one unit adds, however many rows it has, into how far a changed unit moves a sum."""
-    return unit.norm if schema.neighbours is Neighbours.ADD_REMOVE else unit.diameter
+    m, replace = rows or schema.unit.rows_per_unit, schema.neighbours is not Neighbours.ADD_REMOVE
+    return m * (max(row.diameter, row.norm if m > 1 else 0.0) if replace else row.norm)
 
 
 def units_of(mu_squared: float) -> int:
@@ -195,37 +188,6 @@ def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, unit
     sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
     variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
     return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
-
-
-def least_gaussian(
-    grids: Sequence[int], sensitivity: Callable[[int], float], *, dimension: int, units: int, slack: float
-) -> GaussianPlan:
-    """Return the least noise of one release, on the first grid whose discretisation costs at most ``slack``.
-
-    Parameters
-    ----------
-    grids : sequence of int
-        Halves of the bits of each grid, in order of preference.
-    sensitivity : callable
-        Of half the bits of a grid: the sensitivity there, in units of the answer.
-    dimension, units
-        As in :func:`gaussian_on_grid`.
-    slack : float
-        Discretisation cost c allowed.
-
-    Raises
-    ------
-    PrivacyError
-        If no grid carries such noise: the share is far too small or far too large.
-    """
-    for half_bits in grids:
-        plan = gaussian_on_grid(half_bits, sensitivity(half_bits), dimension=dimension, units=units)
-        if plan.slack <= slack and math.isqrt(plan.variance) + 1 <= MAXIMUM_SCALE:
-            return plan
-    raise PrivacyError(
-        f"No grid carries the noise of a question with {dimension:,} numbers at this share of the budget; "
-        "ask fewer numbers at a time, or choose epsilon between 0.001 and 100."
-    )
 
 
 def _variance(sensitivity: float, units: int) -> int:

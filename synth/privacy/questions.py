@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -18,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.costs import Bound
+from synth.privacy.costs import Bound, GaussianPlan, gaussian_on_grid
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap
-from synth.privacy.noise import NoiseSource
+from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
 from synth.privacy.receipt import PlannedCost, Receipt
 from synth.schema import Schema
 
@@ -52,6 +53,32 @@ class Allowance:
     units: int
     slack: float
     between_neighbours: Callable[[Bound], float]
+
+    def least_noise(self, grids: Sequence[int], sensitivity: Callable[[int], float], dimension: int) -> GaussianPlan:
+        """Find the least Gaussian noise, on the first grid whose discretisation costs no more than is allowed.
+
+        Parameters
+        ----------
+        grids : sequence of int
+            Halves of the bits of each grid, in order of preference.
+        sensitivity : callable
+            Of half the bits of a grid: how far one unit moves the answer there, in units of the answer.
+        dimension : int
+            Noisy numbers.
+
+        Raises
+        ------
+        PrivacyError
+            If no grid carries such noise: the share is far too small or far too large.
+        """
+        for half_bits in grids:
+            plan = gaussian_on_grid(half_bits, sensitivity(half_bits), dimension=dimension, units=self.units)
+            if plan.slack <= self.slack and math.isqrt(plan.variance) + 1 <= MAXIMUM_SCALE:
+                return plan
+        raise PrivacyError(
+            f"No grid carries the noise of a question with {dimension:,} numbers at this share of the budget; "
+            "ask fewer numbers at a time, or choose epsilon between 0.001 and 100."
+        )
 
 
 class Plan(Protocol):

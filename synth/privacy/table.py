@@ -64,7 +64,6 @@ PIECE = 2**18
 
 _Hashes = npt.NDArray[np.uint8]
 _Mask = npt.NDArray[np.bool_]
-_Units = npt.NDArray[np.int64] | None
 
 
 class TableSource(Protocol):
@@ -90,7 +89,7 @@ class PrivateTable:
     _rows: int
     _public_rows: int | None
     """The number of rows of this side that may be printed: it follows from the declared number; None where private."""
-    _units: _Units
+    _units: npt.NDArray[np.int64] | None
     """A number for each row that the rows of one unit share; None where ids do not say that a unit has several."""
 
     def __init__(self) -> None:
@@ -179,11 +178,10 @@ class PrivateTable:
 
         def side(rows: int, part: Part) -> PrivateTable:
             columns = {name: codes[encoded._n_rows - rows :] for name, codes in encoded._codes.items()}
-            units = np.arange(rows)
             if schema.needs_number_of_units:
-                return cls._side(columns, units, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
+                return cls._side(columns, schema, part, n_units=schema.number_of_units or 0, holdout=holdout)
             # Their number is private, or let out with them: it is that of this side.
-            return cls._side(columns, units, schema, part, n_units=rows, holdout=float(part == "holdout"))
+            return cls._side(columns, schema, part, n_units=rows, holdout=float(part == "holdout"))
 
         return tuple((side(rows, "train"), side(rows, "holdout")) for rows in (1, 0))
 
@@ -233,18 +231,17 @@ class PrivateTable:
         cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
     ) -> PrivateTable:
         chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
-        hashes, alone = encoded._unit_hashes, schema.unit.rows_per_unit == 1
-        units = None if hashes is None or alone else _units_and_occurrences(hashes[chosen])[0]
         n_units = units_to_split(encoded, schema) or encoded._n_rows
-        return cls._side(rows_of(encoded, chosen), units, schema, part, n_units=n_units, holdout=holdout)
+        table = cls._side(rows_of(encoded, chosen), schema, part, n_units=n_units, holdout=holdout)
+        if encoded._unit_hashes is not None and schema.unit.rows_per_unit > 1:
+            table._units = _units_and_occurrences(encoded._unit_hashes[chosen])[0]
+        return table
 
     @classmethod
-    def _side(
-        cls, columns: Codes, units: _Units, schema: Schema, part: Part, *, n_units: int, holdout: float
-    ) -> PrivateTable:
+    def _side(cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float) -> PrivateTable:
         """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
-        table.schema, table.part, table._columns, table._units = schema, part, columns, units
+        table.schema, table.part, table._columns, table._units = schema, part, columns, None
         table._rows = len(columns[schema.names[0]])
         table._public_rows = None
         if schema.rows_are_public:

@@ -107,7 +107,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("gradients without the replace factor")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "clipped_between_neighbours", lambda unit, schema: unit.norm)
+    patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: unit.norm)
 
 
 @fault("a step uncharged")

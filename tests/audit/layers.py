@@ -25,7 +25,7 @@ from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary
 
 from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import accounting, answers, noise
-from synth.privacy.answers import NoisyAnswer, RowCount
+from synth.privacy.answers import NoisyAnswer, NoisySum, RowCount
 from synth.privacy.counting import CountMemory
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot
 from synth.privacy.more import gradients
@@ -468,8 +468,10 @@ def _likelihoods(
         for one in {type(answered.question) for answered in questions if isinstance(answered.question, FeatureMap)}:
             patch.setattr(one, "blocks", _remembered(one.blocks))
         patch.setattr(gradients, "sum_of_gradients", _remembered(gradients.sum_of_gradients))
-        for name in ("plan_gaussian", "exact_sum"):
-            patch.setattr(answers, name, _remembered(getattr(answers, name)))
+        right = NoisySum.plan
+        plan = _remembered(lambda feature_map, allowed: right(NoisySum(feature_map), allowed))
+        patch.setattr(NoisySum, "plan", lambda question, allowed: plan(question.feature_map, allowed))
+        patch.setattr(answers, "exact_sum", _remembered(answers.exact_sum))
         return [_likelihood(questions, whole, world, table) for _ in range(runs)]
 
 

@@ -18,7 +18,7 @@ from synth.bundle.measurements import Measurements, measurements_from_bytes, mea
 from synth.bundle.replay import replay
 from synth.errors import PrivacyError
 from synth.generators import GENERATORS, Card, Generator, GeneratorTask, State
-from synth.generators.sampling import project_to_simplex
+from synth.models.simplex import project_to_simplex
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.feature_maps import Constant, OneHot, Stack

@@ -238,6 +238,10 @@ def test_rows_that_do_not_say_whose_they_are_are_refused_where_they_should() -> 
     rows = PrivateRows(ROWS.__getitem__, 24)
     with pytest.raises(PrivacyError, match="whose they are"):
         sum_of_gradients(question, plan_of(question, by_unit=True), rows)
+    # One row is one unit, whoever's it is; tables of one row and of none are tried out before a run.
+    for place, own in ((0, alone("linear, squared, clipped")[0]), (24, np.zeros(question.features.dimension))):
+        few = PrivateRows(lambda name, place=place: ROWS[name][place : place + 1], int(place < 24))
+        np.testing.assert_array_equal(sum_of_gradients(question, plan_of(question, by_unit=True), few), own)
 
 
 # What it means
@@ -618,11 +622,11 @@ def plant_a_step_uncharged(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_no_factor_where_a_unit_is_replaced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "clipped_between_neighbours", lambda unit, schema: unit.norm)
+    patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: unit.norm)
 
 
 def plant_the_factor_of_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "clipped_between_neighbours", costs.between_neighbours)
+    patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: costs.between_neighbours(unit, schema))
 
 
 def plant_rows_without_ids_clipped_like_units(patch: pytest.MonkeyPatch) -> None:

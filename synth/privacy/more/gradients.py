@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
-from synth.privacy.costs import Bound, GaussianPlan, clipped_between_neighbours, least_gaussian
+from synth.privacy.costs import Bound, GaussianPlan, between_neighbours
 from synth.privacy.counting import Axis, PrivateRows, joint_index
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, binned, frozen
 from synth.privacy.more.fourier import STEPS_PER_TURN, VALUE_BITS, Fourier, step_values
@@ -217,10 +217,8 @@ class GradientQuestion(Question[GradientPlan, NoisyGradient]):
     def plan(self, allowed: Allowance) -> GradientPlan:
         """Find the least Gaussian noise; how many rows a unit has plays no part in it."""
         unit, dimension = allowed.schema.unit, self.features.dimension
-        sensitivity = clipped_between_neighbours(CLIPPED_UNIT, allowed.schema)
-        noise = least_gaussian(
-            GRIDS, lambda _: sensitivity, dimension=dimension, units=allowed.units, slack=allowed.slack
-        )
+        sensitivity = between_neighbours(CLIPPED_UNIT, allowed.schema, rows=1)
+        noise = allowed.least_noise(GRIDS, lambda _: sensitivity, dimension)
         known = unit.id_column is not None
         return GradientPlan(
             noise,
@@ -388,7 +386,7 @@ def sum_of_gradients(
 
 def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of rows unit by unit, and where each unit ends among them."""
-    if not by_unit:
+    if not by_unit or rows.n_rows < 2:
         return np.arange(rows.n_rows), np.arange(1, rows.n_rows + 1)
     if rows.units is None:
         raise PrivacyError("The rows of a unit are clipped together, and these rows do not say whose they are.")
