@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, Literal, NoReturn, Self, get_args
 
 import numpy as np
@@ -33,7 +35,6 @@ from synth.privacy.more.fourier import Fourier, angle_steps
 from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.noise import NoiseSource
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -92,7 +93,7 @@ class PrivacyAccount:
         """What was charged, as an epsilon at the account's delta; a fit that failed is charged in full."""
         return self.budget.epsilon_of_share(float(self._spent)) if self._spent else 0.0
 
-    def opened(self, table: PrivateTable, budget: PrivacyBudget, noise: NoiseSource | None) -> PrivateSession:
+    def opened(self, table: PrivateTable, budget: PrivacyBudget, **of_session: Any) -> PrivateSession:
         """Charge one fit and return the session that answers it.
 
         Raises
@@ -110,7 +111,7 @@ class PrivacyAccount:
                 f"The fit asks for {float(share):.4g} of the account; {float(1 - self._spent):.4g} is left."
             )
         self._spent += share
-        session = PrivateSession(table, self.budget, noise=noise)
+        session = PrivateSession(table, self.budget, **of_session)
         return session if share == 1 else session.sub_session(float(share) * (1 - 2.0**-50))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyAccount:
@@ -158,7 +159,8 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
     """
 
     _may_fit = True
-    _noise: NoiseSource | None = None
+    _of_session: Mapping[str, Any] = MappingProxyType({})
+    """What tests hand to a session: known noise."""
 
     def __init__(
         self,
@@ -220,7 +222,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
         self._may_fit = False
         budget = PrivacyBudget(self.epsilon, self.delta, schema.neighbours)
         account = self.account or PrivacyAccount(self.epsilon, self.delta, row_count=self.row_count)
-        session = account.opened(PrivateTable.from_codes(schema, codes), budget, self._noise)
+        session = account.opened(PrivateTable.from_codes(schema, codes), budget, **self._of_session)
         try:
             self._fit_to(session)
         finally:
@@ -368,7 +370,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_clone__(self) -> Self:
         made = type(self)(**self._settings())
-        vars(made).update(_may_fit=self.account is not None, _noise=self._noise)
+        vars(made).update(_may_fit=self.account is not None, _of_session=self._of_session)
         return made
 
     def __sklearn_tags__(self) -> Any:

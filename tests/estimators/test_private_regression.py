@@ -32,7 +32,7 @@ def line(n: int = 2000, *, seed: int = 0, columns: int = 3) -> tuple[np.ndarray,
 def quiet(key: int | None = None, **settings: object) -> PrivateRandomFeatureRegressor:
     """An estimator with known noise: NOT PRIVATE."""
     made = PrivateRandomFeatureRegressor(**settings)
-    vars(made).update(_noise=RecordedNoise(key))
+    vars(made).update(_of_session={"noise": RecordedNoise(key)})
     return made
 
 
@@ -174,7 +174,7 @@ def test_a_fit_that_fails_after_rows_were_read_is_paid_for_all_the_same() -> Non
         def gaussian(self, variance: int, size: int) -> np.ndarray:
             raise ArithmeticError
 
-    vars(broken).update(_noise=Failing(1))
+    vars(broken).update(_of_session={"noise": Failing(1)})
     with pytest.raises(ArithmeticError):
         broken.fit(x, y)
     assert account.epsilon == pytest.approx(1.0, rel=1e-3)
