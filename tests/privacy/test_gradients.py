@@ -394,7 +394,7 @@ def test_rows_above_the_cap_add_nothing_and_held_out_units_neither() -> None:
 
 def _held_out(parts: list[PrivateTable]) -> PrivateSession:
     budget = PrivacyBudget(1.0, 1e-5, parts[0].schema.neighbours)
-    return PrivateSession(parts[0], budget, noise=RecordedNoise(None)).held_out(parts[1], share=0.5)
+    return PrivateSession(parts[0], budget, noise=RecordedNoise(None)).holdout_session(parts[1], share=0.5)
 
 
 def check_charges() -> None:
