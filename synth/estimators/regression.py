@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn, Self, get_args
@@ -211,8 +211,8 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
             raise PrivacyError(
                 "Another fit to the same rows would spend again: give an account that says how much all may spend."
             )
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        labels = column_or_1d(y, dtype=np.float64, warn=True)
+        rows = self._numbers(X)
+        labels = _quoting_nothing(lambda: column_or_1d(y, dtype=np.float64, warn=True))
         check_consistent_length(rows, labels)
         codes = self._codes(rows) | {
             TARGET: _coded(labels[:, None], self.target_lower, self.target_upper)[:, 0],
@@ -236,7 +236,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
         """Return predictions, within the bounds of the labels; shape (n,)."""
         if not hasattr(self, "coef_"):
             raise NotFittedError("The regression has not been fitted to any rows yet.")
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+        rows = self._numbers(X, reset=False)
         found = self._map().evaluate(self._codes(rows)) @ self.coef_ + self.mean_
         width = self.target_upper - self.target_lower
         return np.asarray(self.target_lower + width * (np.clip(found, -0.5, 0.5) + 0.5))
@@ -351,6 +351,9 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
         few = self.epsilon * reckoned < FEW_ROWS or self.n_features_in_ > MANY_COLUMNS
         return ("linear" if few else "fourier") if self.features == "auto" else self.features
 
+    def _numbers(self, x: ArrayLike, *, reset: bool = True) -> Matrix:
+        return _quoting_nothing(lambda: validate_data(self, x, dtype=np.float64, ensure_all_finite=False, reset=reset))
+
     def _codes(self, rows: Matrix) -> dict[str, NDArray[np.int64]]:
         coded = _coded(rows, self.lower, self.upper)
         return {f"x{place}": coded[:, place] for place in range(rows.shape[1])}
@@ -383,6 +386,16 @@ class PrivateRandomFeatureRegressor(RegressorMixin, BaseEstimator):
 
 def _relation(row_count: RowCountRule) -> Neighbours:
     return Neighbours.REPLACE if row_count == "public" else Neighbours.ADD_REMOVE
+
+
+def _quoting_nothing(read: Callable[[], Any]) -> Matrix:
+    """Read numbers; what numpy says of one that is none quotes it, and is put into other words."""
+    try:
+        return np.asarray(read())
+    except ValueError as refusal:
+        if "convert" not in str(refusal):
+            raise
+    raise InputError("Features and labels have to be numbers.")
 
 
 def _coded(values: Matrix, lower: float | ArrayLike, upper: float | ArrayLike) -> NDArray[np.int64]:

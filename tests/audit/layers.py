@@ -104,6 +104,7 @@ def assert_nothing_private_is_reachable(
 ) -> None:
     """Walk everything that can be reached: no table, no codes, no counts, no noise draw, no exact sum."""
     codes = [np.asarray(table._column(name)) for name in table.schema.names]
+    codes += [] if table._units is None else [table._units]
     private = [draws for draws in tapped.draws if draws.size > 1] + [column for column in codes if column.size > 1]
     seen, waiting = {id(one) for one in skip}, list(roots)
     while waiting:

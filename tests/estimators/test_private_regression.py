@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import traceback
 import warnings
 
 import numpy as np
@@ -202,6 +203,18 @@ def test_settings_that_make_no_sense_cost_nothing(settings: dict[str, object]) -
     with pytest.raises(InputError):
         PrivateRandomFeatureRegressor(account=account, **settings).fit(x, y)
     PrivateRandomFeatureRegressor(account=account).fit(x, y)
+
+
+@pytest.mark.parametrize("in_labels", [True, False])
+def test_what_is_no_number_is_refused_without_a_word_of_it(in_labels: bool) -> None:
+    x, y = line(50)
+    account = PrivacyAccount(1.0, 1e-5)
+    given = [x.astype(object), y.astype(object)]
+    given[in_labels].reshape(-1)[3] = "a secret cell"
+    with pytest.raises(InputError) as refusal:
+        PrivateRandomFeatureRegressor(account=account).fit(*given)
+    assert "secret" not in "".join(traceback.format_exception(refusal.value))
+    assert account.epsilon == 0.0
 
 
 def test_it_says_where_hardly_anything_is_better_than_the_mean() -> None:

@@ -244,6 +244,36 @@ def test_rows_that_do_not_say_whose_they_are_are_refused_where_they_should() -> 
         np.testing.assert_array_equal(sum_of_gradients(question, plan_of(question, by_unit=True), few), own)
 
 
+def test_on_a_finer_grid_the_same_vectors_are_added_up() -> None:
+    question = QUESTIONS["linear, squared, some clipped"]
+    rows = PrivateRows(ROWS.__getitem__, 24)
+    plan = plan_of(question)
+    for half_bits in gradients.GRIDS:
+        finer = dataclasses.replace(plan, gaussian=dataclasses.replace(plan.gaussian, half_bits=half_bits))
+        found = sum_of_gradients(question, finer, rows)
+        assert (found / 2.0 ** (2 * half_bits)).tolist() == (
+            alone("linear, squared, some clipped").sum(axis=0) / 2**24
+        ).tolist()
+
+
+def test_the_largest_unit_with_the_largest_slopes_leaves_no_whole_number_behind() -> None:
+    """As many rows as a unit may have, each with the largest prediction: sums of 2^62 steps, of either sign."""
+    for sign in (1.0, -1.0):
+        far = Lookup("age", np.array([[0.0], [1.0]]), np.arange(12) % 2)
+        parameters = np.array([sign * gradients.LARGEST_PREDICTION])
+        question = GradientQuestion(far, Lookup("income", np.full((301, 1), -sign)), "squared", parameters, 2.0**20)
+        place = int(np.flatnonzero(ROWS["age"] % 2)[0])
+        row = row_of(ROWS, place)
+        assert row_by_hand(question, row) == [int(sign) * (2**30 + 2**16) * 2**16]
+        n_rows = gradients.MOST_ROWS
+        added = gradients._added_by_unit(
+            torch.full((1, n_rows), float(row_by_hand(question, row)[0]), dtype=torch.float64), np.array([n_rows])
+        )
+        assert added.tolist() == [[sign * (2**62 + 2**48)]]
+        own = summed(question, np.full(n_rows, place), np.zeros(n_rows, dtype=np.int64))
+        assert own.tolist() == unit_by_hand(question, [row] * n_rows)
+
+
 # What it means
 
 
