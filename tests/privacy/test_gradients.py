@@ -15,6 +15,7 @@ import torch
 from gradients_by_hand import row_by_hand, unit_by_hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models_reference import reference
 from questions import SIZES, random_forest, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
@@ -442,6 +443,18 @@ def check_charges() -> None:
 
 def test_every_step_of_a_descent_is_charged() -> None:
     check_charges()
+
+
+@pytest.mark.parametrize(("stated", "multiplier"), reference("certified_regression")["ana_sigma"].items())
+def test_noise_is_that_of_one_gaussian_release_times_the_root_of_the_steps(stated: str, multiplier: float) -> None:
+    """Against reference values of the least noise of one release; allowances for the grid are the difference."""
+    epsilon, delta = (float(number) for number in stated.split("_"))
+    schema = WORLDS["private, 3 rows, ids"]
+    for steps in (1, 30):
+        table = PrivateTable.from_codes(schema, ROWS, unit_ids=[0] * 24)
+        session = PrivateSession(table, PrivacyBudget(epsilon, delta, schema.neighbours), noise=RecordedNoise(1))
+        receipt = ask(session, question_of("numbers", "squared"), 1 / steps).receipt
+        assert 1 <= receipt.noise_scale / (multiplier * math.sqrt(steps)) < 1 + 5e-4
 
 
 # Replay
