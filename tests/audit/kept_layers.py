@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from askers import asker
-from transcripts import TappedNoise
+from transcripts import SUMS, TappedNoise
 from worlds import World, ordinary_rows
 
 from synth.errors import JobError
@@ -51,8 +51,9 @@ class Heard:
     @property
     def answers(self) -> list[tuple[Receipt, Any]]:
         """Every receipt with its answer as bytes, in the order of the questions."""
-        sums = {one.receipt.sequence: one.value.tobytes() for one in self.session.sums}
-        choices = {one.receipt.sequence: one.index for one in of_kind(self.session.answers, Selection)}
+        answers = self.session.answers
+        sums = {one.receipts[0].sequence: one.value.tobytes() for one in answers if isinstance(one, SUMS)}
+        choices = {one.receipt.sequence: one.index for one in of_kind(answers, Selection)}
         return [(receipt, (sums | choices)[receipt.sequence]) for receipt in self.session.receipts]
 
     @property

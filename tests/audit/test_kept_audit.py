@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from askers import HAND_MADE, NAMES
+from askers import DESCENT, HAND_MADE, NAMES
 from kept_layers import every_layer, going_on
 from worlds import WORLDS
 
@@ -141,12 +141,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", [HAND_MADE, "independent", "kahm"])
+@pytest.mark.parametrize("name", [HAND_MADE, DESCENT, "independent", "kahm"])
 def test_whoever_asks_goes_on(name: str, world: str, tmp_path: Path) -> None:
     going_on(name, WORLDS[world], tmp_path)
 
 
-@pytest.mark.parametrize("name", [one for one in NAMES if one not in {HAND_MADE, "independent", "kahm"}])
+@pytest.mark.parametrize("name", [one for one in NAMES if one not in {HAND_MADE, DESCENT, "independent", "kahm"}])
 def test_every_other_generator_goes_on(name: str, tmp_path: Path) -> None:
     going_on(name, WORLDS["add or remove"], tmp_path)
 
