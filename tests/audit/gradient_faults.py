@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from faults import fault
+from moment_faults import not_clipped
 
 from synth.privacy.more import gradients
 from synth.privacy.more.gradients import GradientQuestion
@@ -31,13 +32,9 @@ GRADIENT_FAULTS = (
 )
 
 
-def _not_clipped(vectors: torch.Tensor, bits: int) -> torch.Tensor:
-    return vectors.mul_(2.0**bits).trunc_()
-
-
 @fault("gradients not clipped")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "clipped_columns", _not_clipped)
+    patch.setattr(gradients, "clipped_columns", not_clipped)
 
 
 @fault("gradients clipped to twice the norm")
@@ -55,7 +52,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         length, most = np.linalg.norm(found.astype(np.float64)), max(rows.n_rows, 1) * 2.0**24
         return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
 
-    patch.setattr(gradients, "clipped_columns", _not_clipped)
+    patch.setattr(gradients, "clipped_columns", not_clipped)
     patch.setattr(gradients, "sum_of_gradients", clipped)
 
 
@@ -68,7 +65,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return whole.mul_(question.clip * 2.0**8).round_()
 
     patch.setattr(gradients, "_row_gradients", clipped)
-    patch.setattr(gradients, "clipped_columns", _not_clipped)
+    patch.setattr(gradients, "clipped_columns", not_clipped)
 
 
 @fault("whose rows are whose forgotten")

@@ -38,13 +38,14 @@ ASKED_FAULTS = ("class means from data", "clip norm from data")
 """In what a generator asks: only one that asks for moments of rows can show them."""
 
 
-def _not_clipped(vectors: Any, bits: int) -> Any:
+def not_clipped(vectors: Any, bits: int) -> Any:
+    """Truncate columns to whole steps, however long they are."""
     return vectors.mul_(2.0**bits).trunc_()
 
 
 @fault("rows not clipped")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(row_moments, "clipped_columns", _not_clipped)
+    patch.setattr(row_moments, "clipped_columns", not_clipped)
 
 
 @fault("rows clipped after they are added")
@@ -56,7 +57,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
         length, most = np.linalg.norm(found.astype(np.float64)), rows.n_rows * 2.0 ** (2 * half_bits)
         return found if length <= most else np.trunc(found * (most / length)).astype(np.int64)
 
-    patch.setattr(row_moments, "clipped_columns", _not_clipped)
+    patch.setattr(row_moments, "clipped_columns", not_clipped)
     patch.setattr(RowMoments, "sums_by_cell", clipped)
 
 
