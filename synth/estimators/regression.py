@@ -30,12 +30,12 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.models.losses import averaged_descent
 from synth.models.random_features import ridge_of_moments
-from synth.models.row_maps import logistic
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
 from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.fourier import Fourier, angle_steps
 from synth.privacy.more.gradients import GradientQuestion, Loss
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.row_maps import logistic
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.row_maps import logistic, squared_norms, weighted_sums
+from synth.privacy.more.row_maps import logistic, squared_norms, weighted_sums
 
 __all__ = ["GaussianPair", "LatentModel", "MissingCovariates", "RegressionPair"]
 

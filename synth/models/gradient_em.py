@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.row_maps import squared_norms
 from synth.models.truncated_mean import truncated_mean
+from synth.privacy.more.row_maps import squared_norms
 
 __all__ = [
     "clip_rows",

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.row_maps import exponential
 from synth.models.simplex import project_to_simplex
+from synth.privacy.more.row_maps import exponential
 
 __all__ = [
     "MixtureState",

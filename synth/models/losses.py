@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.row_maps import logistic, weighted_sums
+from synth.privacy.more.row_maps import logistic, weighted_sums
 
 __all__ = ["HUBER", "LOGISTIC", "LOSSES", "SQUARED", "Loss", "averaged_descent", "row_gradients"]
 

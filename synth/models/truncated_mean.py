@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from synth.errors import InputError
-from synth.models.row_maps import exponential
+from synth.privacy.more.row_maps import exponential
 
 __all__ = [
     "LARGEST_TRUNCATED",

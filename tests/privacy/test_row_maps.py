@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from models_reference import beside_others
 
-from synth.models.row_maps import exponential, logistic, squared_norms, weighted_sums
+from synth.privacy.more.row_maps import exponential, logistic, squared_norms, weighted_sums
 
 RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.standard_normal((37, 5)) * 10.0 ** RANDOM.integers(-3, 3, (37, 5))
