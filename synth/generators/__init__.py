@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from typing import cast
 
 from synth.errors import ConfigError
 from synth.generators.options import OptionField, build_options, option_fields
-from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Mode, Needs, State
+from synth.generators.protocol import (
+    Card,
+    Fact,
+    Generator,
+    GeneratorTask,
+    Mode,
+    Needs,
+    PrivateModel,
+    ReleasedModel,
+    State,
+)
 
 __all__ = [
     "CONTROL",
@@ -22,7 +33,11 @@ __all__ = [
     "Mode",
     "Needs",
     "OptionField",
+    "PrivateModel",
+    "ReleasedModel",
     "State",
+    "build",
+    "build_from_state",
     "cards",
     "describe",
     "make",
@@ -65,25 +80,34 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Gener
         If the generator or an option is unknown, of the wrong kind or out of range, or the table declares less than
         the generator needs.
     """
-    card = describe(name)
-    if not card.needs.are_met(task.schema, task.label):
-        raise ConfigError(
-            f"generator '{name}' needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or "
-            "choose another generator (4 Generate)."
-        )
-    made = card.generator(task, build_options(card.options, options, generator=name))
-    if not task.schema.allows_sums and not made.perturbs_rows:
-        raise ConfigError(
-            f"generator '{name}' protects whole rows and cannot promise one cell; declare 'protection: record', or "
-            f"choose {_that_hide_cells()}."
-        )
-    return made
+    return cast(Generator, build(describe(name), task, options))
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> Generator:
     """Rebuild a fitted generator from its saved arrays; sampling from it gives the same bytes as before."""
-    card = describe(name)
-    return card.generator.from_state(task, build_options(card.options, options, generator=name), state)
+    return cast(Generator, build_from_state(describe(name), task, options, state))
+
+
+def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> PrivateModel:
+    """Build what a card describes, unfitted; parameters and refusals are those of :func:`make`."""
+    who = f"{card.kind} '{card.name}'"
+    if not card.needs.are_met(task.schema, task.label):
+        raise ConfigError(
+            f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
+            f"{card.kind} (4 Generate)."
+        )
+    made = card.model(task, build_options(card.options, options, of=who))
+    if not task.schema.allows_sums and not made.perturbs_rows:
+        raise ConfigError(
+            f"{who} protects whole rows and cannot promise one cell; declare 'protection: record', or choose "
+            f"{_that_hide_cells()}."
+        )
+    return made
+
+
+def build_from_state(card: Card, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:
+    """Rebuild what a card describes from its saved arrays."""
+    return card.model.from_state(task, build_options(card.options, options, of=f"{card.kind} '{card.name}'"), state)
 
 
 def describe(name: str) -> Card:

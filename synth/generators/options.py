@@ -70,8 +70,8 @@ def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     return tuple(found)
 
 
-def build_options(options_type: type[Any], values: Mapping[str, object], *, generator: str) -> Any:
-    """Build the options of a generator from a configuration.
+def build_options(options_type: type[Any], values: Mapping[str, object], *, of: str) -> Any:
+    """Build the options of a generator or a model from a configuration.
 
     Parameters
     ----------
@@ -79,15 +79,15 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, gene
         A class of :class:`Options` whose fields are numbers with bounds, a Flag or a Literal of texts, with defaults.
     values : mapping
         Option names and values; what is absent keeps its default.
-    generator : str
-        Name of the generator, for the message.
+    of : str
+        Whose, for the message: "generator 'independent'".
 
     Raises
     ------
     ConfigError
         If an option is unknown, of the wrong kind or out of range.
     """
-    return read_as(options_type, values, within=f"generator '{generator}': ")
+    return read_as(options_type, values, within=f"{of}: ")
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:

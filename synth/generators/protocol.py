@@ -1,4 +1,4 @@
-"""What a generator is: a card, which says what it is for, and a class that asks, learns and draws rows."""
+"""What is fitted to private rows: a card that says what it is for, and a class that asks, learns, draws or tells."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 
-__all__ = ["Card", "Fact", "Generator", "GeneratorTask", "Mode", "Needs", "State"]
+__all__ = ["Card", "Fact", "Generator", "GeneratorTask", "Mode", "Needs", "PrivateModel", "ReleasedModel", "State"]
 
 State = Mapping[str, NDArray[Any]]
-"""Everything that drawing rows needs, as named arrays."""
+"""Everything that drawing rows, or telling what was learned, needs: named arrays."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratorTask:
-    """Everything public that a generator is told before it asks its first question.
+    """Everything public that a generator or a model is told before it asks its first question.
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
     "auto", "cpu" or "cuda".
@@ -108,12 +108,14 @@ class Mode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """Everything that is known of a generator before it is built: what its folder brings; all of it public.
+    """Everything that is known of a generator or a model before it is built: what its folder brings; all of it public.
 
     Attributes
     ----------
     name : str
-        In configurations and receipts.
+        In configurations and receipts; no generator and no model share one.
+    kind : {"generator", "model"}
+        Whether rows are drawn from it, or it is what is released; the key under which configurations name it.
     title, summary, best_for, loses_where, reference : str
         What the app shows.
     made_by : str or type
@@ -134,6 +136,8 @@ class Card:
         Options that cost time and change no question, with values that are enough to try a configuration out.
     advice : callable
         Told a schema, says where another generator is likely to be better; empty where nothing speaks for one.
+    predicts : bool
+        Whether a model foretells the label of rows that it is given.
     """
 
     name: str
@@ -142,7 +146,7 @@ class Card:
     best_for: str
     loses_where: str
     reference: str
-    made_by: str | type[Generator]
+    made_by: str | type[PrivateModel]
     options: type[Any]
     needs: Needs = Needs()
     measures_one_ways: bool = False
@@ -150,14 +154,16 @@ class Card:
     questions: Mapping[str, str] = field(default_factory=dict)
     short_training: Mapping[str, int] = field(default_factory=dict)
     advice: Callable[[Schema], str] = lambda schema: ""
+    kind: Literal["generator", "model"] = "generator"
+    predicts: bool = False
 
     @property
-    def generator(self) -> type[Generator]:
+    def model(self) -> type[PrivateModel]:
         """The class behind the card."""
         if not isinstance(self.made_by, str):
             return self.made_by
         module, name = self.made_by.split(":")
-        return cast(type[Generator], getattr(importlib.import_module(module), name))
+        return cast(type[PrivateModel], getattr(importlib.import_module(module), name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,7 @@ class Fact:
     Attributes
     ----------
     name : str
-        Unique within a generator, in one word.
+        Unique within a generator or a model, in one word.
     title : str
         A few words above the number.
     value : float, int or str
@@ -187,8 +193,8 @@ class Fact:
     rows: tuple[tuple[float | int | str, ...], ...] = ()
 
 
-class Generator(ABC):
-    """A model of the joint distribution of the modelled columns, learned from noisy answers alone.
+class PrivateModel(ABC):
+    """What is learned from noisy answers alone: a generator of rows, or a model that is itself what is released.
 
     ``fit`` may be called once; the fitted object keeps neither the session nor a table.
 
@@ -221,6 +227,33 @@ class Generator(ABC):
         """
 
     @abstractmethod
+    def state(self) -> State:
+        """Return everything that :meth:`from_state` needs."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
+        """Rebuild what was fitted from what ``state`` returned; it draws, and tells, the same bytes as before."""
+
+    @property
+    def perturbs_rows(self) -> bool:
+        """Whether it asks for noisy rows, one for every private one: the one question where one cell is hidden."""
+        return False
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What its options take to be public knowledge, in sentences for the certificate; known before it is fitted."""
+        return ()
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return facts of the fit and of the rows that were last drawn; post-processing of noisy answers."""
+        return ()
+
+
+class Generator(PrivateModel):
+    """A model of the joint distribution of the modelled columns, which rows are drawn from."""
+
+    @abstractmethod
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows of codes; post-processing of the answers, so it costs nothing.
 
@@ -237,20 +270,38 @@ class Generator(ABC):
             Codes, columns in ``schema.names`` order, each below its column's size.
         """
 
+
+class ReleasedModel(PrivateModel):
+    """A model that is itself released: numbers that a reader uses without this program, and where it can, predictions.
+
+    It draws no rows. Its card is of the kind "model".
+    """
+
     @abstractmethod
-    def state(self) -> State:
-        """Return everything ``sample`` needs."""
+    def document(self) -> dict[str, Any]:
+        """Return the fitted model as plain JSON values that are enough to use it without this program.
 
-    @classmethod
-    @abstractmethod
-    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
-        """Rebuild a fitted generator from what ``state`` returned; sampling from it gives the same bytes as before."""
+        Coefficients with their intervals where there are, frequencies, means, how a row is coded: numbers that follow
+        from noisy answers and from what is public. What was declared (columns, options, label) stands beside it in
+        ``model.json``. The same state gives the same values, to the last bit.
+        """
 
-    @property
-    def perturbs_rows(self) -> bool:
-        """Whether it asks for noisy rows, one for every private one: the one question where one cell is hidden."""
-        return False
+    def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Foretell the label of rows; only models whose card ``predicts`` do.
 
-    def facts(self) -> tuple[Fact, ...]:
-        """Return facts of the fit and of the rows that were last drawn; post-processing of noisy answers."""
-        return ()
+        Parameters
+        ----------
+        codes : array of shape (n_rows, n_modelled)
+            Columns in ``schema.names`` order; the column of the label is not looked at.
+
+        Returns
+        -------
+        array of shape (n_rows,) or (n_rows, n_classes)
+            In units of the label where it is a number or a date's code, else the chance of each of its codes.
+
+        Raises
+        ------
+        ConfigError
+            If it is no model that predicts.
+        """
+        raise ConfigError(f"model '{self.card.name}' describes rows and predicts nothing.")

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from synth.bundle.certificate import current_versions
 from synth.errors import AttackError, InputError
-from synth.generators import GENERATORS
+from synth.estimators import describe
 from synth.generators.options import build_options
 from synth.schema import RunConfig, schema_from_document, schema_to_document
 from synth.store import EventKind, Store
@@ -50,14 +50,12 @@ def configuration_digest(config: RunConfig) -> str:
     What changes nothing in the promise is left out: rows to make, seed, label, account, files; and how many units the
     table has, because a stand-in has a number of its own.
     """
-    if config.generator not in GENERATORS:
-        raise InputError(f"There is no generator called '{config.generator}'. Choose one of: {', '.join(GENERATORS)}.")
-    options = GENERATORS[config.generator].options
+    card = describe(config.generator)
     schema = replace(config.schema, number_of_units=None)
     body = {
         "generator": config.generator,
         # With every default written out: an option typed at its default is the same configuration.
-        "options": asdict(build_options(options, config.options, generator=config.generator)),
+        "options": asdict(build_options(card.options, config.options, of=config.generator)),
         "epsilon": float(config.epsilon),
         "delta": float(config.delta),
         # As it reads when it comes back from a file: 18 and 18.0 are one bound.
