@@ -71,5 +71,7 @@ def test_a_run_is_sealed_verified_reported_and_replayed(tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
         report = json.loads(archive.read("report.json"))
     assert [entry["value"] for entry in report["evidence"] if entry["title"] == "Flatness"] == [0.25]
+    (shown,) = (entry for entry in report["evidence"] if entry["id"] == "picture.shares")
+    assert [trace["name"] for trace in shown["figures"][0]["series"]] == ["age", "region"]
     for number, refit in enumerate((False, True)):
         assert replay(bundle, tmp_path / str(number), refit=refit).identical

@@ -10,11 +10,22 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui.words import plain
+from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.drawing import COLOURS, letters
+from synth.reports.drawing import COLOURS, TRACES, letters, twin_of_picture
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 
-__all__ = ["accent", "bars_figure", "ceiling", "draw", "heat_map_figure", "show_plot", "show_table", "table_of"]
+__all__ = [
+    "accent",
+    "bars_figure",
+    "ceiling",
+    "draw",
+    "heat_map_figure",
+    "picture_figure",
+    "show_plot",
+    "show_table",
+    "table_of",
+]
 
 _DARK_LINE = "#B7C0C7"
 """Floor and ceiling on a dark page, where #444444 could not be seen."""
@@ -32,7 +43,10 @@ def draw(figure: Figure, *, key: str) -> None:
         st.markdown(f"**{plain(figure.title)}**")
         show_table(table_of(figure), alt=figure.title, key=key)
         return
-    made = bars_figure(figure) if isinstance(figure, Bars) else heat_map_figure(figure)
+    if isinstance(figure, Picture):
+        made = picture_figure(figure)
+    else:
+        made = bars_figure(figure) if isinstance(figure, Bars) else heat_map_figure(figure)
     show_plot(made, title=figure.title, twin=table_of(figure), key=key)
 
 
@@ -123,8 +137,43 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
     return finished
 
 
+def picture_figure(picture: Picture) -> go.Figure:
+    """Return a model's picture: a heat map of one hue, darker is larger; or lines or points with whiskers."""
+    made = go.Figure()
+    if picture.kind == "heat_map":
+        made.add_heatmap(
+            x=_places(picture.columns),
+            y=_places(picture.rows),
+            z=[list(row) for row in picture.values],  # noqa: PD011 - a tuple of ours
+            colorscale=[[0, "#EAF3F9"], [1, COLOURS["synthetic"]]],
+            colorbar={"title": letters(picture.unit)},
+            hovertemplate="%{x}, %{y}: %{z:.3g}<extra></extra>",
+        )
+    for place, trace in enumerate(picture.traces):
+        colour = TRACES[place % len(TRACES)]
+        errors = None
+        if trace.errors is not None:
+            errors = {"type": "data", "array": list(trace.errors), "color": colour, "thickness": 1.5, "width": 4}
+        made.add_scatter(
+            x=list(trace.across),
+            y=list(trace.up),
+            name=letters(trace.name),
+            mode="lines" if picture.kind == "lines" else "markers",
+            line={"color": colour, "width": 2},
+            marker={"color": colour, "size": 9},
+            error_y=errors,
+            showlegend=True,
+        )
+    made.update_xaxes(title_text=letters(picture.across))
+    finished = _finish(made, picture.title, picture.up)
+    finished.update_layout(height=440)
+    return finished
+
+
 def table_of(figure: Figure) -> pd.DataFrame:
     """Return the numbers of a picture as a table."""
+    if isinstance(figure, Picture):
+        return table_of(twin_of_picture(figure))
     if isinstance(figure, Table):
         return pd.DataFrame([list(row) for row in figure.rows], columns=_told_apart(figure.header))
     if isinstance(figure, HeatMap):
@@ -164,6 +213,10 @@ def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:
         height=340,
     )
     return made
+
+
+def _places(places: Sequence[float | str]) -> list[float | str]:
+    return [letters(place) if isinstance(place, str) else place for place in places]
 
 
 def _texts(names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from synth.bundle.model_file import ModelCard, model_from_bytes
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_table
 from synth.errors import VerificationError
-from synth.generators import Fact, Generator, GeneratorTask, make, restore
+from synth.generators import Generator, GeneratorTask, make, restore
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
@@ -115,12 +115,12 @@ def replay(
         card, _ = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         again = refit or generator is not None
-        facts: Sequence[Fact] = ()
+        fitted: Generator | None = None
         costs_differ: tuple[str, ...] = ()
         if again:
             codes, costs_differ = _refitted(archive, config, generator, progress)
         else:
-            codes, facts = _sampled(archive, config)
+            codes, fitted = _sampled(archive, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -128,8 +128,8 @@ def replay(
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
         report_identical, words_version = None, None
-        if not again:
-            _write_report(archive, config, codes, facts, folder / "report.json")
+        if fitted is not None:
+            _write_report(archive, config, codes, fitted, folder / "report.json")
             report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
     lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
@@ -148,20 +148,25 @@ def _task(config: RunConfig) -> GeneratorTask:
     return GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
 
 
-def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], tuple[Fact, ...]]:
+def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], Generator]:
     card, state = model_from_bytes(archive.read("model.safetensors"))
     fitted = restore(card.generator, replace(_task(config), device="cpu"), card.options, state)
-    codes = _drawn(fitted, config)
-    return codes, fitted.facts()
+    return _drawn(fitted, config), fitted
 
 
-def _write_report(
-    archive: Archive, config: RunConfig, codes: NDArray[np.int64], facts: Sequence[Fact], path: Path
-) -> None:
+def _write_report(archive: Archive, config: RunConfig, codes: NDArray[np.int64], fitted: Generator, path: Path) -> None:
     """Make the report again from what the bundle holds."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
-    evidence = published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts)
+    evidence = published_evidence(
+        codes,
+        known.sums,
+        config,
+        rows=known.rows,
+        facts=fitted.facts(),
+        pictures=fitted.pictures(),
+        receipts=receipts,
+    )
     path.write_bytes(canonical_json(report_document(evidence)))
 
 

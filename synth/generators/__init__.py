@@ -18,9 +18,11 @@ from synth.generators.protocol import (
     GeneratorTask,
     Mode,
     Needs,
+    Picture,
     PrivateModel,
     ReleasedModel,
     State,
+    Trace,
 )
 
 __all__ = [
@@ -33,9 +35,11 @@ __all__ = [
     "Mode",
     "Needs",
     "OptionField",
+    "Picture",
     "PrivateModel",
     "ReleasedModel",
     "State",
+    "Trace",
     "build",
     "build_from_state",
     "cards",

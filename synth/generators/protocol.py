@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +12,30 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import ConfigError
+from synth.errors import ConfigError, InputError
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
 
-__all__ = ["Card", "Fact", "Generator", "GeneratorTask", "Mode", "Needs", "PrivateModel", "ReleasedModel", "State"]
+__all__ = [
+    "Card",
+    "Fact",
+    "Generator",
+    "GeneratorTask",
+    "Mode",
+    "Needs",
+    "Picture",
+    "PrivateModel",
+    "ReleasedModel",
+    "State",
+    "Trace",
+]
 
 State = Mapping[str, NDArray[Any]]
 """Everything that drawing rows, or telling what was learned, needs: named arrays."""
+
+LARGEST_SIDE, MOST_POINTS = 40, 200
+"""Cells along a side of a heat map, and points of a trace: more is neither readable nor a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,85 @@ class Fact:
     rows: tuple[tuple[float | int | str, ...], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A line or some points of a picture.
+
+    Attributes
+    ----------
+    name : str
+        What it shows.
+    across, up : tuple of float
+        Where its points are, at most 200.
+    errors : tuple of float, optional
+        Half the width of the range that covers 95 %, up and down.
+    """
+
+    name: str
+    across: tuple[float, ...]
+    up: tuple[float, ...]
+    errors: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.across) == len(self.up) == len(self.errors or self.up):
+            raise InputError(f"'{self.name}' needs one place up, and one error if any, for every place across.")
+        if len(self.up) > MOST_POINTS:
+            raise InputError(f"'{self.name}' has {len(self.up)} points; a picture shows at most {MOST_POINTS}.")
+        if not all(map(math.isfinite, (*self.across, *self.up, *(self.errors or ())))):
+            raise InputError(f"'{self.name}': a picture shows finite numbers.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture of a fit; like a :class:`Fact` it follows from noisy answers alone, so it is public.
+
+    A heat map has ``columns``, ``rows`` and ``values``; lines and points have ``traces``.
+
+    Attributes
+    ----------
+    name : str
+        Unique within a generator or a model, in one word.
+    title : str
+        A few words above it.
+    sentence : str
+        One plain sentence below the title.
+    kind : {"heat_map", "lines", "points"}
+    across, up : str
+        What the axes show, such as the names of columns.
+    unit : str
+        What one is one of in a heat map's cells.
+    columns, rows : tuple of float or str
+        Where the cells' middles are, from left to right and from below upwards: numbers, or words such as dates.
+    values : tuple of tuple of float or None
+        Of the cells, row by row from below; None where nothing was computed.
+    traces : tuple of Trace
+    """
+
+    name: str
+    title: str
+    kind: Literal["heat_map", "lines", "points"]
+    across: str
+    up: str
+    sentence: str = ""
+    unit: str = ""
+    columns: tuple[float | str, ...] = ()
+    rows: tuple[float | str, ...] = ()
+    values: tuple[tuple[float | None, ...], ...] = ()
+    traces: tuple[Trace, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in {"heat_map", "lines", "points"}:
+            raise InputError(f"'{self.title}': a picture is a heat_map, lines or points, got {self.kind}.")
+        if (self.kind == "heat_map") is not bool(self.values) or (self.kind == "heat_map") is bool(self.traces):
+            raise InputError(f"'{self.title}': a heat map has values, any other picture has traces.")
+        if max(len(self.rows), len(self.columns)) > LARGEST_SIDE:
+            raise InputError(f"'{self.title}': a heat map shows at most {LARGEST_SIDE} cells along a side.")
+        if len(self.values) != len(self.rows) or any(len(row) != len(self.columns) for row in self.values):
+            raise InputError(f"'{self.title}': a heat map needs one value for every cell.")
+        if not all(value is None or math.isfinite(value) for row in self.values for value in row):
+            raise InputError(f"'{self.title}': a picture shows finite numbers.")
+
+
 class PrivateModel(ABC):
     """What is learned from noisy answers alone: a generator of rows, or a model that is itself what is released.
 
@@ -247,6 +342,10 @@ class PrivateModel(ABC):
 
     def facts(self) -> tuple[Fact, ...]:
         """Return facts of the fit and of the rows that were last drawn; post-processing of noisy answers."""
+        return ()
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """Return pictures of the fit; post-processing of noisy answers, as facts are."""
         return ()
 
 

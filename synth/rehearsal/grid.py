@@ -190,10 +190,10 @@ class GridRehearsal:
         """The table as lines of text, and the verdict."""
         lines = []
         for entry in self.evidence[:1]:
-            table = entry.figures[0]
-            header, rows = table.header, table.rows  # type: ignore[union-attr]
-            lines.append("  ".join(f"{name:>22}" for name in header))
-            lines += ["  ".join(f"{_text(value):>22}" for value in row) for row in rows]
+            for table in entry.figures[:1]:
+                if isinstance(table, Table):
+                    lines.append("  ".join(f"{name:>22}" for name in table.header))
+                    lines += ["  ".join(f"{_text(value):>22}" for value in row) for row in table.rows]
         return [*lines, *self.failures, self.sentence]
 
 

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.generators.protocol import Fact
+from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
@@ -66,6 +66,7 @@ def published_evidence(
     *,
     rows: RowCount | None = None,
     facts: Sequence[Fact] = (),
+    pictures: Sequence[Picture] = (),
     receipts: Sequence[Receipt] = (),
     progress: Progress | None = None,
 ) -> tuple[Publishable, ...]:
@@ -83,6 +84,8 @@ def published_evidence(
         What the session said about the number of rows; without it the paid answers are asked.
     facts : sequence of Fact
         What the fitted generator says of itself.
+    pictures : sequence of Picture
+        And shows of itself.
     receipts : sequence of Receipt
         All of the run: where it hides one cell they say what that is worth for a whole row.
     progress : Progress, optional
@@ -98,7 +101,7 @@ def published_evidence(
         else compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
         for merged in (False, True)
     )
-    answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, count, fine, coarse)
+    answers = PaidAnswers(config, columns, len(codes), releases, receipts, facts, pictures, count, fine, coarse)
     found = [entry for report in reports() if report.public is not None for entry in report.public(answers)]
     if progress is not None:
         progress.step(1, 1)

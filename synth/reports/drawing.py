@@ -5,10 +5,11 @@ from __future__ import annotations
 import html
 import math
 
+from synth.generators.protocol import Picture
 from synth.names import visible
 from synth.reports.figures import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
 
-__all__ = ["COLOURS", "draw", "letters", "number_text", "rounded_up"]
+__all__ = ["COLOURS", "TRACES", "draw", "letters", "number_text", "rounded_up", "twin_of_picture"]
 
 COLOURS: dict[Meaning, str] = {
     "synthetic": "#0072B2",
@@ -20,6 +21,9 @@ COLOURS: dict[Meaning, str] = {
     "ceiling": "#444444",
 }
 """One meaning, one colour, everywhere (Okabe and Ito)."""
+
+TRACES = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999999", "#444444")
+"""Colours of a picture's lines or points, in order (Okabe and Ito)."""
 
 _DASHES: dict[Meaning, str] = {"floor": "2 3", "ceiling": "8 4"}
 """Floor and ceiling have one colour: they are lines, and their dashes differ."""
@@ -59,8 +63,13 @@ def draw(figure: Figure) -> str:
     """Return a figure as HTML; pictures carry their numbers as a folded table."""
     if isinstance(figure, Table):
         return _table(figure)
-    picture = _heat_map(figure) if isinstance(figure, HeatMap) else _bars(figure)
-    twin = _heat_map_twin(figure) if isinstance(figure, HeatMap) else _bars_twin(figure)
+    if isinstance(figure, Picture):
+        picture = _cells(figure) if figure.kind == "heat_map" else _traces(figure)
+        twin = _table(twin_of_picture(figure))
+    elif isinstance(figure, HeatMap):
+        picture, twin = _heat_map(figure), _heat_map_twin(figure)
+    else:
+        picture, twin = _bars(figure), _bars_twin(figure)
     caption = f"<figcaption>{letters(figure.title)}</figcaption>"
     return f"<figure>{picture}{caption}</figure><details><summary>Numbers</summary>{twin}</details>"
 
@@ -188,6 +197,122 @@ def _heat_map(figure: HeatMap) -> str:
     legend = f"white 0, full blue {number_text(highest)} {letters(figure.unit)}"
     shapes.append(f'<text x="{left}" y="{top + total + 18}" {_TEXT}>{legend}</text>')
     return _svg(figure.title, left + total + 80, top + total + 30, shapes)
+
+
+def twin_of_picture(picture: Picture) -> Table:
+    """Return the numbers of a picture as a table: a heat map from below upwards, anything else trace by trace."""
+    if picture.kind == "heat_map":
+        header = (f"{picture.up} \\ {picture.across}", *(number_text(place) for place in picture.columns))
+        cells = tuple((number_text(place), *values) for place, values in zip(picture.rows, picture.values, strict=True))
+        return Table(picture.title, header, cells)
+    points = tuple(
+        (trace.name, x, y if trace.errors is None else f"{number_text(y)} ± {number_text(trace.errors[place])}")
+        for trace in picture.traces
+        for place, (x, y) in enumerate(zip(trace.across, trace.up, strict=True))
+    )
+    return Table(picture.title, ("", picture.across, picture.up), points)
+
+
+def _cells(picture: Picture) -> str:
+    """Draw a heat map; cells that would not be seen are left out."""
+    left, top, wide, high = 96, 12, 480, 360
+    highest = max((value for row in picture.values for value in row if value is not None), default=0.0)
+    width, height = wide / max(len(picture.columns), 1), high / max(len(picture.rows), 1)
+    shapes = [
+        f'<rect x="{left}" y="{top}" width="{wide}" height="{high}" fill="none" stroke="currentColor" '
+        'stroke-opacity="0.3"/>'
+    ]
+    for line, row in enumerate(picture.values):
+        y = top + high - (line + 1) * height
+        for place, value in enumerate(row):
+            share = 0.0 if value is None or highest <= 0 else value / highest
+            if share >= 0.005:
+                shapes.append(
+                    f'<rect x="{left + place * width:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+                    f'fill="#0072B2" fill-opacity="{share:.2f}"/>'
+                )
+    for place in _marked(len(picture.columns)):
+        x = left + (place + 0.5) * width
+        shapes.append(_mark(x, top + high + 14, "middle", picture.columns[place]))
+    for place in _marked(len(picture.rows)):
+        shapes.append(_mark(left - 6, top + high - (place + 0.5) * height + 4, "end", picture.rows[place]))
+    legend = f"white 0, full blue {number_text(highest)} {letters(picture.unit)}"
+    shapes += [*_axes(picture, left + wide / 2, top + high + 32, top + high / 2)]
+    shapes.append(f'<text x="{left}" y="{top + high + 50}" {_TEXT}>{legend}</text>')
+    return _svg(picture.title, left + wide + 12, top + high + 60, shapes)
+
+
+def _traces(picture: Picture) -> str:
+    """Draw lines or points, with whiskers where there are errors."""
+    left, top, wide, high = 96, 28, 600, 260
+    xs = [x for trace in picture.traces for x in trace.across] or [0.0]
+    ends = [
+        y + sign * error
+        for trace in picture.traces
+        for y, error in zip(trace.up, trace.errors or (0.0,) * len(trace.up), strict=True)
+        for sign in (-1, 1)
+    ] or [0.0]
+    across, up = _Scale(min(xs), max(xs), left, left + wide), _Scale(min(ends), max(ends), top + high, top)
+    shapes = []
+    for place, trace in enumerate(picture.traces):
+        colour = TRACES[place % len(TRACES)]
+        points = [(across(x), up(y)) for x, y in zip(trace.across, trace.up, strict=True)]
+        if trace.errors is not None:
+            bars = "".join(
+                f"M{x:.1f} {up(y - error):.1f}V{up(y + error):.1f}"
+                for (x, _), y, error in zip(points, trace.up, trace.errors, strict=True)
+            )
+            shapes.append(f'<path d="{bars}" fill="none" stroke="{colour}"/>')
+        if picture.kind == "lines":
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+            shapes.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        else:
+            shapes += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>' for x, y in points]
+        start = left + 170 * place
+        shapes.append(f'<rect x="{start}" y="6" width="10" height="10" fill="{colour}"/>')
+        shapes.append(f'<text x="{start + 14}" y="15" {_TEXT}>{letters(trace.name[:26])}</text>')
+    for share in (0.0, 0.5, 1.0):
+        x, y = left + share * wide, top + (1 - share) * high
+        shapes.append(
+            f'<line x1="{left}" x2="{left + wide}" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" '
+            'stroke-opacity="0.15"/>'
+        )
+        shapes += [_mark(x, top + high + 16, "middle", across.at(share)), _mark(left - 6, y + 4, "end", up.at(share))]
+    shapes += [*_axes(picture, left + wide / 2, top + high + 34, top + high / 2)]
+    return _svg(picture.title, max(left + wide + 12, left + 170 * len(picture.traces)), top + high + 44, shapes)
+
+
+class _Scale:
+    """Where numbers between two ends stand in a picture; ends that are one number have it in the middle."""
+
+    def __init__(self, low: float, high: float, start: float, stop: float) -> None:
+        spread = high - low or 2.0 * (abs(low) or 1.0)
+        self._low = (low + high - spread) / 2
+        self._spread, self._start, self._length = spread, start, stop - start
+
+    def __call__(self, value: float) -> float:
+        return self._start + self._length * (value - self._low) / self._spread
+
+    def at(self, share: float) -> float:
+        return self._low + share * self._spread
+
+
+def _marked(count: int) -> range:
+    """Return which of some cells have their place written beside them: about five."""
+    return range(0, count, max(1, math.ceil(count / 5)))
+
+
+def _mark(x: float, y: float, anchor: str, place: Cell) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {_TEXT}>{letters(number_text(place))}</text>'
+
+
+def _axes(picture: Picture, middle: float, below: float, beside: float) -> tuple[str, str]:
+    """Return what the axes show, in words."""
+    return (
+        f'<text x="{middle:.1f}" y="{below:.1f}" text-anchor="middle" {_TEXT}>{letters(picture.across)}</text>',
+        f'<text transform="translate(14 {beside:.1f}) rotate(-90)" text-anchor="middle" {_TEXT}>'
+        f"{letters(picture.up)}</text>",
+    )
 
 
 def _svg(title: str, width: int, height: int, shapes: list[str]) -> str:

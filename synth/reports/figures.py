@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from synth.errors import InputError
+from synth.generators.protocol import Picture, Trace
 
 __all__ = ["Bars", "Cell", "Figure", "HeatMap", "Meaning", "Series", "Table", "figure_from_dict", "figure_to_dict"]
 
@@ -96,7 +97,7 @@ class Table:
             raise InputError(f"'{self.title}': every row needs one cell for every heading.")
 
 
-Figure = Bars | HeatMap | Table
+Figure = Bars | HeatMap | Table | Picture
 
 
 def figure_to_dict(figure: Figure) -> dict[str, Any]:
@@ -104,6 +105,8 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
     if isinstance(figure, Table):
         rows = [[_finite(cell) for cell in row] for row in figure.rows]
         return {"figure": "table", "title": figure.title, "header": list(figure.header), "rows": rows}
+    if isinstance(figure, Picture):
+        return _picture_to_dict(figure)
     if isinstance(figure, HeatMap):
         values = [[_finite(cell) for cell in row] for row in figure.values]
         body = {"figure": "heat_map", "title": figure.title, "unit": figure.unit}
@@ -123,6 +126,25 @@ def figure_to_dict(figure: Figure) -> dict[str, Any]:
     joined = {"joined": True} if figure.joined else {}
     body = {"figure": "bars", "title": figure.title, "unit": figure.unit}
     return {**body, "categories": list(figure.categories), "series": series, **joined}
+
+
+def _picture_to_dict(picture: Picture) -> dict[str, Any]:
+    body = {"figure": "picture", "drawn": picture.kind, "name": picture.name, "title": picture.title}
+    body |= {"sentence": picture.sentence} if picture.sentence else {}
+    axes = {"axes": [picture.across, picture.up]}
+    if picture.kind == "heat_map":
+        cells = {"unit": picture.unit, "columns": list(picture.columns), "rows": list(picture.rows)}
+        return {**body, **axes, **cells, "values": [list(row) for row in picture.values]}
+    series = [
+        {
+            "name": trace.name,
+            "x": list(trace.across),
+            "y": list(trace.up),
+            **({} if trace.errors is None else {"errors": list(trace.errors)}),
+        }
+        for trace in picture.traces
+    ]
+    return {**body, **axes, "series": series}
 
 
 def figure_from_dict(body: Mapping[str, Any]) -> Figure:
@@ -163,15 +185,48 @@ def _read_bars(body: Mapping[str, Any]) -> Bars:
     return Bars(str(body["title"]), str(body["unit"]), _texts(body["categories"]), series, joined)
 
 
+def _read_picture(body: Mapping[str, Any]) -> Picture:
+    across, up = _texts(body["axes"])
+    return Picture(
+        name=str(body["name"]),
+        title=str(body["title"]),
+        sentence=str(body.get("sentence", "")),
+        kind=body["drawn"],
+        across=across,
+        up=up,
+        unit=str(body.get("unit", "")),
+        columns=_places(body.get("columns", ())),
+        rows=_places(body.get("rows", ())),
+        values=tuple(tuple(None if cell is None else float(cell) for cell in row) for row in body.get("values", ())),
+        traces=tuple(
+            Trace(
+                str(trace["name"]),
+                tuple(float(value) for value in trace["x"]),
+                tuple(float(value) for value in trace["y"]),
+                None if trace.get("errors") is None else tuple(float(value) for value in trace["errors"]),
+            )
+            for trace in body.get("series", ())
+        ),
+    )
+
+
 _READERS: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "table": _read_table,
     "heat_map": _read_heat_map,
     "bars": _read_bars,
+    "picture": _read_picture,
 }
 
 
 def _texts(values: Sequence[object]) -> tuple[str, ...]:
     return tuple(str(value) for value in values)
+
+
+def _places(values: Sequence[object]) -> tuple[float | str, ...]:
+    found = tuple(value for value in map(_cell, values) if value is not None)
+    if len(found) != len(values):
+        raise ValueError
+    return found
 
 
 def _cell(value: object) -> Cell:

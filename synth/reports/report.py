@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from synth.generators.protocol import Fact
+from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
@@ -88,6 +88,8 @@ class PaidAnswers:
         All of the run.
     facts : sequence of Fact
         What the fitted generator says of itself.
+    pictures : sequence of Picture
+        And shows of itself.
     rows : RowCount, optional
         What is known of the number of private rows; without it nothing measured can be compared.
     fine, coarse : tuple of ComparedTable
@@ -100,6 +102,7 @@ class PaidAnswers:
     releases: Sequence[NoisyAnswer]
     receipts: Sequence[Receipt]
     facts: Sequence[Fact]
+    pictures: Sequence[Picture]
     rows: RowCount | None
     fine: tuple[ComparedTable, ...] = ()
     coarse: tuple[ComparedTable, ...] = ()

@@ -17,7 +17,7 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
-from synth.generators import Fact, GeneratorTask, State, make
+from synth.generators import Fact, GeneratorTask, Picture, State, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
 from synth.privacy.more.forests import Forest
@@ -102,6 +102,7 @@ class FittedRun:
     receipts: tuple[Receipt, ...]
     rows: RowCount
     facts: tuple[Fact, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +181,7 @@ def fit_and_sample(
         session.receipts,
         session.rows,
         generator.facts(),
+        generator.pictures(),
     )
 
 
@@ -214,6 +216,7 @@ def seal_release(
         config,
         rows=fitted.rows,
         facts=fitted.facts,
+        pictures=fitted.pictures,
         receipts=fitted.receipts,
         progress=progress,
     )

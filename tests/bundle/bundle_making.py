@@ -127,7 +127,7 @@ def run(
         session.sub_session(session.remaining_share), NullProgress()
     )
     codes = repair(fitted.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
-    facts = fitted.facts()
+    facts, pictures = fitted.facts(), fitted.pictures()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
     certificate = certify(
@@ -152,7 +152,13 @@ def run(
         answers=session.answers,
         state=fitted.state(),
         evidence=published_evidence(
-            codes, session.sums, config, rows=session.rows, facts=facts, receipts=session.receipts
+            codes,
+            session.sums,
+            config,
+            rows=session.rows,
+            facts=facts,
+            pictures=pictures,
+            receipts=session.receipts,
         ),
         certificate=certificate,
         rows=session.rows,

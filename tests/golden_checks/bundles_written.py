@@ -59,7 +59,7 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     fitted = restore(card.generator, task, card.options, state)
     fitted.sample(config.rows, config.seed)  # some facts are about how the rows were made
-    facts = fitted.facts()
+    facts, pictures = fitted.facts(), fitted.pictures()
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
     contents = Contents(
         config=config,
@@ -68,7 +68,9 @@ def written_again(path: Path, folder: Path) -> dict[str, bytes]:
         answers=known.answers,
         rows=known.rows,
         state=state,
-        evidence=published_evidence(codes, known.sums, config, rows=known.rows, facts=facts, receipts=receipts),
+        evidence=published_evidence(
+            codes, known.sums, config, rows=known.rows, facts=facts, pictures=pictures, receipts=receipts
+        ),
         certificate=certificate_from_dict(parse_canonical(members["certificate.json"], name="certificate.json")),
     )
     signer = _SignerOfBefore(members)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Any
 
 import pytest
 
 from synth.errors import InputError
+from synth.generators import Picture, Trace
 from synth.reports import (
     Bars,
     ChargedEvidence,
@@ -26,7 +28,30 @@ from synth.reports.document import owner_document, report_document, report_page
 from synth.reports.drawing import draw
 from synth.reports.figures import figure_from_dict, figure_to_dict
 
+DENSITY = Picture(
+    name="density",
+    title="Density",
+    kind="heat_map",
+    across="age",
+    up="seen <on>",
+    unit="of the rows",
+    columns=(20.0, 30.0, 40.0),
+    rows=("2020-01", "2020-02"),
+    values=((0.1, 0.2, None), (0.3, 0.0, 0.4)),
+)
+LINES = Picture(
+    name="fit",
+    title="Fit",
+    kind="lines",
+    across="x",
+    up="y",
+    traces=(Trace("best", (0.0, 1.0, 2.0), (1.0, 1.0, 1.0)), Trace("noisy", (0.0, 2.0), (1.5, -1.0), (0.5, 0.25))),
+)
+POINTS = dataclasses.replace(LINES, name="centres", kind="points")
 FIGURES = (
+    DENSITY,
+    LINES,
+    POINTS,
     Table("Worst", ("columns", "distance"), (("a + b", 0.5), ("a + c", None))),
     HeatMap("Pairs", "total variation", ("a", "b"), ((0.0, None), (0.25, 1.0))),
     Bars(
@@ -73,7 +98,7 @@ def test_only_publishable_evidence_passes() -> None:
 
 
 def test_documents_gather_marginals_by_alpha() -> None:
-    worst = SafeEvidence(id="marginals.2.worst", title="Worst", value=0.5, figures=FIGURES[:1])
+    worst = SafeEvidence(id="marginals.2.worst", title="Worst", value=0.5, figures=FIGURES[3:4])
     document = report_document([ALL[0], worst])  # type: ignore[list-item]
     assert document["marginals"] == {
         "1": {},
@@ -107,9 +132,9 @@ def test_the_page_draws_every_figure_with_its_numbers() -> None:
     page = report_page([ALL[0], ALL[1]], heading="A & B", promise=["Promised: <epsilon> = 1"])  # type: ignore[list-item]
     assert "A &amp; B" in page
     assert "&lt;epsilon&gt;" in page
-    assert page.count("<svg") == 2
-    assert page.count('role="img"') == 2
-    assert page.count("<summary>Numbers</summary>") == 2
+    assert page.count("<svg") == 5
+    assert page.count('role="img"') == 5
+    assert page.count("<summary>Numbers</summary>") == 5
     assert "◐ charged" in page
     assert "● safe to publish" in page
     assert "± 0.01" in page
@@ -125,3 +150,48 @@ def test_bars_may_reach_down_another_way_than_up() -> None:
     for errors in (None, (0.1, 0.2)):
         with pytest.raises(InputError, match="one error below for every error above"):
             Series("caught", "real", (0.1, 0.0), errors, (0.1,))
+
+
+@pytest.mark.parametrize("picture", [DENSITY, LINES, POINTS], ids=lambda picture: picture.name)
+def test_a_picture_is_drawn_with_its_numbers(picture: Picture) -> None:
+    assert figure_from_dict(json.loads(json.dumps(figure_to_dict(picture), allow_nan=False))) == picture
+    drawn = draw(picture)
+    svg, _, twin = drawn.partition("</figure>")
+    assert svg.count("<rect") == {"density": 1 + 4, "fit": 2, "centres": 2}[picture.name]
+    assert (svg.count("<polyline"), svg.count("<circle")) == {
+        "density": (0, 0),
+        "fit": (2, 0),
+        "centres": (0, 5),
+    }[picture.name]
+    for number in ("0.1", "0.2", "0.3", "0.4", "2020-01", "30") if picture is DENSITY else ("1.5 ± 0.5", "-1 ± 0.25"):
+        assert number in twin
+    assert "<on>" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"kind": "pie"}, "got pie"),
+        ({"kind": "lines"}, "any other picture has traces"),
+        ({"values": ((0.1, 0.2), (0.3, 0.4))}, "one value for every cell"),
+        ({"values": ((0.1, 0.2, math.nan), (0.3, 0.0, 0.4))}, "finite"),
+        ({"columns": (0.0,) * 41, "values": ((0.0,) * 41,) * 2}, "at most 40"),
+    ],
+)
+def test_a_picture_that_cannot_be_drawn_is_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        dataclasses.replace(DENSITY, **changes)
+
+
+@pytest.mark.parametrize(
+    ("places", "why"),
+    [
+        (((0.0,), (0.0, 1.0)), "one place up"),
+        (((0.0,), (0.0,), (0.0, 1.0)), "one error"),
+        (((0.0,) * 201, (0.0,) * 201), "at most 200"),
+        (((0.0,), (math.inf,)), "finite"),
+    ],
+)
+def test_a_trace_that_cannot_be_drawn_is_refused(places: Any, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Trace("noisy", *places)

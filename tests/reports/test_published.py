@@ -6,11 +6,12 @@ import datetime
 import gc
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from synth.generators.protocol import Fact
+from synth.generators.protocol import Fact, Picture, Trace
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, OneHot, Stack
@@ -20,7 +21,7 @@ from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.reports.code_tables import bin_labels
-from synth.reports.document import published_evidence, published_rows, report_document
+from synth.reports.document import published_evidence, published_rows, report_document, report_page
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Table
@@ -287,6 +288,25 @@ def test_what_a_generator_says_of_itself_may_be_published() -> None:
     entry = found["generator.ridge"]
     assert (entry.kind, entry.value, entry.sentence) == ("safe", 0.25, "One sentence.")
     assert entry.figures == (Table("Ridge lambda", ("block", "lambda"), ((1, 0.25), (2, 0.5))),)
+
+
+def test_what_a_generator_shows_of_itself_may_be_published() -> None:
+    schema, codes = simulated()
+    made = np.column_stack([codes[name][:50] for name in schema.names])
+    picture = Picture(
+        name="fit",
+        title="Fit",
+        sentence="One sentence.",
+        kind="points",
+        across="x",
+        up="y",
+        traces=(Trace("centres", (0.0,), (1.0,)),),
+    )
+    found = {entry.id: entry for entry in published_evidence(made, [], config_of(schema), pictures=[picture])}
+    entry = found["picture.fit"]
+    assert (entry.kind, entry.title, entry.value, entry.sentence) == ("safe", "Fit", None, "One sentence.")
+    assert entry.figures == (replace(picture, sentence=""),)
+    assert "<h2>Pictures of the model</h2>" in report_page([entry], heading="Report", promise=())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.generators import Card, Fact, Generator, GeneratorTask, State
+from synth.generators import Card, Fact, Generator, GeneratorTask, Picture, State, Trace
 from synth.generators.sampling import check_rows, random_source
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -54,3 +54,10 @@ class Toy(Generator):
 
     def facts(self) -> tuple[Fact, ...]:
         return (Fact("flatness", "Flatness", self._options.flatness, "As it was chosen."),)
+
+    def pictures(self) -> tuple[Picture, ...]:
+        traces = tuple(
+            Trace(column.name, tuple(map(float, range(len(table)))), tuple(table.tolist()))
+            for column, table in zip(self._columns, self._tables, strict=True)
+        )
+        return (Picture(name="shares", title="Shares", kind="lines", across="code", up="share", traces=traces),)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from synth.generators.protocol import Fact
+from synth.generators.protocol import Fact, Picture
 from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import sets_of
@@ -17,7 +18,7 @@ from synth.reports.drawing import rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Table
 from synth.reports.measured import ComparedTable
-from synth.reports.panels import Cards, Panel, Promised
+from synth.reports.panels import Cards, Heading, Panel, Promised
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.schema import RunConfig
 
@@ -109,6 +110,7 @@ def _size_at(distance: float, shares: Sequence[NDArray[np.float64]], n_rows: flo
 
 
 _ROW_EPSILON = "overview.row_epsilon"
+_PICTURE, _PICTURES = "picture", "Pictures of the model"
 
 
 def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
@@ -117,6 +119,7 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
         *_overview(answers.rows_made, config),
         *_worth_for_a_row(config, answers.receipts),
         *map(_of_fact, answers.facts),
+        *map(_of_picture, answers.pictures),
         *published_subsample(answers.coarse),
     )
 
@@ -126,6 +129,12 @@ def _of_fact(fact: Fact) -> SafeEvidence:
     return SafeEvidence(
         id=f"generator.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
     )
+
+
+def _of_picture(picture: Picture) -> SafeEvidence:
+    # Its sentence stands with the number's, once.
+    figures, identifier = (replace(picture, sentence=""),), f"{_PICTURE}.{picture.name}"
+    return SafeEvidence(id=identifier, title=picture.title, value=None, sentence=picture.sentence, figures=figures)
 
 
 def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[SafeEvidence, ...]:
@@ -178,13 +187,15 @@ def _panels(shown: Shown) -> list[Panel]:
         if per_cell
         else "Over everything in this report that may be published."
     )
-    return [Promised(whose), Cards(shown.public_of("overview", "generator"), key="glance")]
+    panels: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator"), key="glance")]
+    pictures = shown.public_of(_PICTURE)
+    return [*panels, Heading(_PICTURES), Cards(pictures, key="pictures")] if pictures else panels
 
 
 REPORT = Report(
     id="overview",
     title="At a glance",
-    sections={"overview": Section("At a glance"), "generator": Section("Generator")},
+    sections={"overview": Section("At a glance"), "generator": Section("Generator"), _PICTURE: Section(_PICTURES)},
     public=_public,
     screens=(Screen(Tab(10, "● At a glance"), _panels),),
     upper_bounds=(_ROW_EPSILON,),
