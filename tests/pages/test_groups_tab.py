@@ -41,6 +41,12 @@ def test_what_groups_lose_stands_below_what_noise_allows(finished: AppTest) -> N
     assert all("The same numbers are in the table below." in plot.proto.alt for plot in (risks, distances))
 
 
+def test_runs_with_fresh_noise_are_offered(finished: AppTest) -> None:
+    app = opened(finished)
+    assert "Who pays for privacy, on average over runs" in texts(app)
+    assert app.button(key="reruns").label == "Run 10 times more"
+
+
 def test_groups_are_shown_once(finished: AppTest) -> None:
     for tab in ("○ Prediction", "○ Owner only"):
         assert "by region" not in texts(opened(finished, tab))

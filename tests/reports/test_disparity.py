@@ -8,11 +8,23 @@ import numpy as np
 import pytest
 from test_downstream import OPTIONS, owner, problem, rows_of
 
+from synth.errors import RunCancelledError
+from synth.progress import NullProgress
+from synth.reports.code_tables import CodeTable
 from synth.reports.controls import shuffled_rows
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Table
-from synth.reports.prediction.disparity import FEWEST_ROWS, GroupRisks, excessive_risk, losing_groups, mean_losses
+from synth.reports.prediction.disparity import (
+    FEWEST_ROWS,
+    GroupRisks,
+    excessive_risk,
+    losing_groups,
+    mean_losses,
+    monte_carlo_error,
+    spread_of_releases,
+)
 from synth.reports.prediction.downstream import resampled
+from synth.reports.prediction.evidence import who_pays
 from synth.reports.prediction.problem import Problem
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
@@ -158,3 +170,61 @@ def test_one_group_or_small_ones_are_said_and_not_judged() -> None:
     entry = owner(replace(asked, test=few))["downstream.groups.smoker"]
     assert entry.value is None
     assert len(entry.figures[1].rows) == 3  # type: ignore[union-attr]
+
+
+# Over many runs -----------------------------------------------------------------------------------------------------
+
+
+def test_spread_and_monte_carlo_error_by_hand() -> None:
+    # Three runs whose excess over all rows is .1, .2 and .3, and that of the one group 0, .3 and .6.
+    made = np.array([[[0.2, 0.1]], [[0.3, 0.4]], [[0.4, 0.7]]])
+    found = GroupRisks(("a",), np.array([60]), {"real": np.full((3, 1, 2), 0.1), "synthetic": made})
+    np.testing.assert_allclose(spread_of_releases(found), [0.1, 0.3])
+    # Student's t with two degrees of freedom leaves 2.5 % beyond 4.302653.
+    np.testing.assert_allclose(monte_carlo_error(found), 4.302653 / np.sqrt(3) * np.array([0.1, 0.3]), rtol=1e-6)
+
+
+def over_runs(asked: Problem, made: list[CodeTable], stop: int | None = None) -> dict[str, OwnerOnlyEvidence]:
+    class Stopping(NullProgress):
+        def step(self, k: int, of: int) -> None:
+            if k == stop:
+                raise RunCancelledError("The run was cancelled.")
+
+    left = list(made)
+    options = replace(OPTIONS, maximum_rows=900)
+    found = who_pays(asked, lambda: left.pop(0), options, Stopping(), runs=len(made), tested_on="the hold-out")
+    return {entry.id: entry for entry in found}
+
+
+@pytest.mark.parametrize("harm", [False, True])
+def test_what_all_runs_do_to_a_group_is_found_and_named(harm: bool) -> None:
+    asked = replace(split_problem(harm=harm), groups=("town",))
+    made = asked.tables["synthetic"]
+    runs = [[codes[place:] for codes in made] for place in (0, 50, 100)]
+    entry = over_runs(asked, runs)["excess.town"]
+    assert type(entry) is OwnerOnlyEvidence
+    table = entry.figures[1]
+    assert isinstance(table, Table)
+    by_group = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    for name, row in by_group.items():
+        excess = row["risk, mean of 3 runs"] - row["risk, private rows"]  # type: ignore[operator]
+        assert row["excess"] == pytest.approx(excess)
+        if name != "all rows":
+            assert row["gap"] == pytest.approx(abs(excess - by_group["all rows"]["excess"]))  # type: ignore[operator]
+    assert ("c. The largest gap is that of c" in entry.sentence) is harm
+    assert (entry.value > 0.3) is harm  # type: ignore[operator]
+
+
+def test_runs_that_copy_the_private_rows_cost_nobody_anything_and_have_no_spread() -> None:
+    asked = replace(split_problem(harm=False), groups=("town",))
+    entry = over_runs(asked, [asked.tables["real"]] * 2)["excess.town"]
+    assert entry.value == 0.0
+    assert [row[7] for row in entry.figures[1].rows] == [0.0] * 4  # type: ignore[union-attr]
+
+
+def test_runs_stop_between_two_of_them_and_say_why_there_are_none() -> None:
+    asked = replace(split_problem(harm=False), groups=("town",))
+    with pytest.raises(RunCancelledError):
+        over_runs(asked, [asked.tables["real"]] * 3, stop=1)
+    few = replace(asked, test=[codes[:9] for codes in asked.test])
+    assert "Fewer than 20 rows" in over_runs(few, [])["excess.none"].sentence

@@ -6,10 +6,12 @@ follows from that may be published.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from synth.errors import InputError
 from synth.progress import Progress
 from synth.reports.controls import owner_control
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
@@ -31,10 +33,12 @@ from synth.reports.report import (
 
 __all__ = ["REPORT"]
 
-_EXACT, _CHARGED = "downstream", "predictions"
+_EXACT, _CHARGED, _EXCESS = "downstream", "predictions", "excess"
 _BY_GROUP = f"{_EXACT}.groups."
 _TAB = Tab(40, "○ Prediction")
 _LARGEST_CONTROL = 100_000
+_USUAL_RUNS = 10
+_FEWEST_RUNS = 2
 _FAULT = "The predictions failed inside the program"
 _MEASURES = {
     "roc_auc": "ROC AUC",
@@ -59,11 +63,8 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
     from synth.reports.prediction.problem import DownstreamOptions, Problem
 
     config, test = rows.config, rows.test
-    if config.label is None:
-        return (_unpredicted("No label is declared. Name the column to predict under 'label:'."),)
-    if test is None:
-        reason = rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
-        return (_unpredicted(reason),)
+    if config.label is None or test is None:
+        return (_unpredicted(_untestable(rows)),)
     words = test.words if rows.test_problem is None else f"{test.words} ({rows.test_problem})"
     train = rows.train.codes
     n_control = min(len(rows.synthetic[0]), _LARGEST_CONTROL)
@@ -81,6 +82,13 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
         options.get("classifiers", "quick"), hard_labels=options.get("hard_labels", False), threads=rows.threads
     )
     return owner_downstream(problem, much, progress, tested_on=words)
+
+
+def _untestable(rows: OwnerRows) -> str:
+    """Say why nothing can be predicted for lack of a label or of rows."""
+    if rows.config.label is None:
+        return "No label is declared. Name the column to predict under 'label:'."
+    return rows.test_problem or "There are no real rows to test on: no hold-out and no test table."
 
 
 def _unpredicted(reason: str) -> OwnerOnlyEvidence:
@@ -111,6 +119,86 @@ _RENEWAL = Renewal(
     start_label="Train every predictor",
     stop_label="Stop the training",
     failed=_unpredicted,
+    fault=_FAULT,
+)
+
+
+# Over many runs -----------------------------------------------------------------------------------------------------
+
+
+def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerOnlyEvidence]:
+    """Run the configuration again and again on the same rows, and average what each group loses in predictions.
+
+    Nothing that these runs make leaves, so nothing is charged, as with shadow models.
+    """
+    from synth.reports.prediction.evidence import nobody_pays, who_pays  # imported late, as above
+    from synth.reports.prediction.problem import DownstreamOptions, Problem
+
+    config, test, remake, train = rows.config, rows.test, rows.remake, rows.train
+    if not config.groups:
+        return (nobody_pays("No groups are declared. Name columns under 'groups:'."),)
+    if config.label is None or test is None:
+        return (nobody_pays(_untestable(rows)),)
+    if remake is None:
+        return (nobody_pays("This run cannot be made again here."),)
+    progress.phase(f"Running {runs} times more, and predicting from every run")
+    problem = Problem(
+        schema=config.schema,
+        label=config.label,
+        tables={"real": train.codes},
+        test=test.rows.codes,
+        test_units=test.rows.units,
+        groups=config.groups,
+        seed=config.seed,
+    )
+    return who_pays(
+        problem,
+        lambda: remake(train).rows,
+        DownstreamOptions.chosen("quick", threads=rows.threads),
+        progress,
+        runs=int(runs),
+        tested_on=test.words,
+    )
+
+
+def _uncounted(reason: str) -> OwnerOnlyEvidence:
+    from synth.reports.prediction.evidence import nobody_pays  # imported late, as above
+
+    return nobody_pays(reason)
+
+
+def _minutes(seconds: Mapping[str, float]) -> int:
+    """Return about how many minutes the usual number of runs takes, from the times of the run itself."""
+    return max(1, round(_USUAL_RUNS * math.fsum(seconds[part] for part in ("measure", "fit", "sample", "report")) / 60))
+
+
+def _check_runs(runs: str) -> None:
+    if int(runs) < _FEWEST_RUNS:
+        raise InputError(f"--reruns needs at least {_FEWEST_RUNS} runs, got {runs}.")
+
+
+def _about_runs(minutes: int | None) -> str:
+    long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
+    return (
+        f"One release may spare a group by luck. This configuration is run {_USUAL_RUNS} more times with fresh noise, "
+        "predictors learn from each, and what every group loses is averaged. It takes "
+        f"{long}. Nothing is charged, because nothing that these runs make leaves."
+    )
+
+
+_RERUNS = Renewal(
+    name="reruns",
+    prefix=f"{_EXCESS}.",
+    usual=str(_USUAL_RUNS),
+    make=_who_pays,
+    done="run",
+    about=_about_runs,
+    start_label=f"Run {_USUAL_RUNS} times more",
+    stop_label="Stop the runs",
+    minutes=_minutes,
+    check=_check_runs,
+    option="reruns",
+    failed=_uncounted,
     fault=_FAULT,
 )
 
@@ -148,7 +236,19 @@ def _group_panels(shown: Shown) -> list[Panel]:
     return [
         Warned(),
         Heading("Predictions by group"),
-        Cards(found, key="owner-groups-predictions") if found else nothing,
+        *([Cards(found, key="owner-groups-predictions"), *_over_runs(shown)] if found else [nothing]),
+    ]
+
+
+def _over_runs(shown: Shown) -> list[Panel]:
+    """Show what groups lose on average over runs like this one, or offer to work it out."""
+    averaged = shown.exact_of(_EXCESS)
+    reason = next((entry for entry in averaged if entry.id == f"{_EXCESS}.none"), None)
+    cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")] if averaged else []
+    return [
+        Heading("Who pays for privacy, on average over runs"),
+        *(cards if reason is None else [Words(_said(reason))]),
+        Renewing(_RERUNS.name),
     ]
 
 
@@ -200,6 +300,7 @@ REPORT = Report(
     sections={
         _EXACT: Section("Prediction", covers="range from chance in test rows and training"),
         _CHARGED: Section("Prediction of held-out rows"),
+        _EXCESS: Section("Who pays for privacy", covers="range from chance in test rows and in noise"),
     },
     public=_public,
     owner=_owner,
@@ -217,13 +318,18 @@ REPORT = Report(
             "take areas under curves from predicted classes, as published tables do, instead of from scores",
             default=False,
         ),
+        ReportOption(
+            "reruns",
+            "say what privacy costs each group on average over N runs like this one (10 without N)",
+            number=_USUAL_RUNS,
+        ),
     ),
-    renewals=(_RENEWAL,),
+    renewals=(_RENEWAL, _RERUNS),
     screens=(
         Screen(_TAB, _public_panels),
         Screen(_TAB, _exact_panels, exact=True),
         Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
     ),
     spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),
-    reasons=(f"{_EXACT}.none",),
+    reasons=(f"{_EXACT}.none", f"{_EXCESS}.none"),
 )

@@ -17,7 +17,15 @@ from scipy.special import stdtrit
 
 from synth.reports.code_tables import FEWEST_ROWS
 
-__all__ = ["Excess", "GroupRisks", "excessive_risk", "losing_groups", "mean_losses"]
+__all__ = [
+    "Excess",
+    "GroupRisks",
+    "excessive_risk",
+    "losing_groups",
+    "mean_losses",
+    "monte_carlo_error",
+    "spread_of_releases",
+]
 
 _COVERED = 0.95
 
@@ -80,6 +88,20 @@ class Excess:
         return np.abs(self.apart)
 
 
+def spread_of_releases(found: GroupRisks) -> NDArray[np.float64]:
+    """Return the standard deviation of R_a from one release to another, all rows first; shape (1 + n_groups,).
+
+    Each training of "synthetic" is on the rows of a run of its own, two at least.
+    """
+    return np.asarray((found.risks["synthetic"] - found.risks["real"])[:, 0].std(axis=0, ddof=1))
+
+
+def monte_carlo_error(found: GroupRisks) -> NDArray[np.float64]:
+    """Return half the width of the 95 % range of the mean of R_a over releases, for the same test rows; as above."""
+    n_runs = len(found.risks["synthetic"])
+    return _width(n_runs, 1) * spread_of_releases(found) / math.sqrt(n_runs)
+
+
 def mean_losses(
     losses: NDArray[np.float64], groups: NDArray[np.int64], n_groups: int, weights: NDArray[np.int64]
 ) -> NDArray[np.float64]:
@@ -130,8 +152,9 @@ def excessive_risk(found: GroupRisks, trained_on: str) -> Excess:
       cannot be negative; here it can.
     - f_real is trained on all real rows, as the paper's global minimiser is, but by the predictors of the report: the
       mean over several takes the place of one model of one family.
-    - The expectation over the noise is replaced by the one release there is. Ranges cover another draw of the test
-      rows (whole units) and other seeds of training, not another release.
+    - The expectation over the noise is a mean over the trainings that are given: of the one release there is, or of
+      runs with fresh noise, one training for each. Ranges cover another draw of the test rows (whole units) and other
+      trainings of the same kind; of one release they do not cover another.
     - The loss of a class is 0 or 1, that of a number its squared error with the declared range as 1.
     - Equation 8 is not used. It approximates the gap for noise added to the coefficients of a linear model by
       sigma^2 / 2 times a difference of traces, which is right only where the Hessian is twice the second moments of the

@@ -53,6 +53,7 @@ __all__ = [
     "in_words",
     "majority",
     "number_measures",
+    "predictors_of",
     "resampled",
     "seconds_ahead",
     "seconds_of",
@@ -432,7 +433,7 @@ _REGRESSORS: Mapping[Choice, tuple[str, ...]] = {
 }
 
 
-def _predictors_of(target: Target, choice: Choice) -> tuple[dict[str, Predictor], tuple[str, ...]]:
+def predictors_of(target: Target, choice: Choice) -> tuple[dict[str, Predictor], tuple[str, ...]]:
     """Return the predictors of a choice that this machine has, and the titles of those it lacks."""
     known = CLASSIFIERS if target.kind == "classes" else REGRESSORS
     names = (_CLASSIFIERS if target.kind == "classes" else _REGRESSORS)[choice]
@@ -455,7 +456,7 @@ def seconds_of(problem: Problem, options: DownstreamOptions) -> float:
     rows = min(options.rows_for(features.width, target.n_declared), len(usable))
     matrix = features.matrix(synthetic, usable[:rows])
     labels = target.values(synthetic, usable[:rows])
-    predictors, _ = _predictors_of(target, options.predictors)
+    predictors, _ = predictors_of(target, options.predictors)
 
     def train(predictor: Predictor, size: int) -> object:
         part = slice(0, size)
@@ -479,7 +480,7 @@ def compare_predictions(problem: Problem, options: DownstreamOptions, progress: 
     bench = bench_of(problem, options)
     if isinstance(bench, Untestable):
         return bench
-    predictors, missing = _predictors_of(bench.target, options.predictors)
+    predictors, missing = predictors_of(bench.target, options.predictors)
     usable = {name: bench.target.usable(codes) for name, codes in problem.tables.items()}
     runs = [
         (title, name, repeat) for title in predictors for name in problem.tables for repeat in range(options.repeats)

@@ -1,11 +1,12 @@
 """The downstream report as evidence: owner-only where rows are private, safe where the test rows are public.
 
-Groups come with risks beside their anchors, the excessive risk gap, and who pays.
+Groups come with risks beside their anchors, the excessive risk gap, and who pays: in this run, or on average over many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -16,8 +17,15 @@ from synth.reports.code_tables import FEWEST_ROWS, CodeTable
 from synth.reports.controls import shuffled_rows
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Figure, Series, Table
-from synth.reports.prediction.disparity import Excess, GroupRisks, excessive_risk, losing_groups
-from synth.reports.prediction.downstream import compare_predictions
+from synth.reports.prediction.disparity import (
+    Excess,
+    GroupRisks,
+    excessive_risk,
+    losing_groups,
+    monte_carlo_error,
+    spread_of_releases,
+)
+from synth.reports.prediction.downstream import bench_of, compare_predictions, in_parallel, predictors_of, trained
 from synth.reports.prediction.problem import (
     MEANINGS,
     SOURCES,
@@ -30,7 +38,14 @@ from synth.reports.prediction.problem import (
 )
 from synth.schema import Schema
 
-__all__ = ["nothing_predicted", "owner_downstream", "predictions_by_group", "public_downstream"]
+__all__ = [
+    "nobody_pays",
+    "nothing_predicted",
+    "owner_downstream",
+    "predictions_by_group",
+    "public_downstream",
+    "who_pays",
+]
 
 Kind = TypeVar("Kind", bound=OwnerOnlyEvidence | SafeEvidence)
 
@@ -231,6 +246,7 @@ def _bars(found: Predictions, main: str) -> Bars | None:
 _MOST_GROUPS = 40
 _DRAWN: tuple[TrainedOn, ...] = ("synthetic", "real", "control")
 _MOST_NAMED = 10
+_RISKS = {"classes": "share of wrong predictions", "number": "squared error, declared range as 1"}
 
 
 def predictions_by_group(kind: type[Kind], found: Predictions, *, suffix: str) -> tuple[Kind, ...]:
@@ -250,7 +266,7 @@ def predictions_by_group(kind: type[Kind], found: Predictions, *, suffix: str) -
         ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
         risks of all groups as a picture and as tables; None where no two groups can be told apart.
     """
-    risk = "share of wrong predictions" if found.kind == "classes" else "squared error, declared range as 1"
+    risk = _RISKS[found.kind]
     score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
     return tuple(
         _of_column(kind, name, risks, found.group_scores[name], risk, score, suffix)
@@ -268,8 +284,7 @@ def _of_column(
     suffix: str,
 ) -> Kind:
     made, control = excessive_risk(found, "synthetic"), excessive_risk(found, "control")
-    judged = found.judged
-    largest = int(judged[np.argmax(made.gap[judged])]) if len(judged) else None
+    largest = _largest_gap(found, made)
     return kind(
         id=f"downstream.groups.{name}",
         title=f"Largest excessive risk gap by {name}",
@@ -289,21 +304,40 @@ def _sentence(name: str, found: GroupRisks, made: Excess, largest: int | None) -
     )
     if largest is None:
         return f"{what}Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
-    losing = losing_groups(found, made)
-    others = f" and {len(losing) - _MOST_NAMED} more" if len(losing) > _MOST_NAMED else ""
-    who = (
-        "These groups lose more than the rows as a whole, by more than chance in the test rows explains: "
-        f"{', '.join(losing[:_MOST_NAMED])}{others}. "
-        if losing
-        else "No group loses more than the rows as a whole by more than chance in the test rows explains. "
-    )
-    small = int(((found.rows > 0) & (found.rows < FEWEST_ROWS)).sum())
-    unjudged = f" {small} groups of fewer than {FEWEST_ROWS} test rows are listed but not judged." if small else ""
+    who, unjudged = _losers(found, made, chance="chance in the test rows explains"), _unjudged(found)
     return (
         f"{what}{who}The largest gap is that of {found.labels[largest]}. The 95 % ranges hold for all "
         f"{len(found.judged)} judged groups at once, over another draw of test rows and other trainings; another "
         f"release could differ by more.{unjudged}"
     )
+
+
+def _largest_gap(found: GroupRisks, made: Excess) -> int | None:
+    """Return the place of the judged group whose gap is largest, or None where none is judged."""
+    return int(found.judged[np.argmax(made.gap[found.judged])]) if len(found.judged) else None
+
+
+def _losers(found: GroupRisks, made: Excess, *, chance: str) -> str:
+    losing = losing_groups(found, made)
+    others = f" and {len(losing) - _MOST_NAMED} more" if len(losing) > _MOST_NAMED else ""
+    return (
+        f"These groups lose more than the rows as a whole, by more than {chance}: "
+        f"{', '.join(losing[:_MOST_NAMED])}{others}. "
+        if losing
+        else f"No group loses more than the rows as a whole by more than {chance}. "
+    )
+
+
+def _unjudged(found: GroupRisks) -> str:
+    small = int(((found.rows > 0) & (found.rows < FEWEST_ROWS)).sum())
+    return f" {small} groups of fewer than {FEWEST_ROWS} test rows are listed but not judged." if small else ""
+
+
+def _shown(found: GroupRisks) -> tuple[list[int], str]:
+    """Return the places of the groups that are listed, and what is said where they are not all."""
+    largest = np.argsort(-found.rows, kind="stable")[:_MOST_GROUPS]
+    shown = [int(place) for place in np.sort(largest) if found.rows[place] > 0]
+    return shown, "" if len(shown) == int((found.rows > 0).sum()) else f", the {len(shown)} largest groups"
 
 
 def _figures(
@@ -315,26 +349,10 @@ def _figures(
     risk: str,
     score: str,
 ) -> tuple[Figure, ...]:
-    largest = np.argsort(-found.rows, kind="stable")[:_MOST_GROUPS]
-    shown = [int(place) for place in np.sort(largest) if found.rows[place] > 0]
-    labels = tuple(found.labels[place] for place in shown)
-    some = "" if len(shown) == int((found.rows > 0).sum()) else f", the {len(shown)} largest groups"
+    shown, some = _shown(found)
     risks = {one: found.risk(one) for one in _DRAWN}
-    # The whisker is that of the excess: the distance between two bars is what the report is about.
-    errors = {"synthetic": made.error, "control": control.error}
-    bars = Bars(
-        f"Risk by {name}{some}",
-        risk,
-        labels,
-        tuple(
-            Series(
-                SOURCES[one],
-                MEANINGS[one],
-                tuple(float(risks[one][1 + place]) for place in shown),
-                tuple(float(errors[one][place]) for place in shown) if one in errors else None,
-            )
-            for one in _DRAWN
-        ),
+    bars = _risk_bars(
+        f"Risk by {name}{some}", risk, found, shown, {"synthetic": made, "real": None, "control": control}
     )
     excess: list[tuple[Cell, ...]] = [
         (
@@ -367,4 +385,173 @@ def _figures(
             (name, "test rows", *(SOURCES[one] for one in trained)),
             tuple(reached),
         ),
+    )
+
+
+def _risk_bars(
+    title: str, risk: str, found: GroupRisks, shown: Sequence[int], sources: Mapping[TrainedOn, Excess | None]
+) -> Bars:
+    """Draw risks; the whisker is that of the excess, as the distance between two bars is what the report is about."""
+    return Bars(
+        title,
+        risk,
+        tuple(found.labels[place] for place in shown),
+        tuple(
+            Series(
+                SOURCES[one],
+                MEANINGS[one],
+                tuple(float(found.risk(one)[1 + place]) for place in shown),
+                None if excess is None else tuple(float(excess.error[place]) for place in shown),
+            )
+            for one, excess in sources.items()
+        ),
+    )
+
+
+# Over many releases -------------------------------------------------------------------------------------------------
+
+
+_LIMITS = (
+    "This is what the whole run costs: the noise, and whatever its model cannot express without any. That all groups "
+    "pay alike is shown only for noise of one size on every coefficient of a linear model of features of one length; "
+    "here gaps are real."
+)
+
+
+def who_pays(
+    problem: Problem,
+    remade: Callable[[], CodeTable],
+    options: DownstreamOptions,
+    progress: Progress,
+    *,
+    runs: int,
+    tested_on: str,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Say what privacy costs every group, on average over runs with fresh noise; for the owner's eyes only.
+
+    Parameters
+    ----------
+    problem : Problem
+        With "real" rows to train on, private rows to test on, and groups.
+    remade : callable
+        Runs the configuration again on the real rows, and returns the rows that it makes.
+    options : DownstreamOptions
+        Each predictor is trained once for every run, on its rows and on the real ones.
+    progress : Progress
+        Told after every run; may raise to stop.
+    runs : int
+        At least 2.
+    tested_on : str
+        What the test rows are, in words.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``excess.<column>`` for every column of groups, or ``excess.none`` with the reason.
+    """
+    bench = bench_of(problem, options)
+    if isinstance(bench, Untestable):
+        return (nobody_pays(bench.reason),)
+    predictors, _ = predictors_of(bench.target, options.predictors)
+    real = problem.tables["real"]
+    usable = bench.target.usable(real)
+    risks: dict[str, dict[str, list[NDArray[np.float64]]]] = {
+        name: {"synthetic": [], "real": []} for name in bench.groups
+    }
+    for run in range(runs):
+        progress.step(run, runs)
+        made = remade()
+        tables = {"synthetic": (made, bench.target.usable(made)), "real": (real, usable)}
+        works = [
+            partial(trained, bench, predictor, *table, run)
+            for table in tables.values()
+            for predictor in predictors.values()
+        ]
+        found = in_parallel(works, threads=options.threads, on_step=lambda k, of: progress.check_cancelled())
+        for place, source in enumerate(tables):
+            outcomes = found[place * len(predictors) : (place + 1) * len(predictors)]
+            for name, by_source in risks.items():
+                by_source[source].append(np.mean([one.risks[name] for one in outcomes], axis=0))
+    progress.step(runs, runs)
+    risk = _RISKS[bench.target.kind]
+    return tuple(
+        _over_runs(
+            name,
+            GroupRisks(
+                groups.labels,
+                np.bincount(groups.of_row, minlength=len(groups.labels)),
+                {source: np.array(values) for source, values in risks[name].items()},
+            ),
+            risk,
+            tested_on,
+        )
+        for name, groups in bench.groups.items()
+    )
+
+
+def nobody_pays(reason: str) -> OwnerOnlyEvidence:
+    """Say why what privacy costs the groups is not known."""
+    return OwnerOnlyEvidence(
+        id="excess.none", title="Not worked out", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _over_runs(name: str, found: GroupRisks, risk: str, tested_on: str) -> OwnerOnlyEvidence:
+    made = excessive_risk(found, "synthetic")
+    largest = _largest_gap(found, made)
+    runs, spread = len(found.risks["synthetic"]), spread_of_releases(found)
+    sentence = (
+        f"The configuration was run {runs} times more, each time with fresh noise. Excessive risk: how much more the "
+        f"report's predictors err on {tested_on} after learning from what such a run makes than after learning from "
+        f"the private rows; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. "
+    )
+    if largest is None:
+        sentence += f"Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
+    else:
+        sentence += (
+            f"{_losers(found, made, chance='chance in the test rows and in the noise explains')}The largest gap is "
+            f"that of {found.labels[largest]}, whose excessive risk has a standard deviation of "
+            f"{spread[1 + largest]:.2g} from one run to another. The 95 % ranges hold for all {len(found.judged)} "
+            "judged groups at once, over another draw of test rows and over the noise of so few runs."
+            f"{_unjudged(found)}"
+        )
+    return OwnerOnlyEvidence(
+        id=f"excess.{name}",
+        title=f"Largest excessive risk gap by {name}, mean of {runs} runs",
+        value=None if largest is None else float(made.gap[largest]),
+        error=None if largest is None else float(made.apart_error[largest]),
+        unit=risk,
+        sentence=f"{sentence} {_LIMITS} {OWNER_ONLY_SENTENCE}",
+        figures=_over_runs_figures(name, found, made, risk),
+    )
+
+
+def _over_runs_figures(name: str, found: GroupRisks, made: Excess, risk: str) -> tuple[Figure, ...]:
+    shown, some = _shown(found)
+    runs = len(found.risks["synthetic"])
+    without, private = found.risk("real"), found.risk("synthetic")
+    spread, simulated = spread_of_releases(found), monte_carlo_error(found)
+
+    def of(place: int, excess: Sequence[Cell]) -> tuple[Cell, ...]:
+        beside = (float(one[place]) for one in (without, private))
+        return (*beside, *excess, float(simulated[place]), float(spread[place]))
+
+    rows: list[tuple[Cell, ...]] = [
+        ("all rows", int(found.rows.sum()), *of(0, (made.overall, made.overall_error)), None, None)
+    ]
+    rows += [
+        (
+            found.labels[place], int(found.rows[place]),
+            *of(1 + place, (float(made.risk[place]), float(made.error[place]))),
+            float(made.gap[place]), float(made.apart_error[place]),
+        )
+        for place in shown
+    ]  # fmt: skip
+    header = (
+        name, "test rows", "risk, private rows", f"risk, mean of {runs} runs", "excess", "± excess",
+        "± of the mean of runs alone", "standard deviation between runs", "gap", "± gap",
+    )  # fmt: skip
+    return (
+        _risk_bars(f"Risk by {name}{some}, mean of {runs} runs", risk, found, shown, {"synthetic": made, "real": None}),
+        Table(f"Excessive risk by {name}{some} ({risk}), mean of {runs} runs", header, tuple(rows)),
     )
