@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 from synth.errors import InputError
-from synth.models.truncated_mean import LARGEST_TRUNCATED
 from synth.privacy.accounting import log_delta
+from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED
 
 __all__ = ["TruncationSetting", "clipped_noise_std", "gaussian_mu", "local_noise_std", "local_scale"]
 

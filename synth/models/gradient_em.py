@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import InputError
-from synth.models.truncated_mean import truncated_mean
 from synth.privacy.more.row_maps import squared_norms
+from synth.privacy.more.truncated_mean import truncated_mean
 
 __all__ = [
     "clip_rows",

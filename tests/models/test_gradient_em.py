@@ -16,7 +16,6 @@ from synth.models.em_accounting import (
     local_noise_std,
     local_scale,
 )
-from synth.models.em_models import GaussianPair
 from synth.models.gradient_em import (
     clip_rows,
     clipped_gradient_em,
@@ -25,8 +24,9 @@ from synth.models.gradient_em import (
     truncated_em,
     truncated_gradient_em,
 )
-from synth.models.truncated_mean import LARGEST_TRUNCATED, truncated_mean
 from synth.privacy.accounting import log_delta
+from synth.privacy.more.em_models import GaussianPair
+from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, truncated_mean
 
 CASES = reference("em_parameters")["cases"]
 GIVEN = reference("em_gradients")

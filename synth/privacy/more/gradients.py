@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -50,6 +51,8 @@ __all__ = [
     "GradientQuestion",
     "Loss",
     "NoisyGradient",
+    "UnitQuestion",
+    "clipped_units",
     "sum_of_gradients",
 ]
 
@@ -130,7 +133,7 @@ class NoisyGradient(Answer):
     """One noisy sum of clipped gradients and its receipt; safe to keep, print and publish."""
 
     receipt: Receipt
-    question: GradientQuestion
+    question: UnitQuestion
     """What was asked; public."""
     value: NDArray[np.float64]
     """Noisy sum over units, in units of the clip norm, shape (dimension,); read-only."""
@@ -154,8 +157,94 @@ class NoisyGradient(Answer):
         return self.receipt.noise_scale * self.question.clip
 
 
+class UnitQuestion(Question[GradientPlan, NoisyGradient]):
+    """A sum over units: what a unit's rows add, at public parameters, is added up first and bounded then.
+
+    A kind of it says what rows add and how a unit's sum is bounded; the bound alone decides about noise.
+    """
+
+    __slots__ = ()
+
+    parameters: NDArray[np.float64]
+    """Where rows are looked at, in whole multiples of 2^-20; public."""
+    clip: float
+    """What the answer is in units of."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Numbers of the answer."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read; the same one may stand here more than once."""
+
+    @property
+    def unit_bound(self) -> Bound:
+        """What one unit adds, in units of ``clip``."""
+        return CLIPPED_UNIT
+
+    @abstractmethod
+    def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
+        """Return what makes of rows' codes what each adds, in whole steps of 2^-32; shape (dimension, n), float64.
+
+        What a row adds follows from that row alone, to the last bit, and is below 2^47 steps.
+        """
+
+    def bounded(self, sums: Tensor) -> Tensor:
+        """Bound what each unit adds, given in steps of 2^-32, and return it in whole steps of 2^-24 of ``clip``."""
+        return clipped_units(sums, self.clip)
+
+    def check(self, schema: Schema) -> None:
+        """Refuse units of too many rows, and any where a cell is hidden."""
+        schema.require_whole_rows()
+        if schema.unit.rows_per_unit > MOST_ROWS:
+            raise PrivacyError(f"A gradient can be asked of units of at most {MOST_ROWS:,} rows.")
+
+    def plan(self, allowed: Allowance) -> GradientPlan:
+        """Find the least Gaussian noise; how many rows a unit has plays no part in it."""
+        unit = allowed.schema.unit
+        sensitivity = between_neighbours(self.unit_bound, allowed.schema, rows=1)
+        noise = allowed.least_noise(GRIDS, lambda _: sensitivity, self.dimension)
+        known = unit.id_column is not None
+        return GradientPlan(
+            noise,
+            self.dimension,
+            by_unit=known and unit.rows_per_unit > 1,
+            rows_each=1 if known else unit.rows_per_unit,
+        )
+
+    def draw(self, plan: GradientPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
+        """Bound and add up exactly, and add noise."""
+        exact = sum_of_gradients(self, plan, rows, device=device)
+        return (exact + noise.gaussian(plan.gaussian.variance, exact.size),)
+
+    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> NoisyGradient:
+        """Return the sum in units of the clip norm."""
+        (receipt,), (noisy,) = receipts, numbers
+        return NoisyGradient(receipt, self, noisy.astype(np.float64) * receipt.grid)
+
+    def again(self, answer: Answer) -> NoisyGradient:
+        """Return an old answer to the same question, at the same parameters."""
+        if not isinstance(answer, NoisyGradient) or not self._same_as(answer.question):
+            raise PrivacyError(
+                f"'{answer.query}' was asked of another loss or other columns, or at other parameters; use the options "
+                "of the recorded run."
+            )
+        return answer
+
+    def foreseen(self, receipts: tuple[Receipt, ...], plan: GradientPlan) -> NoisyGradient:
+        """Return zeros: what a gradient costs does not depend on where it is taken."""
+        return self.answer(receipts, (np.zeros(plan.dimension, dtype=np.int64),))
+
+    @abstractmethod
+    def _same_as(self, other: UnitQuestion) -> bool:
+        """Whether another question is the same data."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class GradientQuestion(Question[GradientPlan, NoisyGradient]):
+class GradientQuestion(UnitQuestion):
     """The gradient of a loss at public parameters: each unit's clipped to one norm, and added up over units.
 
     Parameters
@@ -207,25 +296,25 @@ class GradientQuestion(Question[GradientPlan, NoisyGradient]):
         object.__setattr__(self, "clip", float(self.clip))
 
     def check(self, schema: Schema) -> None:
-        """Refuse maps that were made for another table, units of too many rows; and any where a cell is hidden."""
-        schema.require_whole_rows()
+        """Refuse maps that were made for another table as well."""
+        UnitQuestion.check(self, schema)
         for one in (self.target, *_maps_in(self.features)):
             one.check_codes(schema)
-        if schema.unit.rows_per_unit > MOST_ROWS:
-            raise PrivacyError(f"A gradient can be asked of units of at most {MOST_ROWS:,} rows.")
 
-    def plan(self, allowed: Allowance) -> GradientPlan:
-        """Find the least Gaussian noise; how many rows a unit has plays no part in it."""
-        unit, dimension = allowed.schema.unit, self.features.dimension
-        sensitivity = between_neighbours(CLIPPED_UNIT, allowed.schema, rows=1)
-        noise = allowed.least_noise(GRIDS, lambda _: sensitivity, dimension)
-        known = unit.id_column is not None
-        return GradientPlan(
-            noise,
-            dimension,
-            by_unit=known and unit.rows_per_unit > 1,
-            rows_each=1 if known else unit.rows_per_unit,
-        )
+    @property
+    def dimension(self) -> int:
+        """Number of features."""
+        return self.features.dimension
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the features, and the target."""
+        return (*self.features.columns, self.target.column)
+
+    def adds(self, device: str) -> Callable[[dict[str, NDArray[Any]]], Tensor]:
+        """Return what makes of rows' codes their gradients."""
+        parts = [_Part.of(block) for block in self.features.blocks()]
+        return lambda codes: _row_gradients(self, parts, codes, device)
 
     def digest(self) -> str:
         """Return the digest of loss, clip norm, maps and parameters."""
@@ -236,32 +325,10 @@ class GradientQuestion(Question[GradientPlan, NoisyGradient]):
         found.add_array(self.parameters)
         return found.hexdigest()
 
-    def draw(self, plan: GradientPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
-        """Clip and add up exactly, and add noise."""
-        exact = sum_of_gradients(self, plan, rows, device=device)
-        return (exact + noise.gaussian(plan.gaussian.variance, exact.size),)
-
-    def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> NoisyGradient:
-        """Return the sum in units of the clip norm."""
-        (receipt,), (noisy,) = receipts, numbers
-        return NoisyGradient(receipt, self, noisy.astype(np.float64) * receipt.grid)
-
-    def again(self, answer: Answer) -> NoisyGradient:
-        """Return an old gradient of the same loss, features, target and clip norm, at the same parameters."""
-        if not isinstance(answer, NoisyGradient) or not self._same_as(answer.question):
-            raise PrivacyError(
-                f"'{answer.query}' was asked of another loss or other columns, or at other parameters; use the options "
-                "of the recorded run."
-            )
-        return answer
-
-    def foreseen(self, receipts: tuple[Receipt, ...], plan: GradientPlan) -> NoisyGradient:
-        """Return zeros: what a gradient costs does not depend on where it is taken."""
-        return self.answer(receipts, (np.zeros(plan.dimension, dtype=np.int64),))
-
-    def _same_as(self, other: GradientQuestion) -> bool:
+    def _same_as(self, other: UnitQuestion) -> bool:
         return (
-            (self.loss, self.clip) == (other.loss, other.clip)
+            isinstance(other, GradientQuestion)
+            and (self.loss, self.clip) == (other.loss, other.clip)
             and np.array_equal(self.parameters, other.parameters)
             and self.features.is_same(other.features)
             and self.target.is_same(other.target)
@@ -338,13 +405,13 @@ class _Part:
 
 
 def sum_of_gradients(
-    question: GradientQuestion, plan: GradientPlan, rows: PrivateRows, *, device: str = "cpu"
+    question: UnitQuestion, plan: GradientPlan, rows: PrivateRows, *, device: str = "cpu"
 ) -> NDArray[np.int64]:
-    """Clip what each unit's rows add together, and add up over units.
+    """Bound what each unit's rows add together, and add up over units.
 
     Parameters
     ----------
-    question : GradientQuestion
+    question : UnitQuestion
     plan : GradientPlan
         Says what is clipped together, and the grid.
     rows : PrivateRows
@@ -363,8 +430,8 @@ def sum_of_gradients(
         If rows are to be clipped by unit and do not say whose they are.
     """
     order, ends = _in_units(rows, by_unit=plan.by_unit)
-    parts = [_Part.of(block) for block in question.features.blocks()]
-    columns = {name: rows.column(name) for name in (*question.features.columns, question.target.column)}
+    adds = question.adds(device)
+    columns = {name: rows.column(name) for name in question.columns}
     block_rows = max(1, BLOCK_ENTRIES // plan.dimension)
     total = np.zeros(plan.dimension, dtype=np.int64)
     first = 0
@@ -373,15 +440,20 @@ def sum_of_gradients(
         # As many units as fit, at least one.
         last = max(first + 1, int(np.searchsorted(ends, start + block_rows, side="right")))
         places = order[start : ends[last - 1]]
-        added = _row_gradients(question, parts, {name: codes[places] for name, codes in columns.items()}, device)
+        added = adds({name: codes[places] for name, codes in columns.items()})
         if plan.by_unit:
             added = _added_by_unit(added, np.diff(ends[first:last], prepend=start))
-        whole = clipped_columns(added.mul_(1.0 / (question.clip * 2.0 ** (2 * FEATURE_BITS))), UNIT_BITS)
+        whole = question.bounded(added)
         if plan.rows_each > 1:
             whole = whole.div_(plan.rows_each).trunc_()  # towards zero, and exactly so: both are far below 2^26
         total += whole.sum(dim=1).cpu().numpy().astype(np.int64)
         first = last
     return total << (2 * plan.gaussian.half_bits - UNIT_BITS)
+
+
+def clipped_units(sums: Tensor, clip: float) -> Tensor:
+    """Shorten what is longer than ``clip``; from steps of 2^-32 to whole steps of 2^-24 of it, written to."""
+    return clipped_columns(sums.mul_(1.0 / (clip * 2.0 ** (2 * FEATURE_BITS))), UNIT_BITS)
 
 
 def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ import pytest
 from models_reference import TOLERANCE, beside_others, furthest, reference, slope
 
 from synth.errors import InputError
-from synth.models.em_models import GaussianPair, MissingCovariates, RegressionPair
+from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
 
 GIVEN = reference("em_gradients")
 BETA, NOISE = np.array(GIVEN["beta"]), math.sqrt(GIVEN["sigma2"])

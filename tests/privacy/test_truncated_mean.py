@@ -12,7 +12,7 @@ from models_reference import TOLERANCE, beside_others, furthest, reference
 from scipy.integrate import quad
 
 from synth.errors import InputError
-from synth.models.truncated_mean import (
+from synth.privacy.more.truncated_mean import (
     LARGEST_TRUNCATED,
     correction,
     expected_truncation,
