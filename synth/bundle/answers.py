@@ -25,7 +25,8 @@ from synth.privacy.answers import (
 )
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot
-from synth.privacy.more.gradients import CLIPPED_UNIT, GradientQuestion, NoisyGradient
+from synth.privacy.more.em_steps import MODELS, EMStepQuestion
+from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
@@ -329,34 +330,73 @@ def _gradient_problems(answer: NoisyGradient, schema: Schema) -> Iterator[str]:
     except SynthError as refusal:
         yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
         return
-    yield from _sensitivity_problems(receipt, between_neighbours(CLIPPED_UNIT, schema, rows=1))
+    yield from _sensitivity_problems(receipt, between_neighbours(answer.question.unit_bound, schema, rows=1))
     yield from _variance_problems(receipt)
 
 
 def _gradient_to_json(answer: NoisyGradient, place: int, arrays: ArrayFile) -> dict[str, Any]:
-    """Return the gradient, its receipt, its maps, and where it was taken."""
+    """Return the gradient, its receipt, what it is of, and where it was taken."""
     question = answer.question
-    (features, tables), (target, of_target) = question.features.describe("features"), question.target.describe("target")
-    return {
+    said = {
         "answer": arrays.put(f"gradient_{place:04d}", np.asarray(answer.value, dtype="<f8")),
         "receipt": answer.receipt.to_dict(),
+    }
+    of = _loss_to_json(question, arrays) if isinstance(question, GradientQuestion) else _step_to_json(question, arrays)
+    parameters = arrays.add(np.asarray(question.parameters, dtype="<f8"))
+    return {**said, **of, "parameters": parameters, "clip": question.clip}
+
+
+def _loss_to_json(question: GradientQuestion, arrays: ArrayFile) -> dict[str, Any]:
+    (features, tables), (target, of_target) = question.features.describe("features"), question.target.describe("target")
+    return {
         "features": features,
         "target": target,
         "tables": {key: arrays.add(table) for key, table in (tables | of_target).items()},
         "loss": question.loss,
-        "parameters": arrays.add(np.asarray(question.parameters, dtype="<f8")),
-        "clip": question.clip,
     }
+
+
+def _step_to_json(question: UnitQuestion, arrays: ArrayFile) -> dict[str, Any]:
+    if not isinstance(question, EMStepQuestion):
+        raise TypeError("a question of another kind")
+    described = [table.describe(f"column {place}") for place, table in enumerate(question.tables)]
+    held = {key: array for _, found in described for key, array in found.items()}
+    return {
+        "step": question.said(),
+        "columns": [column for column, _ in described],
+        "tables": {key: arrays.add(array) for key, array in held.items()},
+        "scales": arrays.add(np.asarray(question.scales, dtype="<f8")),
+    }
+
+
+def _step_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EMStepQuestion:
+    tables = {str(key): arrays[name] for key, name in said["tables"].items()}
+    columns, step = [from_description(column, tables) for column in said["columns"]], said["step"]
+    return EMStepQuestion(
+        model=MODELS[step["model"]](float(step["noise_std"]), as_printed=bool(step["as_printed"])),
+        tables=tuple(column for column in columns if isinstance(column, Lookup)),
+        scales=arrays[said["scales"]],
+        parameters=arrays[said["parameters"]],
+        clip=float(said["clip"]),
+        bounding=step["bounding"],
+        precision=float(step["precision"]),
+        statistics=bool(step["statistics"]),
+        hidden=tuple(step["hidden"]),
+    )
 
 
 def _gradient_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisyGradient:
     """Make the gradient of numbers, receipt and question."""
+    question = _step_from_json(said, arrays) if "step" in said else _loss_from_json(said, arrays)
+    return NoisyGradient(Receipt.from_dict(said["receipt"]), question, arrays[said["answer"]])
+
+
+def _loss_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> GradientQuestion:
     tables = {str(key): arrays[name] for key, name in said["tables"].items()}
     features, target = (from_description(said[part], tables) for part in ("features", "target"))
     if not isinstance(target, Lookup):
         raise ValueError
-    question = GradientQuestion(features, target, said["loss"], arrays[said["parameters"]], float(said["clip"]))
-    return NoisyGradient(Receipt.from_dict(said["receipt"]), question, arrays[said["answer"]])
+    return GradientQuestion(features, target, said["loss"], arrays[said["parameters"]], float(said["clip"]))
 
 
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:

@@ -19,9 +19,10 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, between_neighbours
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
+from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
-from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
+from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
 from synth.privacy.more.products import Product
@@ -205,6 +206,7 @@ KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     PrivateChoice: Selection,
     RowsQuestion: PerturbedRows,
     GradientQuestion: NoisyGradient,
+    EMStepQuestion: NoisyGradient,
 }
 """What may be asked, and what each question is answered by; a session answers exactly these classes."""
 
@@ -308,8 +310,8 @@ class AnswerSource(ABC):
         """
         return self.ask(PrivateChoice(tuple(candidates)), share=share, query=query, source=source)
 
-    def noisy_gradient(self, question: GradientQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
-        """Add up the gradients of a loss, each unit's clipped, with discrete Gaussian noise; the rest as in `ask`."""
+    def noisy_gradient(self, question: UnitQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
+        """Add up gradients, or what a step of EM adds up, each unit's bounded, with noise; the rest as in `ask`."""
         return self.ask(question, share=share, query=query, source=source)
 
     def perturb_rows(

@@ -21,6 +21,8 @@ from synth.generators.adaptive.tables import SelectionRounds
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
+from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion
@@ -176,8 +178,42 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+EM_STEPS: dict[str, dict[str, Any]] = {
+    "statistics of a pair": {
+        **{"model": GaussianPair(0.5), "clip": 0.7, "bounding": "soft", "precision": 1.7, "statistics": True}
+    },
+    "gradients of a pair": {"model": GaussianPair(0.4, as_printed=False), "clip": 0.3, "bounding": "norm"},
+    "gradients of two regressions": {"model": RegressionPair(0.5), "clip": 0.2, "bounding": "norm"},
+    "gradients with missing inputs": {
+        **{"model": MissingCovariates(0.5, as_printed=False), "clip": 0.4, "bounding": "coordinates"}
+    },
+}
+"""Steps of EM: every model and every bound, as printed and of the likelihood."""
+
+
+def em_step(name: str, schema: Schema, at: np.ndarray) -> EMStepQuestion:
+    """One of them at these parameters, of ages and dates, which may be missing, and of incomes."""
+    chosen = ("age", "visited", "income") if type(EM_STEPS[name]["model"]) is not GaussianPair else ("age", "visited")
+    tables = tuple(
+        Lookup(name, np.linspace(-1, 1, size)[:, None])
+        for name, size in zip(schema.names, schema.sizes, strict=True)
+        if name in chosen
+    )
+    tables = tuple(sorted(tables, key=lambda table: chosen.index(table.column)))
+    hidden = tuple(
+        int(schema.modelled_column(column).missing_code or 0)
+        for column in chosen[:2]
+        if type(EM_STEPS[name]["model"]) is MissingCovariates
+    )
+    scales = np.full(len(tables), 3.0)
+    return EMStepQuestion(tables=tables, scales=scales, parameters=at, hidden=hidden, **EM_STEPS[name])
+
+
 def descent(schema: Schema) -> Callable[[AnswerSource], Any]:
-    """Descend along the gradients of every loss, on numbers and on Fourier features; some rows are clipped by far."""
+    """Descend along the gradients of every loss, on numbers and on Fourier features; some rows are clipped by far.
+
+    Then take steps of EM on every model, with every bound.
+    """
     sizes = dict(zip(schema.names, schema.sizes, strict=True))
 
     def ask(session: AnswerSource) -> list[np.ndarray]:
@@ -199,10 +235,18 @@ def descent(schema: Schema) -> Callable[[AnswerSource], Any]:
             now = 3 * rng.normal(size=features.dimension)
             for step in range(2):
                 question = GradientQuestion(features, target, loss, now, clip)  # type: ignore[arg-type]
-                share = session.remaining_share / (2 * (len(steps) - place) - step)
+                share = session.remaining_share / (2 * (len(steps) + len(EM_STEPS) - place) - step)
                 query = f"{loss} {place}, step {step}"
                 answer = session.noisy_gradient(question, share=share, query=query, source="descent")
                 now = now - answer.gradient / max(session.rows.value, 1.0)
+                answers.append(answer.value)
+        for place, name in enumerate(EM_STEPS):
+            now = rng.normal(size=2)
+            for step in range(2):
+                share = session.remaining_share / (2 * (len(EM_STEPS) - place) - step)
+                asked = em_step(name, schema, now)
+                answer = session.noisy_gradient(asked, share=share, query=f"{name}, step {step}", source="em")
+                now = np.clip(now + answer.gradient / max(session.rows.value, 1.0), -9.0, 9.0)
                 answers.append(answer.value)
         return answers
 

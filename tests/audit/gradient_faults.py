@@ -1,4 +1,7 @@
-"""Planted bugs in clipped gradients: their clip, whose rows are clipped together, where one is taken, what it costs."""
+"""Planted bugs in clipped gradients: their clip, whose rows are clipped together, where one is taken, what it costs.
+
+And in steps of EM: what a row adds, where it is taken, and how it is bounded.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ import torch
 from faults import fault
 from moment_faults import not_clipped
 
-from synth.privacy.more import gradients
+from synth.privacy.costs import Bound
+from synth.privacy.more import em_models, em_steps, gradients
+from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.gradients import GradientQuestion
+from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, expected_truncation
 from synth.privacy.session import PrivateSession
 
 __all__ = ["GRADIENT_FAULTS"]
@@ -29,6 +35,12 @@ GRADIENT_FAULTS = (
     "a step uncharged",
     "a step refunded",
     "blocks of gradients averaged",
+    "responsibilities not normalised",
+    "a step of EM at the parameters before",
+    "rows of EM bounded instead of units",
+    "a truncated mean as printed",
+    "a wrong scale of the truncated mean",
+    "the bound of one coordinate for all",
 )
 
 
@@ -140,3 +152,51 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return found.div_(found.shape[1]).round_().mul_(found.shape[1])
 
     patch.setattr(gradients, "_row_gradients", row_gradients)
+
+
+@fault("responsibilities not normalised")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(em_models, "_signs", lambda products, model: 1.1 * np.sign(products))
+
+
+@fault("a step of EM at the parameters before")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = em_steps._row_vectors
+    patch.setattr(
+        em_steps,
+        "_row_vectors",
+        lambda question, rows: right(dataclasses.replace(question, parameters=np.roll(question.parameters, 1)), rows),
+    )
+
+
+@fault("rows of EM bounded instead of units")
+def _(patch: pytest.MonkeyPatch) -> None:
+    adds, right = EMStepQuestion.adds, EMStepQuestion.bounded
+
+    def bounded_rows(self: EMStepQuestion, device: str) -> Any:
+        of_rows = adds(self, device)
+        return lambda codes: right(self, of_rows(codes)).mul_(self.clip * 2.0**8)
+
+    patch.setattr(EMStepQuestion, "adds", bounded_rows)
+    patch.setattr(EMStepQuestion, "bounded", lambda self, sums: sums.div_(self.clip * 2.0**8).round_())
+
+
+@fault("a truncated mean as printed")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def bounded(question: EMStepQuestion, sums: torch.Tensor) -> torch.Tensor:
+        size = sums.numpy() / (question.clip * 2.0**32) * LARGEST_TRUNCATED * 1e6  # as far out as a scale may have it
+        noise = np.maximum(np.abs(size), 1e-6) / np.sqrt(question.precision)
+        return torch.from_numpy(np.trunc(expected_truncation(size, noise) / LARGEST_TRUNCATED * 2.0**24))
+
+    patch.setattr(em_steps, "_bounded_numbers", bounded)
+
+
+@fault("a wrong scale of the truncated mean")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = em_steps._bounded_numbers
+    patch.setattr(em_steps, "_bounded_numbers", lambda question, sums: right(question, sums.mul_(0.5)).mul_(2.0))
+
+
+@fault("the bound of one coordinate for all")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(EMStepQuestion, "unit_bound", Bound(1.0, 2.0))

@@ -29,7 +29,7 @@ from synth.privacy.answers import NoisyAnswer, NoisySum, RowCount
 from synth.privacy.counting import CountMemory
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot
 from synth.privacy.more import gradients
-from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
+from synth.privacy.more.gradients import NoisyGradient, UnitQuestion
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -63,7 +63,7 @@ def t0_calibration(name: str, world: World) -> None:
 
 def assert_answer_is_sum_plus_noise(answered: Answered, draws: np.ndarray, table: PrivateTable) -> None:
     codes = {name: np.asarray(table._column(name)) for name in table.schema.names}
-    if isinstance(answered.question, GradientQuestion):
+    if isinstance(answered.question, UnitQuestion):
         expected = oracle.exact_gradient(answered.question, codes, table)
     else:
         expected = oracle.exact_sums(answered.question, codes)

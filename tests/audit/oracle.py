@@ -12,20 +12,25 @@ from transcripts import Answered
 from worlds import World
 
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
+from synth.privacy.more.em_models import GaussianPair, RegressionPair
+from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
-from synth.privacy.more.gradients import GradientQuestion
+from synth.privacy.more.gradients import GradientQuestion, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, smoothed_truncation
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
 
 
-def sensitivity(question: FeatureMap | GradientQuestion | tuple, world: World) -> float:
+def sensitivity(question: FeatureMap | UnitQuestion | tuple, world: World) -> float:
     """Largest change of a question's answer when one unit changes."""
-    if isinstance(question, GradientQuestion):  # in units of the clip norm, however many rows a unit has
-        return 1.0 if world.schema.neighbours is Neighbours.ADD_REMOVE else 2.0
+    if isinstance(question, UnitQuestion):  # in units of the bound, however many rows a unit has
+        by_number = isinstance(question, EMStepQuestion) and question.bounding != "norm"
+        longest = math.sqrt(len(question.parameters)) if by_number else 1.0
+        return longest if world.schema.neighbours is Neighbours.ADD_REMOVE else 2 * longest
     if isinstance(question, tuple):
         norm, diameter = 1.0, 2.0
     else:
@@ -132,22 +137,59 @@ def exact_sums(question: FeatureMap, codes: dict[str, np.ndarray]) -> np.ndarray
     return total
 
 
-def exact_gradient(question: GradientQuestion, codes: dict[str, np.ndarray], table: PrivateTable) -> np.ndarray:
-    """Gradients of a loss, each unit's clipped, in units of the clip norm; from the definition, in float64."""
+def exact_gradient(question: UnitQuestion, codes: dict[str, np.ndarray], table: PrivateTable) -> np.ndarray:
+    """Gradients of a loss or of EM, each unit's bounded, in units of the bound; from the definition, in float64."""
     unit = table.schema.unit
     together: dict[int, np.ndarray] = {}
     units = range(table._rows) if table._units is None else table._units.tolist()
     for row, whose in enumerate(units):
         own = {name: column[row] for name, column in codes.items()}
-        seen = features(own, question.features)
-        wanted = float(question.target.evaluate({name: np.array([code]) for name, code in own.items()})[0, 0])
-        found = float(seen @ question.parameters)
-        slope = float(expit(found)) - wanted if question.loss == "logistic" else found - wanted
-        slope = min(max(slope, -0.1), 0.1) if question.loss == "huber" else slope
-        together[whose] = together.get(whose, np.zeros(len(seen))) + slope * seen
+        of_row = em_gradient(own, question) if isinstance(question, EMStepQuestion) else loss_gradient(own, question)
+        together[whose] = together.get(whose, np.zeros(len(of_row))) + of_row
     part = 1 if unit.id_column else unit.rows_per_unit
-    clipped = [one / max(question.clip, float(np.linalg.norm(one))) / part for one in together.values()]
-    return np.sum(clipped, axis=0)
+    return np.sum([bounded(one, question) / part for one in together.values()], axis=0)
+
+
+def loss_gradient(codes: dict[str, int], question: UnitQuestion) -> np.ndarray:
+    """One row's gradient of a loss."""
+    assert isinstance(question, GradientQuestion)
+    seen = features(codes, question.features)
+    wanted = float(question.target.evaluate({name: np.array([code]) for name, code in codes.items()})[0, 0])
+    found = float(seen @ question.parameters)
+    slope = float(expit(found)) - wanted if question.loss == "logistic" else found - wanted
+    slope = min(max(slope, -0.1), 0.1) if question.loss == "huber" else slope
+    return slope * seen
+
+
+def em_gradient(codes: dict[str, int], question: EMStepQuestion) -> np.ndarray:
+    """One row's gradient of q or its statistic, by matrices where the product goes without."""
+    beta, model = question.parameters, question.model
+    given = [codes[one.column] for one in question.tables]
+    numbers = np.array([one.table[code, 0] for one, code in zip(question.tables, given, strict=True)]) * question.scales
+    factor = (1 if model.as_printed else 2) / model.noise_std**2
+    if isinstance(model, GaussianPair):
+        mean = math.tanh(factor * float(numbers @ beta) / 2) * numbers
+        return mean if question.statistics else mean - beta
+    x, y = numbers[:-1], numbers[-1]
+    if isinstance(model, RegressionPair):
+        return math.tanh(factor * y * float(x @ beta) / 2) * y * x - x * float(x @ beta)
+    gone = np.array([code == missing for code, missing in zip(given, question.hidden, strict=False)])
+    x = np.where(gone, 0.0, x)
+    variance = model.noise_std**2 + float(beta[gone] @ beta[gone])
+    mean = x + (y - float(x @ beta)) / variance * np.where(gone, beta, 0.0)
+    hidden = np.where(gone, beta if not model.as_printed else mean, 0.0)
+    spread = np.outer(hidden, hidden) / (1.0 if model.as_printed else variance)
+    return y * mean - (np.diag(gone.astype(float)) + np.outer(mean, mean) - spread) @ beta
+
+
+def bounded(sums: np.ndarray, question: UnitQuestion) -> np.ndarray:
+    """What a unit's sum counts for, in units of the bound."""
+    if not isinstance(question, EMStepQuestion) or question.bounding == "norm":
+        return sums / max(question.clip, float(np.linalg.norm(sums)))
+    if question.bounding == "coordinates":
+        return np.clip(sums / question.clip, -1.0, 1.0)
+    scale = question.clip / LARGEST_TRUNCATED
+    return smoothed_truncation(sums / scale, precision=question.precision) / LARGEST_TRUNCATED
 
 
 def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:

@@ -15,7 +15,7 @@ from worlds import World
 
 from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap
-from synth.privacy.more.gradients import GradientQuestion, NoisyGradient
+from synth.privacy.more.gradients import NoisyGradient, UnitQuestion
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import Candidate, Selection
 from synth.privacy.session import PrivateSession
@@ -58,7 +58,7 @@ class TappedNoise:
 class Answered:
     """One question as it was asked and answered; ``whole`` are the exact sums or scores in grid steps."""
 
-    question: FeatureMap | GradientQuestion | tuple[Candidate, ...]
+    question: FeatureMap | UnitQuestion | tuple[Candidate, ...]
     share: float
     query: str
     receipt: Receipt
@@ -102,7 +102,7 @@ class Recording:
         answer = self.session.noisy_sum(feature_map, share=share, query=query, source=source)
         return self._sum(answer.feature_map, answer, share)
 
-    def noisy_gradient(self, question: GradientQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
+    def noisy_gradient(self, question: UnitQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
         answer = self.session.noisy_gradient(question, share=share, query=query, source=source)
         return self._sum(answer.question, answer, share)
 
@@ -170,14 +170,14 @@ def same_question(one: Answered, other: Answered) -> bool:
             and first.one_hot.is_same(second.one_hot)
             for first, second in zip(one.question, other.question, strict=True)
         )
-    if isinstance(one.question, GradientQuestion):
-        return isinstance(other.question, GradientQuestion) and one.question.digest() == other.question.digest()
+    if isinstance(one.question, UnitQuestion):
+        return isinstance(other.question, UnitQuestion) and one.question.digest() == other.question.digest()
     return one.question.is_same(other.question)
 
 
 def asked_again(source: Any, question: Any, *, share: float, query: str = "again") -> Any:
     """Ask a session what an earlier one was asked."""
-    ask = source.noisy_gradient if isinstance(question, GradientQuestion) else source.noisy_sum
+    ask = source.noisy_gradient if isinstance(question, UnitQuestion) else source.noisy_sum
     return ask(question, share=share, query=query, source="audit")
 
 

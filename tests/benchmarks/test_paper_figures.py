@@ -12,7 +12,7 @@ import random_feature_figures
 import sos_moons
 import who_pays
 
-from synth.models.em_models import MissingCovariates
+from synth.privacy.more.em_models import MissingCovariates
 
 SMALL = {name: em_errors.Setting(name, n=4000, d=3, steps=6, epsilon=4.0) for name in em_errors.KINDS}
 
