@@ -25,7 +25,8 @@ from synth.privacy.answers import (
 )
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot
-from synth.privacy.more.em_steps import MODELS, EMStepQuestion
+from synth.privacy.more.em_models import MODELS
+from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.privacy.more.row_maps import logistic, squared_norms, weighted_sums
 
-__all__ = ["GaussianPair", "LatentModel", "MissingCovariates", "RegressionPair"]
+__all__ = ["MODELS", "GaussianPair", "LatentModel", "MissingCovariates", "Model", "RegressionPair"]
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -199,6 +199,16 @@ class MissingCovariates:
         mean = seen_x + (residual / variance)[:, None] * hidden_beta
         scale = np.ones(len(rows)) if self.as_printed else 1 - length / variance
         return _Expected(seen, mean, hidden_beta, residual, variance, scale)
+
+
+Model = GaussianPair | RegressionPair | MissingCovariates
+
+MODELS: dict[str, type[Model]] = {
+    "gaussian-pair": GaussianPair,
+    "regression-pair": RegressionPair,
+    "missing-covariates": MissingCovariates,
+}
+"""The models, by their names in a bundle."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

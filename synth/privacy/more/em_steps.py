@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError
 from synth.privacy.costs import Bound
 from synth.privacy.feature_maps import binned, frozen
-from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
+from synth.privacy.more.em_models import MODELS, GaussianPair, MissingCovariates, Model
 from synth.privacy.more.gradients import (
     CLIPPED_UNIT,
     FEATURE_BITS,
@@ -48,19 +48,10 @@ from synth.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["BOUNDINGS", "MODELS", "Bounding", "EMStepQuestion"]
+__all__ = ["BOUNDINGS", "Bounding", "EMStepQuestion"]
 
 Bounding = Literal["norm", "coordinates", "soft"]
 BOUNDINGS: tuple[Bounding, ...] = get_args(Bounding)
-
-Model = GaussianPair | RegressionPair | MissingCovariates
-
-MODELS: dict[str, type[Model]] = {
-    "gaussian-pair": GaussianPair,
-    "regression-pair": RegressionPair,
-    "missing-covariates": MissingCovariates,
-}
-"""The models, by their names in a bundle."""
 
 LARGEST_SCALE = 2.0**10
 LARGEST_PARAMETER = 2.0**20
