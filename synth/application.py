@@ -220,7 +220,11 @@ class Application:
         budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=config.schema.neighbours)
         try:
             self.ledger.reserve(
-                account.id, run.id, budget, purpose=f"synthetic table by {config.generator}", who=SINGLE_USER
+                account.id,
+                run.id,
+                budget,
+                purpose=f"{'private model' if config.is_model else 'synthetic table'} by {config.generator}",
+                who=SINGLE_USER,
             )
         except SynthError as error:
             self.store.work.move(run.id, WorkState.CANCELLED, message=str(error))

@@ -171,7 +171,7 @@ def test_the_control_noise_is_that_of_equal_one_way_tables() -> None:
 
 
 def test_a_plan_ends_where_the_rows_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Chooser(GENERATORS["independent"].generator):  # type: ignore[misc, valid-type]
+    class Chooser(GENERATORS["independent"].model):  # type: ignore[misc, valid-type]
         def fit(self, session: AnswerSource, progress: Progress) -> Chooser:
             question = OneHot(("class",), (None,), (3,))
             session.noisy_sum(question, share=0.25, query="first", source="test")

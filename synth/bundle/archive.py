@@ -14,7 +14,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
@@ -23,8 +23,8 @@ from synth.errors import VerificationError
 
 __all__ = [
     "MEMBERS",
+    "MEMBERS_OF_MODEL",
     "MEMBER_LIMIT",
-    "SIGNED_BY_HASH",
     "Archive",
     "ExactZip",
     "canonical_json",
@@ -32,6 +32,7 @@ __all__ = [
     "open_archive",
     "parse_canonical",
     "sha256_of",
+    "signed_by_hash",
     "write_zip",
 ]
 
@@ -50,12 +51,19 @@ MEMBERS = (
     "report.html",
     "report.json",
 )
-"""Every file of a bundle, in the order in which they are packed."""
+"""Every file of a table's bundle, in the order in which they are packed."""
 
-SIGNED_BY_HASH = tuple(
-    name for name in MEMBERS if name not in {"certificate.json", "certificate.json.sig", "public-key.pem"}
+MEMBERS_OF_MODEL = tuple(
+    "model.json" if name == "synthetic.csv" else name for name in MEMBERS if name != "synthetic.parquet"
 )
-"""Files whose hash stands in the certificate; the other three are the signature itself."""
+"""The same of a model's bundle: what was learned stands in the place of the rows."""
+
+
+def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
+    """Return the files whose hash stands in the certificate; the other three are the signature itself."""
+    own = {"certificate.json", "certificate.json.sig", "public-key.pem"}
+    return tuple(name for name in members if name not in own)
+
 
 MEMBER_LIMIT = 2**31
 """From this many bytes on a member is written with a long header."""
@@ -80,7 +88,15 @@ _UNREADABLE = (
 
 
 class Archive(Protocol):
-    """Named files; every read is bounded."""
+    """Named files; every read is bounded.
+
+    Attributes
+    ----------
+    members : tuple of str
+        Their names: those of a table's bundle, or those of a model's.
+    """
+
+    members: tuple[str, ...]
 
     def size(self, name: str) -> int:
         """Return the length of a file in bytes."""
@@ -122,7 +138,7 @@ def open_archive(path: Path | BinaryIO) -> Iterator[Archive]:
 class _ZipArchive:
     def __init__(self, packed: ExactZip) -> None:
         self._zip = packed
-        _check_names([entry.filename for entry in packed.entries])
+        self.members = _checked_names([entry.filename for entry in packed.entries])
         for entry in packed.entries:
             if entry.flag_bits & 0x1:
                 raise VerificationError(f"{entry.filename} is encrypted; a bundle never is.")
@@ -145,7 +161,7 @@ class _FolderArchive:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         entries = sorted(folder.iterdir())
-        _check_names([entry.name for entry in entries])
+        self.members = _checked_names([entry.name for entry in entries])
         for entry in entries:
             if not stat.S_ISREG(entry.lstat().st_mode):
                 raise VerificationError(f"{entry.name} is not a plain file.")
@@ -161,17 +177,23 @@ class _FolderArchive:
         return (self._folder / name).read_bytes()
 
 
-def _check_names(names: Sequence[str]) -> None:
-    known = set(MEMBERS)
+def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
+    members = _members_among(names)
     for name in names:
-        if name not in known:
+        if name not in members:
             # The name is not repeated: it may be a path made to mislead.
             raise VerificationError("The bundle holds a file that does not belong to a bundle.")
     if len(set(names)) != len(names):
         raise VerificationError("The bundle holds a file twice.")
-    missing = [name for name in MEMBERS if name not in set(names)]
+    missing = [name for name in members if name not in set(names)]
     if missing:
         raise VerificationError(f"The bundle lacks {', '.join(missing)}.")
+    return members
+
+
+def _members_among(names: Container[str]) -> tuple[str, ...]:
+    """Return the files of the kind of bundle that some names are of."""
+    return MEMBERS_OF_MODEL if "model.json" in names else MEMBERS
 
 
 def _check_size(name: str, size: int) -> None:
@@ -194,12 +216,12 @@ def write_zip(path: Path, members: dict[str, bytes | Path]) -> None:
     path : Path
         Where the zip goes; it appears complete or not at all.
     members : dict
-        For every name of :data:`MEMBERS`, its bytes or the file that holds them.
+        For every name of :data:`MEMBERS`, or of :data:`MEMBERS_OF_MODEL`, its bytes or the file that holds them.
     """
     partial = path.with_name(path.name + ".partial")
     try:
         with zipfile.ZipFile(partial, "w", allowZip64=True) as archive:
-            for name in MEMBERS:
+            for name in _members_among(members):
                 _pack(archive, name, members[name])
         partial.replace(path)
     finally:

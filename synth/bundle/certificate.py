@@ -1,4 +1,4 @@
-"""The certificate: what is promised about a synthetic table, to whom, the receipts that prove it, and the signature."""
+"""The certificate: what is promised about a table or a model, to whom, the receipts that prove it, the signature."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from synth.schema import Neighbours, OptionValue, PrivacyUnit
 
 __all__ = [
     "CERTIFICATE_KEYS",
+    "CERTIFICATE_KEYS_OF_MODEL",
     "DECLARED",
     "READ_FROM_ROWS",
     "SOURCE",
@@ -55,6 +56,9 @@ CERTIFICATE_KEYS = frozenset(
         "receipts", "assumptions", "domain_source", "files", "versions", "ledger",
     }
 )  # fmt: skip
+CERTIFICATE_KEYS_OF_MODEL = CERTIFICATE_KEYS - {"generator", "rows"} | {"model"}
+"""The same where no row was drawn: the model that was fitted is itself what is released."""
+
 _PACKAGES = ("hermitage", "autodp", "numpy", "pandas", "pyarrow", "safetensors", "scipy", "torch")
 
 SOURCE = "source"
@@ -66,7 +70,7 @@ STATED = frozenset({"python", *_PACKAGES, SOURCE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A statement about one synthetic table that anyone can recompute.
+    """A statement about one synthetic table, or one private model, that anyone can recompute.
 
     Attributes
     ----------
@@ -77,7 +81,8 @@ class Certificate:
     account : str
         The people whose ledger was charged.
     generator, options, rows, seed
-        What was trained and sampled; the seed is public and never the privacy noise.
+        What was trained and sampled, ``rows`` being 0 where ``generator`` names a model, which is itself released; the
+        seed is public and never the privacy noise.
     receipts : tuple of Receipt
         Every private question of the run, in order.
     assumptions : tuple of str
@@ -127,6 +132,11 @@ class Certificate:
             raise PrivacyError("A certificate says what its noise is worth for a row exactly where it hides one cell.")
         if self.row_epsilon is not None and not (math.isfinite(self.row_epsilon) and self.row_epsilon > 0):
             raise PrivacyError("What noise on cells is worth for a row must be positive and finite.")
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a model is released instead of a table."""
+        return self.rows == 0
 
     @property
     def read_columns(self) -> tuple[str, ...]:
@@ -253,7 +263,7 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: :data:`CERTIFICATE_KEYS`, and one key more where it hides one cell."""
+    """Write a certificate as JSON values: its keys, and one more where it hides one cell."""
     unit = certificate.unit
     return {
         "version": CERTIFICATE_VERSION,
@@ -262,9 +272,12 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         "neighbours": str(certificate.neighbours),
         "unit": {"protects": unit.protects, "rows_per_unit": unit.rows_per_unit, "id_column": unit.id_column},
         "account": certificate.account,
-        "generator": certificate.generator,
+        **(
+            {"model": certificate.generator}
+            if certificate.is_model
+            else {"generator": certificate.generator, "rows": certificate.rows}
+        ),
         "options": {name: _plain(value) for name, value in certificate.options.items()},
-        "rows": certificate.rows,
         "seed": certificate.seed,
         "receipts": [receipt.to_dict() for receipt in certificate.receipts],
         "assumptions": list(certificate.assumptions),
@@ -284,7 +297,8 @@ def certificate_from_dict(document: object) -> Certificate:
     VerificationError
         If a key is missing, unknown, or of the wrong type.
     """
-    if not isinstance(document, dict) or set(document) - {ROW_EPSILON} != CERTIFICATE_KEYS:
+    keys = set(document) - {ROW_EPSILON} if isinstance(document, dict) else set()
+    if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
     if document["version"] != CERTIFICATE_VERSION:
         raise VerificationError(
@@ -298,9 +312,9 @@ def certificate_from_dict(document: object) -> Certificate:
             neighbours=Neighbours(document["neighbours"]),
             unit=PrivacyUnit(**unit),
             account=_text(document["account"]),
-            generator=_text(document["generator"]),
+            generator=_text(document["model" if "model" in keys else "generator"]),
             options={_text(name): _option(value) for name, value in document["options"].items()},
-            rows=_whole(document["rows"]),
+            rows=0 if "model" in keys else _positive(document["rows"]),
             seed=_whole(document["seed"]),
             receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
             assumptions=tuple(_text(sentence) for sentence in document["assumptions"]),
@@ -338,6 +352,12 @@ def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError
     return value
+
+
+def _positive(value: Any) -> int:
+    if _whole(value) == 0:
+        raise ValueError
+    return _whole(value)
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,15 @@ from typing import Any, BinaryIO
 import yaml
 
 from synth.bundle.answers import ENTRIES
-from synth.bundle.archive import SIGNED_BY_HASH, Archive, canonical_json, open_archive, parse_canonical, sha256_of
+from synth.bundle.archive import (
+    MEMBERS_OF_MODEL,
+    Archive,
+    canonical_json,
+    open_archive,
+    parse_canonical,
+    sha256_of,
+    signed_by_hash,
+)
 from synth.bundle.certificate import (
     DECLARED,
     SOURCE,
@@ -30,12 +38,13 @@ from synth.bundle.certificate import (
 )
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
-from synth.bundle.model_file import model_from_bytes
+from synth.bundle.model_file import model_from_bytes, model_to_json, restored_model
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.verify import Findings
 from synth.bundle.writer import written_texts
 from synth.errors import SynthError, VerificationError
-from synth.generators import GENERATORS, GeneratorTask, restore
+from synth.estimators import MODELS, restore
+from synth.generators import GENERATORS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import misstated
 from synth.reports.document import REPORT_VERSION, owner_document
@@ -128,6 +137,9 @@ class _Check:
         data = archive.read("certificate.json")
         self._step("signature", lambda: self._signature(data))
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
+        self.findings.of_model = certificate.is_model
+        if certificate.is_model != (archive.members == MEMBERS_OF_MODEL):
+            raise VerificationError("The bundle does not hold the files of what its certificate is about.")
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)
         versions = current_versions()
@@ -144,9 +156,12 @@ class _Check:
         config = _config(archive)
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
-        self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
+        if not certificate.is_model:
+            self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
+        if certificate.is_model:
+            self._step("model in plain numbers", lambda: self._told_problems(certificate, same=same))
         self._step("report", lambda: _report_problems(archive, certificate, same=same))
         self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
@@ -201,6 +216,17 @@ class _Check:
         for name, digest in digests_of_tables(printed.codes, schema, certificate.seed).items():
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
+
+    def _told_problems(self, certificate: Certificate, *, same: bool) -> Iterator[str]:
+        model = self.archive.read("model.safetensors")
+        assumed = restored_model(*model_from_bytes(model)).assumptions
+        unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
+        if unsaid and same:
+            yield f"The certificate leaves out what the model takes to be public: {unsaid[0]}"
+        self._assumed(certificate, unsaid)
+        data = self.archive.read("model.json")
+        parse_canonical(data, name="model.json")
+        yield from self._made_again("model.json", data == model_to_json(model), same=same)
 
     def _answer_problems(
         self, certificate: Certificate, schema: Schema, config: RunConfig, *, same: bool
@@ -271,16 +297,17 @@ def _receipt_problems(certificate: Certificate) -> Iterable[str]:
 
 
 def _hash_problems(archive: Archive, certificate: Certificate) -> Iterable[str]:
-    if set(certificate.files) != set(SIGNED_BY_HASH):
+    signed = signed_by_hash(archive.members)
+    if set(certificate.files) != set(signed):
         yield "The certificate does not list exactly the files of a bundle."
-    for name in SIGNED_BY_HASH:
+    for name in signed:
         with archive.open(name) as stream:
             if sha256_of(stream) != certificate.files.get(name):
                 yield f"{name} is not the file that was certified: its hash differs."
 
 
 def _beside_problems(folder: Path, certificate: Certificate, data: bytes) -> Iterable[str]:
-    for name in ("synthetic.csv", "synthetic.parquet", "report.json"):
+    for name in ("synthetic.csv", "synthetic.parquet", "model.json", "report.json"):
         loose = folder / name
         if loose.is_file():
             with loose.open("rb") as stream:
@@ -390,19 +417,19 @@ def _pairing_problems(found: Measurements, certificate: Certificate) -> Iterator
 def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:
     """Yield where the model is not the certified one, or its file holds more than drawing rows needs."""
     card, state = model_from_bytes(archive.read("model.safetensors"))
-    run = (certificate.generator, dict(certificate.options), certificate.seed)
-    if (card.generator, dict(card.options), card.seed) != run:
+    run = (certificate.generator, dict(certificate.options), certificate.seed, certificate.is_model)
+    if (card.generator, dict(card.options), card.seed, card.is_model) != run:
         yield "model.safetensors was made by another generator, options or seed than certified."
     if canonical_json(schema_to_document(card.schema)) != canonical_json(schema_to_document(config.schema)):
         yield "model.safetensors belongs to another schema."
     if card.label != config.label:
         yield "model.safetensors was fitted for another label than that of config.yaml."
-    if card.generator not in GENERATORS:
-        yield f"model.safetensors is of the generator '{card.generator}', which this program does not know."
+    kind, known = ("model", MODELS) if card.is_model else ("generator", GENERATORS)
+    if card.generator not in known:
+        yield f"model.safetensors is of the {kind} '{card.generator}', which this program does not know."
         return
-    task = GeneratorTask(schema=card.schema, label=card.label, seed=card.seed, device="cpu")
     try:
-        needed = restore(card.generator, task, card.options, state).state()
+        needed = restore(card.generator, card.task, card.options, state).state()
     except (LookupError, RuntimeError, TypeError, ValueError):  # one for each library that generators are made of
         needed = {}
     if needed.keys() != state.keys():
@@ -443,7 +470,8 @@ def _report_problems(archive: Archive, certificate: Certificate, *, same: bool) 
 
 def _leak_problems(archive: Archive, schema: Schema) -> Iterable[str]:
     # Names of the owner's machine are unknown here; paths, owner-only numbers and counts of private rows are not.
-    return lint_members({name: archive.read(name) for name in TEXT_FILES}, schema, LeakWords(names=()))
+    texts = {name: archive.read(name) for name in TEXT_FILES if name in archive.members}
+    return lint_members(texts, schema, LeakWords(names=()))
 
 
 def main() -> int:

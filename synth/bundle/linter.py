@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.parquet as pa_parquet
 
-from synth.bundle.archive import MEMBERS
+from synth.bundle.archive import MEMBERS, MEMBERS_OF_MODEL
 from synth.bundle.table_files import check_csv, check_parquet
 from synth.errors import VerificationError
 from synth.schema import Schema
@@ -39,7 +39,9 @@ _COUNT_KEYS = frozenset(
 _SHORTEST_WORD = 3
 _EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app"})
 """Users that every machine has: their names say nothing about this one, and style sheets are full of them."""
-TEXT_FILES = tuple(name for name in MEMBERS if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
+_KNOWN = tuple(dict.fromkeys((*MEMBERS, *MEMBERS_OF_MODEL)))
+TEXT_FILES = tuple(name for name in _KNOWN if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
+"""Files of a bundle, of either kind, that people read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
     list of str
         One sentence for each leak, naming file and kind, never the text that was found; empty when there is none.
     """
-    unknown = [place for place, name in enumerate(members, start=1) if name not in MEMBERS]
+    unknown = [place for place, name in enumerate(members, start=1) if name not in _KNOWN]
     findings = [f"file {place} does not belong to a bundle." for place in unknown]
     looked_for = _patterns(words, _public_words(schema) | {word.lower() for word in words.public})
     for name, contents in members.items():
         for text in _texts(name, contents):
             findings += [f"{name} holds {kind}." for kind, pattern in looked_for if pattern.search(text)]
-    for name in ("report.json", "certificate.json", "schema.json"):
+    for name in ("report.json", "certificate.json", "schema.json", "model.json"):
         if name in members:
             findings += _lint_json(name, _bytes(members[name]), columns=frozenset(column.name for column in schema))
     if "report.html" in members:
@@ -110,7 +112,7 @@ def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: Lea
 def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[str]]]:
     patterns = [("a path of a machine", _PATH), ("an owner-only number", _OWNER_ONLY)]
     for name in dict.fromkeys(words.names):
-        if len(name) >= _SHORTEST_WORD and name.lower() not in public and name not in MEMBERS:
+        if len(name) >= _SHORTEST_WORD and name.lower() not in public and name not in _KNOWN:
             whole_word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
             patterns.append(("the name of this machine, its user or the uploaded file", whole_word))
     return patterns

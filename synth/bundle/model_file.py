@@ -1,4 +1,7 @@
-"""The fitted generator as ``model.safetensors``: tensors, and a card that says what made them."""
+"""What was fitted as ``model.safetensors``: tensors, and a card that says what made them; and ``model.json``.
+
+A model that is released says there in plain numbers what it learned, so that it is of use without this program.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
+from synth.bundle.archive import canonical_json
 from synth.errors import VerificationError
+from synth.estimators import describe, restore
+from synth.generators.protocol import GeneratorTask, ReleasedModel, State
 from synth.schema import OptionValue, RunConfig, Schema, schema_from_document, schema_to_document
 
-__all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes"]
+__all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes", "model_to_json", "restored_model"]
+
+MODEL_VERSION = 1
+"""Of ``model.json``: it goes up when a key means something else."""
 
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20
@@ -27,24 +36,35 @@ _ALIGNMENT = 8
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What a saved model needs beside its tensors: its generator, options, schema, label and public seed."""
+    """What a saved model needs beside its tensors: its generator, options, schema, label and public seed.
+
+    ``is_model`` says that ``generator`` names a model, which draws no rows.
+    """
 
     generator: str
     options: Mapping[str, OptionValue]
     schema: Schema
     label: str | None
     seed: int
+    is_model: bool = False
 
     @classmethod
     def of(cls, config: RunConfig) -> ModelCard:
         """Return the card of a run."""
-        return cls(config.generator, dict(config.options), config.schema, config.label, config.seed)
+        return cls(
+            config.generator, dict(config.options), config.schema, config.label, config.seed, is_model=config.is_model
+        )
+
+    @property
+    def task(self) -> GeneratorTask:
+        """What it was told, for the processor."""
+        return GeneratorTask(schema=self.schema, label=self.label, seed=self.seed, device="cpu")
 
 
 def model_to_bytes(card: ModelCard, state: Mapping[str, NDArray[Any]]) -> bytes:
     """Write a model; the same card and arrays give the same bytes."""
     body = {
-        "generator": card.generator,
+        "model" if card.is_model else "generator": card.generator,
         "options": dict(card.options),
         "schema": schema_to_document(card.schema),
         "label": card.label,
@@ -97,8 +117,46 @@ def _is_exact(data: bytes) -> bool:
         text == plain + " " * (-len(plain.encode()) % _ALIGNMENT)
         and 8 + length + place == len(data)
         and set(metadata) == {_KEY}
-        and set(body) == {"generator", "options", "schema", "label", "seed"}
+        and set(body) == {"model" if "model" in body else "generator", "options", "schema", "label", "seed"}
         and metadata[_KEY] == json.dumps(body, sort_keys=True, ensure_ascii=True, allow_nan=False)
+    )
+
+
+def restored_model(card: ModelCard, state: State) -> ReleasedModel:
+    """Build a released model again from its card and its tensors.
+
+    Raises
+    ------
+    VerificationError
+        If no model of that name is released by this program.
+    """
+    found = restore(card.generator, card.task, card.options, state)
+    if not isinstance(found, ReleasedModel):
+        raise VerificationError(f"'{card.generator}' is no model that is released: rows are drawn from it.")
+    return found
+
+
+def model_to_json(data: bytes) -> bytes:
+    """Write what a model learned, and everything that using it needs, as ``model.json``.
+
+    It follows from ``model.safetensors``, whose bytes ``data`` are: whoever checks a bundle writes it again.
+    """
+    card, state = model_from_bytes(data)
+    fitted, about = restored_model(card, state), describe(card.generator)
+    return canonical_json(
+        {
+            "version": MODEL_VERSION,
+            "model": about.name,
+            "title": about.title,
+            "summary": about.summary,
+            "reference": about.reference,
+            "options": dict(card.options),
+            "label": card.label,
+            "seed": card.seed,
+            "declared": schema_to_document(card.schema),
+            "assumed": list(fitted.assumptions),
+            "fitted": fitted.document(),
+        }
     )
 
 
@@ -117,7 +175,8 @@ def card_from_stream(stream: BinaryIO) -> ModelCard:
         header: dict[str, Any] = json.loads(stream.read(length))
         body = json.loads(header["__metadata__"][_KEY])
         return ModelCard(
-            generator=str(body["generator"]),
+            generator=str(body["model" if "model" in body else "generator"]),
+            is_model="model" in body,
             options={str(name): _option(value) for name, value in body["options"].items()},
             schema=schema_from_document(body["schema"]),
             label=None if body["label"] is None else str(body["label"]),

@@ -1,7 +1,11 @@
-"""A synthetic table again from its bundle alone, or another model on the same noisy answers, at no cost."""
+"""A table or a model again from its bundle alone, or another generator on the same noisy answers, at no cost.
+
+Rows are drawn again from the fitted generator. A model draws none, so it is fitted again to the answers.
+"""
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,11 +18,12 @@ from numpy.typing import NDArray
 from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes
-from synth.bundle.model_file import ModelCard, model_from_bytes
+from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_table
-from synth.errors import VerificationError
-from synth.generators import Generator, GeneratorTask, make, restore
+from synth.errors import ConfigError, VerificationError
+from synth.estimators import drawn_rows, make, restore
+from synth.generators import GeneratorTask, PrivateModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
@@ -30,7 +35,6 @@ from synth.reports.document import (
     without_words,
 )
 from synth.schema import RunConfig, parse_config
-from synth.schema.constraints import parse_constraints, repair
 from synth.schema.documents import read_mapping
 
 __all__ = ["Replay", "replay"]
@@ -46,17 +50,17 @@ class Replay:
     Attributes
     ----------
     identical : bool
-        Whether ``synthetic.csv`` is the certified one, byte for byte.
+        Whether ``synthetic.csv``, or ``model.json`` where a model is released, is the certified one, byte for byte.
     report_identical : bool, optional
         Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, or in
-        all but its words where ``words_version`` says so. None where the answers were fitted again.
+        all but its words where ``words_version`` says so. None where the answers of a table were fitted again.
     distance : float, optional
         Mean total variation over columns and pairs between the new table and the one of the bundle, where they differ.
     lines : tuple of str
         The same in words.
     costs_differ : tuple of str
-        Where the generator was fitted again: one sentence for each receipt that states another part of the budget than
-        the generator asks its question with.
+        Where the answers were fitted again: one sentence for each receipt that states another part of the budget than
+        the generator or model asks its question with.
     words_version : int, optional
         The version of the words of the certified report where it is another than this program writes: they were not
         compared.
@@ -74,7 +78,7 @@ class Replay:
         """Whether everything that ought to be as certified is: another table may come of answers fitted again."""
         if self.report_identical is None:
             return not self.costs_differ
-        return self.identical and self.report_identical
+        return self.identical and self.report_identical and not self.costs_differ
 
 
 def replay(
@@ -85,17 +89,17 @@ def replay(
     generator: str | None = None,
     progress: Progress | None = None,
 ) -> Replay:
-    """Make the table of a bundle again.
+    """Make the table of a bundle again, or its model.
 
     Parameters
     ----------
     bundle : path
         A zip or a folder.
     out : path
-        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, where nothing is fitted again, ``report.json``; made
-        if absent.
+        Folder for ``synthetic.csv``, ``synthetic.parquet`` and, where nothing is fitted again, ``report.json``; or for
+        ``model.json`` and ``report.json``. Made if absent.
     refit : bool
-        Fit the noisy answers again instead of sampling from the saved model.
+        Fit the noisy answers again instead of sampling from what was saved; a model is fitted again in any case.
     generator : str, optional
         Fit another generator to the answers; implies ``refit``. Tables of counts that it asks for are worked out from
         those that were measured; it must need nothing else.
@@ -108,19 +112,24 @@ def replay(
         If the bundle cannot be read.
     PrivacyError
         If the generator asks a question that was never answered and follows from no answer.
+    ConfigError
+        If another generator is to be fitted to the answers of a model, or a model to those of a generator.
     """
     folder = Path(out)
     with open_archive(Path(bundle)) as archive:
         certificate = certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
         card, _ = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
+        if config.is_model:
+            return _model_again(archive, certificate, config, folder, generator=generator, progress=progress)
         again = refit or generator is not None
-        fitted: Generator | None = None
         costs_differ: tuple[str, ...] = ()
         if again:
-            codes, costs_differ = _refitted(archive, config, generator, progress)
+            fitted, costs_differ = _refitted(archive, config, generator, progress)
         else:
-            codes, fitted = _sampled(archive, config)
+            card, state = model_from_bytes(archive.read("model.safetensors"))
+            fitted = restore(card.generator, card.task, card.options, state)
+        codes = drawn_rows(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
         write_table(codes, config.schema, written, folder / "synthetic.parquet", config.seed)
@@ -128,12 +137,41 @@ def replay(
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
         report_identical, words_version = None, None
-        if fitted is not None:
+        if not again:
             _write_report(archive, config, codes, fitted, folder / "report.json")
             report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
     lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
     return Replay(identical, distance, lines, report_identical, costs_differ, words_version)
+
+
+def _model_again(
+    archive: Archive,
+    certificate: Certificate,
+    config: RunConfig,
+    folder: Path,
+    *,
+    generator: str | None,
+    progress: Progress | None,
+) -> Replay:
+    """Fit a model to its answers again, and compare what it tells."""
+    if generator is not None:
+        raise ConfigError(f"The bundle is of the model '{config.generator}': no rows can be drawn from its answers.")
+    fitted, costs_differ = _refitted(archive, config, None, progress)
+    folder.mkdir(parents=True, exist_ok=True)
+    told = model_to_json(model_to_bytes(ModelCard.of(config), fitted.state()))
+    (folder / "model.json").write_bytes(told)
+    identical = sha256_of(io.BytesIO(told)) == certificate.files.get("model.json")
+    _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
+    report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
+    line = (
+        "model.json is the certified one, byte for byte: the noisy answers were fitted again."
+        if identical
+        else f"'{config.generator}', fitted again to the noisy answers, is another model than the certified one: the "
+        "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."
+    )
+    lines = (line, *_report_lines(report_identical, words_version), *costs_differ)
+    return Replay(identical, None, lines, report_identical, costs_differ, words_version)
 
 
 def _config(archive: Archive, card: ModelCard) -> RunConfig:
@@ -148,13 +186,9 @@ def _task(config: RunConfig) -> GeneratorTask:
     return GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
 
 
-def _sampled(archive: Archive, config: RunConfig) -> tuple[NDArray[np.int64], Generator]:
-    card, state = model_from_bytes(archive.read("model.safetensors"))
-    fitted = restore(card.generator, replace(_task(config), device="cpu"), card.options, state)
-    return _drawn(fitted, config), fitted
-
-
-def _write_report(archive: Archive, config: RunConfig, codes: NDArray[np.int64], fitted: Generator, path: Path) -> None:
+def _write_report(
+    archive: Archive, config: RunConfig, codes: NDArray[np.int64], fitted: PrivateModel, path: Path
+) -> None:
     """Make the report again from what the bundle holds."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
@@ -188,7 +222,7 @@ def _same_report(archive: Archive, certificate: Certificate, path: Path) -> tupl
 
 def _refitted(
     archive: Archive, config: RunConfig, generator: str | None, progress: Progress | None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[PrivateModel, tuple[str, ...]]:
     known = measurements_from_bytes(archive.read("measurements.npz"))
     rows = known.rows or published_rows(known.sums)
     if rows is None:
@@ -198,8 +232,10 @@ def _refitted(
     kind = DerivedSession if other else RecordedSession
     session = kind(config.schema, budget, rows=rows, answers=known.answers)
     fresh = make(generator or config.generator, _task(config), {} if other else config.options)
+    if fresh.card.kind != ("model" if config.is_model else "generator"):
+        raise ConfigError(f"'{fresh.card.name}' is a {fresh.card.kind}: the bundle holds another kind of release.")
     fitted = fresh.fit(session, progress or NullProgress())
-    return _drawn(fitted, config), () if other else tuple(_cost_problems(session.asked, known))
+    return fitted, () if other else tuple(_cost_problems(session.asked, known))
 
 
 def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[str]:
@@ -217,11 +253,6 @@ def _cost_problems(asked: Mapping[str, float], known: Measurements) -> Iterator[
                 f"gives this question {share / whole:.3%}. Its cost was altered, or another version divides the budget "
                 "differently."
             )
-
-
-def _drawn(fitted: Generator, config: RunConfig) -> NDArray[np.int64]:
-    codes = fitted.sample(config.rows, config.seed)
-    return repair(codes, parse_constraints(config.constraints, config.schema), config.schema)
 
 
 def _distance(archive: Archive, written: Path, config: RunConfig) -> float:

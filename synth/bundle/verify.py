@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from synth.errors import InputError
 from synth.system.confined import CHUNK, Confined
 
-__all__ = ["CANNOT_SHOW", "LEFT_TO_REPLAY", "MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "verdict_of", "verify"]
+__all__ = ["CANNOT_SHOW", "MEMORY_BYTES", "SECONDS", "Findings", "Verdict", "left_to_replay", "verdict_of", "verify"]
 
 CANNOT_SHOW = (
     "that the noise was really drawn from the stated law and at the stated scale, nor that a private choice was drawn "
@@ -31,7 +31,7 @@ CANNOT_SHOW = (
 )
 """What no check of a bundle can establish; it rests on the program and on the owner's word."""
 
-LEFT_TO_REPLAY = (
+_LEFT_TO_REPLAY = (
     "that synthetic.csv was drawn from the model and the numbers of report.json were worked out from the synthetic "
     "rows and the noisy answers (synth replay makes both again)",
     "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the "
@@ -40,7 +40,19 @@ LEFT_TO_REPLAY = (
     "that the trees which predict held-out rows, where predictions were paid for, were trained on the synthetic "
     "rows (replay takes them as they are)",
 )
-"""What verifying leaves to a replay, which takes longer."""
+_LEFT_TO_REPLAY_OF_MODEL = (
+    "that the model was fitted to the noisy answers and to nothing else, that the questions are those that the model "
+    "asks, and that each answer cost the share of the budget that the model gives to its question (synth replay fits "
+    "it again)",
+    "that the numbers of report.json were worked out from the model and the noisy answers (synth replay makes them "
+    "again)",
+)
+
+
+def left_to_replay(*, of_model: bool) -> tuple[str, ...]:
+    """Return what verifying the bundle of a table or of a model leaves to a replay, which takes longer."""
+    return _LEFT_TO_REPLAY_OF_MODEL if of_model else _LEFT_TO_REPLAY
+
 
 MEMORY_BYTES = 2**30
 SECONDS = 60.0
@@ -65,6 +77,8 @@ class Findings:
         Steps that need a package which is not installed here, with its name: nobody knows what they would find.
     facts : dict
         Numbers of the certificate for programs, and the fingerprint of its key.
+    of_model : bool
+        Whether a model is released, and no table.
     step : str
         What is being done.
     """
@@ -75,6 +89,7 @@ class Findings:
     not_compared: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    of_model: bool = False
     step: str = "the bundle as a file"
 
 
@@ -174,7 +189,8 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     ]
     lines += [f"NOT CHECKED: {lack}" for lack in findings.not_checked]
     lines += [f"FAILED: {failure}" for failure in findings.failures]
-    lines += [f"Not recomputed here: {sentence}." for sentence in LEFT_TO_REPLAY]
+    left = left_to_replay(of_model=findings.of_model)
+    lines += [f"Not recomputed here: {sentence}." for sentence in left]
     lines += [f"No check can show {sentence}." for sentence in CANNOT_SHOW]
     lines.append(_last_word(findings))
     # What a stranger wrote stays within its own line: no line break, nothing that moves the cursor of a terminal.
@@ -191,7 +207,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
         "not_checked": list(findings.not_checked),
         "signer": signer,
         "cannot_show": list(CANNOT_SHOW),
-        "left_to_replay": list(LEFT_TO_REPLAY),
+        "left_to_replay": list(left),
     }
     return Verdict(ok, tuple(lines), document)
 

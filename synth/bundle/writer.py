@@ -1,4 +1,4 @@
-"""Seal a bundle: everything a stranger needs to use, check and remake a synthetic table, in one zip.
+"""Seal a bundle: everything a stranger needs to use, check and remake a table or a model, in one zip.
 
 Some of its texts follow from the rest of it (what it is, how to cite it, its report as a page): whoever checks a bundle
 writes them again (:func:`written_texts`).
@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from synth.bundle.archive import SIGNED_BY_HASH, canonical_json, sha256_of, write_zip
+from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
-from synth.bundle.model_file import ModelCard, model_to_bytes
-from synth.bundle.verify import CANNOT_SHOW, LEFT_TO_REPLAY
+from synth.bundle.model_file import ModelCard, model_to_bytes, model_to_json
+from synth.bundle.verify import CANNOT_SHOW, left_to_replay
 from synth.errors import PrivacyError
 from synth.generators.protocol import State
 from synth.names import visible
@@ -61,38 +61,42 @@ class Contents:
     ----------
     config : RunConfig
         The run; its paths are left out.
-    synthetic_csv, synthetic_parquet : Path
-        The table as it was written.
     answers : sequence of Answer
         Every noisy answer of the run.
     rows : RowCount, optional
         What the session said about the number of private rows; needed to fit the answers again.
     state : mapping of name to array
-        The fitted generator.
+        What was fitted.
     evidence : sequence of Publishable
         The numbers of the report; owner-only numbers are refused.
     certificate : Certificate
         The certificate without hashes.
+    synthetic_csv, synthetic_parquet : Path, optional
+        The table as it was written; none where a model is released.
     """
 
     config: RunConfig
-    synthetic_csv: Path
-    synthetic_parquet: Path
     answers: Sequence[Answer]
     state: State
     evidence: Sequence[Publishable]
     certificate: Certificate
     rows: RowCount | None = None
+    synthetic_csv: Path | None = None
+    synthetic_parquet: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SealedBundle:
-    """A written bundle: the certificate with its hashes, and the two files that also stand beside the zip."""
+    """A written bundle: the certificate with its hashes, and the files that also stand beside the zip.
+
+    ``model_json`` is empty where a table is released.
+    """
 
     path: Path
     certificate: Certificate
     certificate_json: bytes
     report_json: bytes
+    model_json: bytes = b""
 
 
 def write_bundle(
@@ -122,24 +126,33 @@ def write_bundle(
     _refuse_test_noise(contents)
     config = contents.config.published()
     report_json = canonical_json(report_document(evidence))
+    card = ModelCard.of(config)
+    model = model_to_bytes(card, contents.state)
+    model_json = model_to_json(model) if card.is_model else b""
     members: dict[str, bytes | Path] = {
-        "synthetic.csv": contents.synthetic_csv,
-        "synthetic.parquet": contents.synthetic_parquet,
+        **({"model.json": model_json} if card.is_model else _table(contents)),
         "schema.json": canonical_json(schema_to_document(config.schema)),
         "config.yaml": config_to_yaml(config).encode("utf-8"),
         "measurements.npz": measurements_to_bytes(Measurements(tuple(contents.answers), contents.rows)),
-        "model.safetensors": model_to_bytes(ModelCard.of(config), contents.state),
+        "model.safetensors": model,
         "report.json": report_json,
         **written_texts(contents.certificate, config.schema, evidence),
     }
-    certificate = replace(contents.certificate, files={name: _hash(members[name]) for name in SIGNED_BY_HASH})
+    files = {name: _hash(members[name]) for name in signed_by_hash(tuple(members))}
+    certificate = replace(contents.certificate, files=files)
     certificate_json = certificate_to_bytes(certificate)
     members["certificate.json"] = certificate_json
     members["certificate.json.sig"] = signer.sign(certificate_json)
     members["public-key.pem"] = signer.public_key_pem
     _refuse_leaks(members, config, leak_words)
     write_zip(path, members)
-    return SealedBundle(path, certificate, certificate_json, report_json)
+    return SealedBundle(path, certificate, certificate_json, report_json, model_json)
+
+
+def _table(contents: Contents) -> dict[str, bytes | Path]:
+    if contents.synthetic_csv is None or contents.synthetic_parquet is None:
+        raise PrivacyError("The bundle of a table needs the table.")
+    return {"synthetic.csv": contents.synthetic_csv, "synthetic.parquet": contents.synthetic_parquet}
 
 
 def _refuse_test_noise(contents: Contents) -> None:
@@ -181,7 +194,9 @@ def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[P
     dict
         Bytes by the name of the file.
     """
-    page = report_page(evidence, heading=f"Synthetic table of {certificate.account}", promise=promise(certificate))
+    page = report_page(
+        evidence, heading=_title(certificate), promise=promise(certificate), from_rows=not certificate.is_model
+    )
     return {
         "README.txt": _readme_text(certificate, schema).encode("utf-8"),
         "CITATION.cff": _citation_text(certificate).encode("utf-8"),
@@ -189,11 +204,55 @@ def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[P
     }
 
 
+def _title(certificate: Certificate) -> str:
+    return f"{'Private model' if certificate.is_model else 'Synthetic table'} of {certificate.account}"
+
+
 def _readme_text(certificate: Certificate, schema: Schema) -> str:
     """Write README.txt."""
+    lines = _about_the_model(certificate) if certificate.is_model else _about_the_table(certificate, schema)
+    return "\n".join(map(visible, lines))
+
+
+def _about_the_model(certificate: Certificate) -> list[str]:
+    return [
+        "PRIVATE MODEL",
+        "",
+        "The numbers of model.json were worked out from noisy answers about a private table. No row is in it.",
+        "",
+        "The promise",
+        "-----------",
+        *promise(certificate),
+        "",
+        "The model",
+        "---------",
+        f"'{certificate.generator}', as model.json describes it: what was declared public, what was assumed, and what",
+        "was learned. It is plain JSON and needs no program of ours.",
+        "",
+        "The files",
+        "---------",
+        "model.json                what the model is and what it learned, in plain numbers",
+        "schema.json               what was declared public about the private table",
+        "config.yaml               the run; give it your own table to repeat it",
+        "measurements.npz          the noisy answers and the scale of their noise",
+        "model.safetensors         the same model as arrays, from which model.json follows",
+        "report.html, report.json  what can be said of the model, in publishable numbers",
+        "certificate.json          the promise with its receipts and the hashes of all files",
+        "certificate.json.sig      its Ed25519 signature; public-key.pem is the key",
+        "",
+        "Check, remake and use",
+        "---------------------",
+        "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise and every file",
+        "python -m synth replay bundle.zip --out FOLDER             fits the noisy answers again: the same model.json",
+        "python -m synth model predict bundle.zip TABLE --out FILE  predicts for rows of your own, where the model can",
+        *_how_far_checks_go(of_model=True),
+    ]
+
+
+def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
     identifiers = schema.identifiers
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
-    lines = [
+    return [
         "SYNTHETIC TABLE",
         "",
         *(_MADE_FROM_NOISY_ROWS if by_row else _MADE_BY_A_MODEL),
@@ -228,6 +287,14 @@ def _readme_text(certificate: Certificate, schema: Schema) -> str:
         "----------------",
         "python -m synth verify bundle.zip --public-key KEY.pem     checks the promise, every file and every cell",
         "python -m synth replay bundle.zip --out FOLDER             makes synthetic.csv and report.json again",
+        *_how_far_checks_go(of_model=False),
+        "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
+        "",
+    ]
+
+
+def _how_far_checks_go(*, of_model: bool) -> tuple[str, ...]:
+    return (
         "Both need the program that wrote this bundle (Hermitage, see 'versions' in certificate.json) and the bundle:",
         "no database, no account, no network. With those versions every byte comes out the same; with others verify",
         "names the files that it did not compare. Get KEY.pem from the owner: public-key.pem does not say whose it is.",
@@ -238,32 +305,34 @@ def _readme_text(certificate: Certificate, schema: Schema) -> str:
         "",
         "What verify leaves to replay",
         "----------------------------",
-        *(f"- {sentence}" for sentence in LEFT_TO_REPLAY),
+        *(f"- {sentence}" for sentence in left_to_replay(of_model=of_model)),
         "",
-        "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
-        "",
-    ]
-    return "\n".join(map(visible, lines))
+    )
 
 
 def _citation_text(certificate: Certificate) -> str:
     """Write CITATION.cff."""
     # JSON texts are YAML texts, so names with quotes or colons stay one value.
-    title = json.dumps(f"Synthetic table of {certificate.account}", ensure_ascii=True)
+    title = json.dumps(_title(certificate), ensure_ascii=True)
+    noun, what, made, keyword = (
+        ("model", "model", f"Fitted by {certificate.generator}", "private model")
+        if certificate.is_model
+        else ("table", "synthetic table", f"{certificate.rows} rows by {certificate.generator}", "synthetic data")
+    )
     abstract = json.dumps(
-        f"Differentially private synthetic table: epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}, "
-        f"protecting one {_protected(certificate)}. {certificate.rows} rows by {certificate.generator}.",
+        f"Differentially private {what}: epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}, "
+        f"protecting one {_protected(certificate)}. {made}.",
         ensure_ascii=True,
     )
     lines = [
         "cff-version: 1.2.0",
-        "message: Please name this table and its certificate when you use it.",
+        f"message: Please name this {noun} and its certificate when you use it.",
         "type: dataset",
         f"title: {title}",
         f"abstract: {abstract}",
         "authors:",
         "  - name: The owner of the private table",
-        "keywords: [synthetic data, differential privacy]",
+        f"keywords: [{keyword}, differential privacy]",
         "",
     ]
     return "\n".join(lines)

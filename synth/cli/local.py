@@ -334,8 +334,13 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
     view = application.account(certificate["account"])
     of_row = certificate.get(ROW_EPSILON)
     worth = None if of_row is None else (of_row, certificate["delta"])
+    made = (
+        f"{certificate['rows']:,} rows to {folder / 'synthetic.csv'}"
+        if "rows" in certificate
+        else f"the model '{certificate['model']}' to {folder / 'model.json'}"
+    )
     lines = (
-        f"Wrote {certificate['rows']:,} rows to {folder / 'synthetic.csv'} and the bundle to {folder / 'bundle.zip'}.",
+        f"Wrote {made} and the bundle to {folder / 'bundle.zip'}.",
         f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
         f"certificate {identity}.",
         f"Account {view.name}: epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in all.",
@@ -344,7 +349,7 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
 
 
 def _copy_out(source: Path, folder: Path) -> None:
-    copy_outputs(source, folder, run_folder.PUBLISHABLE)
+    copy_outputs(source, folder, [name for name in run_folder.PUBLISHABLE if (source / name).exists()])
     (folder / "owner").mkdir(mode=0o700, exist_ok=True)
     (folder / "owner").chmod(0o700)
     names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]

@@ -10,10 +10,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from synth.errors import ConfigError
-from synth.generators import GENERATORS, Card, GeneratorTask, PrivateModel, State, build, build_from_state
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["MODELS", "describe", "make", "model_cards", "restore"]
+from synth.errors import ConfigError
+from synth.generators import GENERATORS, Card, Generator, GeneratorTask, PrivateModel, State, build, build_from_state
+from synth.schema import RunConfig
+from synth.schema.constraints import parse_constraints, repair
+
+__all__ = ["MODELS", "describe", "drawn_rows", "make", "model_cards", "restore"]
 
 _FAMILIES: tuple[str, ...] = ()
 """Where models stand, in the order the app shows them."""
@@ -45,6 +50,20 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Priva
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:
     """Rebuild what was fitted from its saved arrays: it draws, and tells, the same bytes as before."""
     return build_from_state(describe(name), task, options, state)
+
+
+def drawn_rows(fitted: PrivateModel, config: RunConfig) -> NDArray[np.int64]:
+    """Draw the rows that a run asks for, and repair them by its rules; a model has none.
+
+    Returns
+    -------
+    array of shape (rows, n_modelled), int64
+        Codes, columns in ``schema.names`` order.
+    """
+    if not isinstance(fitted, Generator):
+        return np.empty((0, len(config.schema.modelled)), np.int64)
+    codes = fitted.sample(config.rows, config.seed)
+    return repair(codes, parse_constraints(config.constraints, config.schema), config.schema)
 
 
 def describe(name: str) -> Card:

@@ -55,6 +55,8 @@ _ORIGIN = (
     "what was declared public. None was read from the private rows."
 )
 
+_ORIGIN_OF_MODEL = _ORIGIN.replace("from the synthetic rows, from noisy answers", "from noisy answers")
+
 
 # What may be published ----------------------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ def published_evidence(
     count = published_rows(releases) if rows is None else rows
     fine, coarse = (
         ()
-        if count is None
+        if count is None or config.is_model
         else compare_measured(columns, config.schema, releases, count, coarse=merged, seed=config.seed)
         for merged in (False, True)
     )
@@ -181,7 +183,9 @@ def _wordless(body: Mapping[str, Any]) -> dict[str, Any]:
 # report.html --------------------------------------------------------------------------------------------------------
 
 
-def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Sequence[str]) -> str:
+def report_page(
+    evidence: Sequence[Publishable], *, heading: str, promise: Sequence[str], from_rows: bool = True
+) -> str:
     """Write the page.
 
     Parameters
@@ -192,6 +196,8 @@ def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Seque
         Title of the page.
     promise : sequence of str
         What the certificate promises, line by line, printed first.
+    from_rows : bool
+        Whether numbers were computed from synthetic rows too; a model makes none.
 
     Raises
     ------
@@ -209,7 +215,7 @@ def report_page(evidence: Sequence[Publishable], *, heading: str, promise: Seque
             heading=heading,
             promise=promise,
             sections=sections,
-            origin=_ORIGIN,
+            origin=_ORIGIN if from_rows else _ORIGIN_OF_MODEL,
             # As it stands: nothing in a style sheet is anybody's text.
             style=Markup(f"\n{style}"),  # noqa: S704
             draw=_drawn,

@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any, Literal
 
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError
-from synth.generators import GeneratorTask, describe, make
+from synth.estimators import describe, make
+from synth.generators import GeneratorTask
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
 from synth.privacy.costs import MU_UNIT, between_neighbours
@@ -74,8 +75,8 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     parts = []
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", "How many rows are there?", ROW_COUNT_SHARE))
-    # Where no sum may be asked nothing is evaluated.
-    sums = config.schema.allows_sums
+    # Where no sum may be asked, or no row is made, nothing is evaluated.
+    sums = config.schema.allows_sums and not config.is_model
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
     if config.prediction_share > 0:
@@ -87,7 +88,8 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
             "evaluation_share and prediction_share leave nothing for the generator. Choose less, for example 0.1 and "
             "0.05."
         )
-    return (*parts, BudgetShare("generator", f"What '{config.generator}' learns from", left))
+    kind = describe(config.generator).kind
+    return (*parts, BudgetShare(kind, f"What '{config.generator}' learns from", left))
 
 
 def _measures_one_ways(config: RunConfig) -> bool:

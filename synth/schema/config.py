@@ -229,8 +229,10 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
 class RunConfig:
     """Everything one run needs to know; nothing in it comes from rows.
 
-    ``table`` and ``test_table`` are where the files lie on the owner's machine and never leave it
-    (:meth:`published` drops them). ``seed`` is public and seeds training and sampling, never the privacy noise.
+    ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws so many; with 0 it is a
+    model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are where the files lie on the
+    owner's machine and never leave it (:meth:`published` drops them). ``seed`` is public and seeds training and
+    sampling, never the privacy noise.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
     tables where the generator measures none, and predictions on the hold-out.
     """
@@ -264,8 +266,8 @@ class RunConfig:
         if not 0 < self.delta < 1:
             raise ConfigError(f"budget: delta must be between 0 and 1, got {self.delta:g}.")
         _require_people(self.people_at_most)
-        if not 1 <= self.rows <= MAXIMUM_ROWS:
-            raise ConfigError(f"rows must be between 1 and {MAXIMUM_ROWS:,}, got {self.rows:,}.")
+        if not 0 <= self.rows <= MAXIMUM_ROWS:
+            raise _rows_refused(self.rows)
         if not 0 <= self.holdout < 1:
             raise ConfigError(f"holdout must be at least 0 and below 1, got {self.holdout:g}.")
         if not 0 <= self.evaluation_share < 1:
@@ -279,6 +281,13 @@ class RunConfig:
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
         self._check_columns()
+        if self.is_model and (self.constraints or self.prediction_share):
+            raise ConfigError("rules and prediction_share are about rows that are made, and a model makes none.")
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a model is fitted and released, and no row is drawn."""
+        return self.rows == 0
 
     def _check_columns(self) -> None:
         if self.label is not None:
@@ -306,11 +315,20 @@ class _Generator:
     options: _Options = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Model:
+    name: Annotated[Text, Needed("Name the model to fit; synth model lists them.")]
+    options: _Options = field(default_factory=dict)
+
+
 _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
-    "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change",
+    "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
 }  # fmt: skip
+_OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share", "prediction_share")
+"""Keys that say something of rows that are made, of which a model makes none."""
+
 _OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)
 
 
@@ -369,7 +387,7 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     refuse_unknown(document, _KEYS)
     asked = dict(document)
     budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
-    generator = read_as(_Generator, _or_empty(asked.pop("generator", None)), within="generator: ")
+    fitted = _fitted(asked)
     schema = read_as(Schema, {name: asked.pop(name) for name in _OF_SCHEMA if name in asked})
     people = _people_at_most(asked.pop("people_at_most", None), schema.number_of_units)
     given = {
@@ -377,12 +395,33 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
         "epsilon": budget.epsilon,
         "delta": default_delta(people) if budget.delta is None else budget.delta,
         "people_at_most": people,
-        "generator": generator.name,
-        "options": generator.options,
+        "generator": fitted.name,
+        "options": fitted.options,
         "constraints": read("rules", each(as_text), asked.pop("rules", None)),
     }
+    if isinstance(fitted, _Model):
+        # Nobody is asked about the hold-out of a model unless somebody wants that.
+        given |= {"rows": 0} if "holdout" in asked else {"rows": 0, "holdout": 0.0}
     config = read_as(RunConfig, asked, given=given)
+    if config.is_model and not isinstance(fitted, _Model):
+        raise _rows_refused(config.rows)
     return replace(config, table=_path(config.table, base), test_table=_path(config.test_table, base))
+
+
+def _fitted(asked: dict[str, Any]) -> _Generator | _Model:
+    """Take out of a document what is to be fitted, which it names under one of two keys, or leaves open."""
+    if asked.get("model") is None:
+        asked.pop("model", None)
+        return read_as(_Generator, _or_empty(asked.pop("generator", None)), within="generator: ")
+    beside = next((key for key in _OF_ROWS_MADE if key in asked), None)
+    if beside is not None:
+        raise ConfigError(f"'model' and '{beside}' are both given, and a model makes no rows. Leave one of them out.")
+    section = asked.pop("model")
+    return read_as(_Model, {"name": section} if isinstance(section, str) else section, within="model: ")
+
+
+def _rows_refused(rows: int) -> ConfigError:
+    return ConfigError(f"rows must be between 1 and {MAXIMUM_ROWS:,}, got {rows:,}.")
 
 
 def _people_at_most(asked: object, number_of_units: int | None) -> int:
@@ -445,6 +484,9 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         body["prediction_share"] = config.prediction_share
     if config.domain_source:
         body["domain_source"] = dict(config.domain_source)
+    if config.is_model:
+        body["model"] = body["generator"]
+        body |= dict.fromkeys(_OF_ROWS_MADE)
     return {key: value for key, value in body.items() if value is not None}
 
 

@@ -77,6 +77,8 @@ def compared_runs(runs: Sequence[RunView], reports: Sequence[Sequence[Evidence]]
         raise InputError(
             f"These runs concern different people ('{accounts[0]}', '{accounts[1]}'). Compare runs of one."
         )
+    if any(run.rows == 0 for run in runs):
+        raise InputError("One of these runs made a model and no table. Compare runs that made tables.")
     if any(run.state not in {"reported", "released"} for run in runs):
         raise JobError("A run without a report cannot be compared. Wait for it, or leave it out.")
     return Comparison(tuple(runs), names_of(runs), numbers_side_by_side(reports), _cost_sentence(runs, ledger))

@@ -23,8 +23,6 @@ from synth.system.paths import path_of
 
 __all__ = ["Entered", "enter_bundles", "enter_upload"]
 
-_FILES = ("synthetic.csv", "synthetic.parquet", "report.json")
-
 
 @dataclass(frozen=True, slots=True)
 class Entered:
@@ -55,6 +53,10 @@ class _Checked:
     certificate: Certificate
     config: RunConfig
     certificate_json: bytes
+
+
+def _files(certificate: Certificate) -> tuple[str, ...]:
+    return (*run_folder.RELEASED[certificate.is_model], "report.json")
 
 
 def enter_bundles(installation: Installation, paths: Sequence[str | Path], *, who: str) -> list[Entered]:
@@ -110,8 +112,8 @@ def _checked(installation: Installation, bundle: Path | BinaryIO, name: str) -> 
         if problem is not None:
             raise InputError(f"The bundle '{name}' was not signed by this installation: it has no ledger here.")
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
-        for member in ("config.yaml", *_FILES):
-            if _digest(archive, member) != certificate.files.get(member):
+        for member in ("config.yaml", *_files(certificate)):
+            if member not in archive.members or _digest(archive, member) != certificate.files.get(member):
                 raise InputError(f"{member} in '{name}' is not the one that was certified. Name the whole bundle.")
         config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
     return _Checked(bundle, certificate, config, data)
@@ -169,7 +171,7 @@ def _bring_back(installation: Installation, one: _Checked, *, account_id: str, r
     identity, digest = run_folder.certificate_id(one.certificate_json)
     folder = run_folder.make(installation.settings, run_id)
     with open_archive(one.bundle) as archive:
-        for name in (*_FILES, "certificate.json"):
+        for name in (*_files(one.certificate), "certificate.json"):
             if not (folder / name).exists():
                 with archive.open(name) as stream, (folder / name).open("wb") as target:
                     shutil.copyfileobj(stream, target)

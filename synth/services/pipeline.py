@@ -17,7 +17,8 @@ from synth.bundle.linter import LeakWords
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
-from synth.generators import Fact, GeneratorTask, Picture, State, make
+from synth.estimators import drawn_rows, make
+from synth.generators import Fact, GeneratorTask, Picture, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
 from synth.privacy.more.forests import Forest
@@ -38,7 +39,6 @@ from synth.reports.holdout import (
 )
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
 from synth.schema import RunConfig
-from synth.schema.constraints import parse_constraints, repair
 from synth.services.incidents import record_incident
 from synth.system.machine import is_lack_of_means
 
@@ -94,7 +94,10 @@ class PhaseTimer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedRun:
-    """What the private part of a run leaves behind: answers, receipts, a fitted model and rows of codes."""
+    """What the private part of a run leaves behind: answers, receipts, what was fitted and rows of codes.
+
+    Where a model is released there are no rows.
+    """
 
     codes: np.ndarray
     state: State
@@ -103,6 +106,7 @@ class FittedRun:
     rows: RowCount
     facts: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +128,7 @@ def fit_and_sample(
     predict: bool = True,
     kept: KeptAnswers | None = None,
 ) -> FittedRun:
-    """Ask every question of the plan, fit the generator to the answers, and draw the rows.
+    """Ask every question of the plan, fit the generator or model to the answers, and draw the rows.
 
     Nothing after the session's answers reads the private rows again.
 
@@ -167,21 +171,23 @@ def fit_and_sample(
             evaluation_question(schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
         )
     task = GeneratorTask(schema=schema, label=config.label, seed=config.seed, device=config.device)
-    generator = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
-    progress.phase("Sampling")
-    codes = repair(generator.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
+    fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
+    if not config.is_model:
+        progress.phase("Sampling")
+    codes = drawn_rows(fitted, config)
     if held is not None:
         progress.phase("Predicting from synthetic rows")
         question = prediction_question(_forest(codes, config), config)
         held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
         codes,
-        generator.state(),
+        fitted.state(),
         session.answers,
         session.receipts,
         session.rows,
-        generator.facts(),
-        generator.pictures(),
+        fitted.facts(),
+        fitted.pictures(),
+        fitted.assumptions,
     )
 
 
@@ -206,9 +212,11 @@ def seal_release(
 ) -> SealedBundle:
     """Write the table, build the publishable report, and seal the bundle in ``folder``."""
     schema = config.schema
-    csv, parquet = folder / "synthetic.csv", folder / "synthetic.parquet"
-    progress.phase("Writing")
-    write_table(fitted.codes, schema, csv, parquet, config.seed)
+    csv, parquet = None, None
+    if not config.is_model:
+        csv, parquet = folder / "synthetic.csv", folder / "synthetic.parquet"
+        progress.phase("Writing")
+        write_table(fitted.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
     evidence = published_evidence(
         fitted.codes,
@@ -231,23 +239,25 @@ def seal_release(
         options=config.options,
         rows=config.rows,
         seed=config.seed,
-        assumptions=(*config.format.assumptions, *sealing.notes),
+        assumptions=(*config.format.assumptions, *fitted.assumptions, *sealing.notes),
         domain_source=_domain_source(config),
         versions=current_versions(),
         ledger=sealing.ledger,
     )
     contents = Contents(
         config=config,
-        synthetic_csv=csv,
-        synthetic_parquet=parquet,
         answers=fitted.answers,
         state=fitted.state,
         evidence=evidence,
         certificate=certificate,
         rows=fitted.rows,
+        synthetic_csv=csv,
+        synthetic_parquet=parquet,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names, public=(config.account,))
     sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)
+    if sealed.model_json:
+        (folder / "model.json").write_bytes(sealed.model_json)
     (folder / "certificate.json").write_bytes(sealed.certificate_json)
     (folder / "report.json").write_bytes(sealed.report_json)
     return sealed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from synth.errors import ConfigError, PrivacyError, SchemaError
-from synth.generators import GeneratorTask, make
+from synth.estimators import describe, make
+from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
@@ -38,6 +39,9 @@ def check_config(config: RunConfig) -> None:
     if config.test_format is not None:
         config.test_format.check()
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device=config.device)
+    kind = describe(config.generator).kind
+    if (kind == "model") != config.is_model:
+        raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
     make(config.generator, task, config.options)
     parse_constraints(config.constraints, config.schema)
     _check_written(config)

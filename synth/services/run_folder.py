@@ -17,6 +17,7 @@ from synth.vault.kept_answers import forget_answers
 
 __all__ = [
     "PUBLISHABLE",
+    "RELEASED",
     "certificate_id",
     "clear",
     "make",
@@ -26,8 +27,11 @@ __all__ = [
     "write_owner_json",
 ]
 
-PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json")
-"""Files of a finished run that may leave the machine."""
+RELEASED = {False: ("synthetic.csv", "synthetic.parquet"), True: ("model.json",)}
+"""What a release is about: a table, or, where that is true, a model."""
+
+PUBLISHABLE = (*RELEASED[False], *RELEASED[True], "bundle.zip", "certificate.json", "report.json")
+"""Files of a finished run that may leave the machine; of the first three those that it made."""
 
 
 def of(settings: Settings, run_id: str) -> Path:

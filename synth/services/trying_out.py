@@ -29,7 +29,7 @@ import pyarrow.parquet
 from synth.bundle.certificate import signature_problem
 from synth.bundle.checks import check
 from synth.errors import JobError, RunCancelledError, SynthError, VerificationError
-from synth.generators import describe
+from synth.estimators import describe
 from synth.generators.options import option_fields
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress

@@ -15,7 +15,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from synth.bundle.archive import MEMBERS, SIGNED_BY_HASH, canonical_json, sha256_of, write_zip
+from synth.bundle.archive import MEMBERS, canonical_json, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
 from synth.bundle.table_files import write_table
@@ -195,7 +195,7 @@ def altered(
         members[name] = change(members[name])
     document = json.loads(members["certificate.json"])
     if sign_with is not None:
-        document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in SIGNED_BY_HASH}
+        document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in signed_by_hash(MEMBERS)}
     if certificate is not None:
         certificate(document)
     if certificate is not None or sign_with is not None:

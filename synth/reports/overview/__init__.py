@@ -118,16 +118,16 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     return (
         *_overview(answers.rows_made, config),
         *_worth_for_a_row(config, answers.receipts),
-        *map(_of_fact, answers.facts),
+        *(_of_fact(fact, "model" if config.is_model else "generator") for fact in answers.facts),
         *map(_of_picture, answers.pictures),
         *published_subsample(answers.coarse),
     )
 
 
-def _of_fact(fact: Fact) -> SafeEvidence:
+def _of_fact(fact: Fact, section: str) -> SafeEvidence:
     figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
     return SafeEvidence(
-        id=f"generator.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
+        id=f"{section}.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
     )
 
 
@@ -157,7 +157,14 @@ def _worth_for_a_row(config: RunConfig, receipts: Iterable[Receipt]) -> tuple[Sa
 def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
     columns, learned = len(config.schema.printed), len(config.schema.modelled)
     made = columns - learned
-    which = "All of them are modelled." if not made else f"Modelled: {learned}; filled with fresh identifiers: {made}."
+    others = "identifiers, which are left out" if config.is_model else "filled with fresh identifiers"
+    which = "All of them are modelled." if not made else f"Modelled: {learned}; {others}: {made}."
+    rows = SafeEvidence(
+        id="overview.rows_made",
+        title="Synthetic rows",
+        value=rows_made,
+        sentence="The number that the owner asked for; it was not counted in the private table.",
+    )
     return (
         SafeEvidence(
             id="overview.columns",
@@ -165,12 +172,7 @@ def _overview(rows_made: int, config: RunConfig) -> tuple[SafeEvidence, ...]:
             value=columns,
             sentence=which,
         ),
-        SafeEvidence(
-            id="overview.rows_made",
-            title="Synthetic rows",
-            value=rows_made,
-            sentence="The number that the owner asked for; it was not counted in the private table.",
-        ),
+        *(() if config.is_model else (rows,)),
         SafeEvidence(
             id="overview.unit",
             title="Protected",
@@ -187,7 +189,7 @@ def _panels(shown: Shown) -> list[Panel]:
         if per_cell
         else "Over everything in this report that may be published."
     )
-    panels: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator"), key="glance")]
+    panels: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
     pictures = shown.public_of(_PICTURE)
     return [*panels, Heading(_PICTURES), Cards(pictures, key="pictures")] if pictures else panels
 
@@ -195,7 +197,12 @@ def _panels(shown: Shown) -> list[Panel]:
 REPORT = Report(
     id="overview",
     title="At a glance",
-    sections={"overview": Section("At a glance"), "generator": Section("Generator"), _PICTURE: Section(_PICTURES)},
+    sections={
+        "overview": Section("At a glance"),
+        "generator": Section("Generator"),
+        "model": Section("Model"),
+        _PICTURE: Section(_PICTURES),
+    },
     public=_public,
     screens=(Screen(Tab(10, "● At a glance"), _panels),),
     upper_bounds=(_ROW_EPSILON,),
