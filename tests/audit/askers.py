@@ -146,6 +146,7 @@ def hand_made(schema: Schema) -> Callable[[AnswerSource], Any]:
             "pairs of rows": RowMoments(rows, 0.3, (0.0, 0.0, 1.0), middle[:1]),
             "powers by class": Product((RowMoments(rows, 0.8, (0.25, 0.5, 0.75), middle, label, stretched), label)),
             "rows with signs": RowMoments(rows, 0.3, (0.0, 1.0, 0.0), projection=stretched),
+            "waves in pairs": RowMoments((small[1],), 1.2, (0.0, 0.0, 1.0), waves=fourier),
             "huge": Lookup("age", huge),
             "bins of a forest": Product((stump_forest(schema), label, one_hot("region"))),
             "counts": one_hot("job", "smoker"),
@@ -229,10 +230,11 @@ def descent(schema: Schema) -> Callable[[AnswerSource], Any]:
         steps = [
             *((linear, incomes, "squared", 0.25), (fourier, incomes, "huber", 0.02), (linear, ill, "logistic", 0.5)),
             (fourier, ill, "logistic", 2.0),
+            (linear, Lookup("region", np.eye(sizes["region"])), "softmax", 0.7),
         ]
         answers = []
         for place, (features, target, loss, clip) in enumerate(steps):
-            now = 3 * rng.normal(size=features.dimension)
+            now = 3 * rng.normal(size=features.dimension * target.dimension)
             for step in range(2):
                 question = GradientQuestion(features, target, loss, now, clip)  # type: ignore[arg-type]
                 share = session.remaining_share / (2 * (len(steps) + len(EM_STEPS) - place) - step)

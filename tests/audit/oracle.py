@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from scipy.spatial.distance import pdist
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import norm as normal
 from transcripts import Answered
 from worlds import World
@@ -154,11 +154,11 @@ def loss_gradient(codes: dict[str, int], question: UnitQuestion) -> np.ndarray:
     """One row's gradient of a loss."""
     assert isinstance(question, GradientQuestion)
     seen = features(codes, question.features)
-    wanted = float(question.target.evaluate({name: np.array([code]) for name, code in codes.items()})[0, 0])
-    found = float(seen @ question.parameters)
-    slope = float(expit(found)) - wanted if question.loss == "logistic" else found - wanted
-    slope = min(max(slope, -0.1), 0.1) if question.loss == "huber" else slope
-    return slope * seen
+    wanted = question.target.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
+    found = question.parameters.reshape(len(wanted), -1) @ seen
+    shown = {"logistic": expit, "softmax": softmax}.get(question.loss, np.asarray)(found)
+    slope = np.clip(shown - wanted, -0.1, 0.1) if question.loss == "huber" else shown - wanted
+    return np.outer(slope, seen).reshape(-1)
 
 
 def em_gradient(codes: dict[str, int], question: EMStepQuestion) -> np.ndarray:
@@ -208,7 +208,8 @@ def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:
         return question.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
     tables = question.tables
     codes_of = [codes[one.column] if one.bins is None else one.bins[codes[one.column]] for one in tables]
-    vector = np.concatenate([one.table[code] for one, code in zip(tables, codes_of, strict=True)])
+    waves = () if question.waves is None else (features(codes, question.waves),)
+    vector = np.concatenate([*(one.table[code] for one, code in zip(tables, codes_of, strict=True)), *waves])
     if question.offsets is not None:
         vector = vector - question.offsets[0 if question.offset_of is None else codes[question.offset_of.columns[0]]]
     if question.projection is not None:

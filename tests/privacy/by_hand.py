@@ -37,17 +37,8 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
     tables = [one for one in maps if isinstance(one, Lookup)]
     whole = [one for one in maps if isinstance(one, Fourier | RowMoments)]
     if whole and isinstance(whole[0], Fourier):
-        cosines, sines = step_values()
-        fourier = whole[0]
-        pairs = []
-        for frequency in fourier.frequencies.tolist():
-            angle = sum(
-                int(places[codes[name]]) * turn
-                for name, places, turn in zip(fourier.columns, fourier.positions, frequency, strict=True)
-            )
-            pairs.append((int(cosines[angle % 4096]), int(sines[angle % 4096])))
-        scale = math.floor(Fraction(weight) * Fraction(fourier.scale) * step / 4096)
-        numbers = [scale * cosine for cosine, _ in pairs] + [scale * sine for _, sine in pairs]
+        scale = math.floor(Fraction(weight) * Fraction(whole[0].scale) * step / 4096)
+        numbers = [scale * wave for wave in _waves(whole[0], codes)]
     elif whole and isinstance(whole[0], RowMoments):
         numbers = _powers(whole[0], weight, codes, half_bits - 6)
     elif len(tables) > 1:
@@ -85,6 +76,18 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
     return answer
 
 
+def _waves(fourier: Fourier, codes: dict[str, int]) -> list[int]:
+    """Cosines, then sines, of one row in whole steps of 2^-12."""
+    angles = [
+        sum(
+            int(places[codes[name]]) * turn
+            for name, places, turn in zip(fourier.columns, fourier.positions, frequency, strict=True)
+        )
+        for frequency in fourier.frequencies.tolist()
+    ]
+    return [int(table[angle % 4096]) for table in step_values() for angle in angles]
+
+
 def sides_of(tables: list[Lookup]) -> tuple[list[Lookup], list[Lookup]]:
     """Cut tables in two where their two outer products together have the fewest features; the first such place."""
     widths = [table.dimension for table in tables]
@@ -99,6 +102,10 @@ def _powers(moments: RowMoments, weight: float, codes: dict[str, int], bits: int
     for table in moments.tables:
         code = codes[table.column] if table.bins is None else int(table.bins[codes[table.column]])
         vector += [round(entry * 2**16) for entry in table.table[code].tolist()]
+    if moments.waves is not None:
+        vector += [
+            math.trunc(wave * (moments.waves.scale * 2.0**16 / 2.0**12)) for wave in _waves(moments.waves, codes)
+        ]
     if moments.offsets is not None:
         cell = 0 if moments.offset_of is None else codes[moments.offset_of.columns[0]]
         vector = [one - round(other * 2**16) for one, other in zip(vector, moments.offsets[cell].tolist(), strict=True)]

@@ -37,9 +37,13 @@ def row_by_hand(question: GradientQuestion, row: Row) -> list[int]:
         for place, number in zip(block.places.tolist(), _features(block, row), strict=True):
             features[place] = number
     parameters = [round(Fraction(one) * 2**20) for one in question.parameters.tolist()]
-    prediction = sum(one * other for one, other in zip(features, parameters, strict=True))
-    slope = _slope(question, prediction, row[question.target.column])
-    return [slope * feature for feature in features]
+    width = len(features)
+    predictions = [
+        sum(one * other for one, other in zip(features, parameters[start : start + width], strict=True))
+        for start in range(0, len(parameters), width)
+    ]
+    slopes = _slopes(question, predictions, row[question.target.column])
+    return [slope * feature for slope in slopes for feature in features]
 
 
 def _features(block: Block, row: Row) -> list[int]:
@@ -69,12 +73,22 @@ def _features(block: Block, row: Row) -> list[int]:
     return [number if place == cell else 0 for place in range(one.dimension)]
 
 
-def _slope(question: GradientQuestion, prediction: int, code: int) -> int:
+def _slopes(question: GradientQuestion, predictions: list[int], code: int) -> list[int]:
     bins = question.target.bins
-    wanted = round(Fraction(float(question.target.table[code if bins is None else bins[code], 0])) * 2**36)
-    if question.loss == "logistic":
+    entries = question.target.table[code if bins is None else bins[code]].tolist()
+    wanted = [round(Fraction(entry) * 2**36) for entry in entries]
+    if question.loss != "softmax":
+        return [_slope(question.loss, *one) for one in zip(predictions, wanted, strict=True)]
+    points = [math.floor(Fraction(one - max(predictions), 2**26) + Fraction(1, 2)) for one in predictions]
+    parts = [round(2**20 * math.exp(max(point, -(2**14)) / 2**10)) for point in points]
+    shares = [math.trunc(float(part * 2**16) / float(sum(parts))) for part in parts]
+    return [share - math.trunc(Fraction(one, 2**20)) for share, one in zip(shares, wanted, strict=True)]
+
+
+def _slope(loss: str, prediction: int, wanted: int) -> int:
+    if loss == "logistic":
         point = math.floor(Fraction(prediction, 2**26) + Fraction(1, 2))
         point = min(max(point, -(2**14)), 2**14)
         return round(2**16 / (1 + math.exp(-point / 2**10))) - math.trunc(Fraction(wanted, 2**20))
     slope = math.trunc(Fraction(prediction - wanted, 2**20))
-    return min(max(slope, -6553), 6553) if question.loss == "huber" else slope
+    return min(max(slope, -6553), 6553) if loss == "huber" else slope

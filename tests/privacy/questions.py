@@ -88,6 +88,8 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     offsets = rng.normal(size=(4, 11)) / 4
     projection = np.linalg.qr(rng.normal(size=(11, 3)))[0]
     pairs = RowMoments(rows, 0.7, (0.0, 0.0, 1.0), offsets[:1])
+    regions = Lookup("region", np.array([[0.3, 0.1], [-0.5, 0.2], [0.0, 0.0], [0.4, -0.9]]))
+    stretched = np.random.default_rng(8).uniform(-1, 1, (42, 5))  # as wide as the table and the waves together
     every_power = RowMoments(rows, 1.1, (0.4, 0.5, 0.7), offsets, OneHot(("region",), (None,), (4,)), projection)
     return {
         "constant": Constant(),
@@ -109,6 +111,10 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
         "pairs of rows": pairs,
         "every power of rows": every_power,
         "powers of rows by label": Product((label, every_power)),
+        "moments of waves": RowMoments((regions,), 1.2, (0.0, 0.6, 0.75), waves=fourier),
+        "projected waves by label": Product(
+            (label, RowMoments((regions,), 0.9, (0.0, 0.0, 1.0), projection=stretched, waves=fourier))
+        ),
         "rows and labels": Stack((label, RowMoments(rows, 0.5, (0.0, 1.0, 0.0), projection=projection)), (0.6, 0.75)),
         "stack": Stack((OneHot(("age",), (None,), (12,)), lookup("income", 4), Constant()), (0.6, 0.6, 0.5)),
         "stack of everything": Stack(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -38,7 +38,17 @@ from synth.privacy.feature_maps import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["STEPS_PER_TURN", "VALUE_BITS", "Fourier", "add_rows", "angle_steps", "longest_pair", "step_values"]
+__all__ = [
+    "STEPS_PER_TURN",
+    "VALUE_BITS",
+    "Fourier",
+    "add_rows",
+    "angle_steps",
+    "longest_pair",
+    "step_values",
+    "waves_of_rows",
+    "whole_waves",
+]
 
 STEPS_PER_TURN = 4096
 """A Fourier angle is a whole number of these steps, so it is computed without rounding and in any order."""
@@ -256,6 +266,42 @@ def _apart(sums: NDArray[np.int64]) -> NDArray[np.int64]:
     half = 1 << (SINE_BITS - 1)
     sines = ((sums + half) & (2 * half - 1)) - half
     return np.stack([(sums - sines) >> SINE_BITS, sines])
+
+
+def whole_waves(scale: float, bits: int) -> NDArray[np.float64]:
+    """Return cosine and sine of every step of an angle, times ``scale``, in whole steps of 2^-bits; shape (4096, 2)."""
+    return np.trunc(np.stack(step_values(), axis=1) * (scale * 2.0**bits / 2.0**VALUE_BITS))
+
+
+def waves_of_rows(
+    fourier: Fourier, values: NDArray[np.float64], column: Callable[[str], NDArray[Any]], device: str
+) -> Tensor:
+    """Look the waves of rows up.
+
+    Parameters
+    ----------
+    fourier : Fourier
+    values : array of shape (4096, 2)
+        What stands for cosine and sine of every step: :func:`whole_waves`.
+    column : callable
+        Returns the codes of rows by column.
+    device : str
+        "cpu" or "cuda"; changes no bit.
+
+    Returns
+    -------
+    Tensor of shape (dimension, n_rows), float64
+        All cosines, then all sines.
+    """
+    import torch
+
+    places = [table[column(name)] for name, table in zip(fourier.columns, fourier.positions, strict=True)]
+    positions = torch.from_numpy(np.stack(places).astype(np.float64)).to(device)
+    frequencies = torch.from_numpy(fourier.frequencies.astype(np.float64)).to(device)
+    # Whole numbers below 2^24; of a negative number of steps too the mask leaves the step within a turn.
+    angles = torch.mm(frequencies, positions).to(torch.int32).bitwise_and_(STEPS_PER_TURN - 1)
+    waves = torch.from_numpy(np.ascontiguousarray(values.T)).to(device)
+    return torch.cat([torch.index_select(wave, 0, angles.view(-1)).view(angles.shape) for wave in waves])
 
 
 @functools.cache

@@ -4,7 +4,8 @@ r"""Clipped gradients: what a unit's rows add to the gradient of a loss, clipped
     \phi(x_i)\Big), \qquad \sum_u g_u + \text{noise}
 
 where the loss l is one of a closed set, phi are the features of declared columns, y is a declared target, theta are
-public parameters (they may follow from earlier answers) and C is the clip norm. A unit moves the sum by at most C, or
+public parameters (they may follow from earlier answers) and C is the clip norm. Of several classes there is a theta for
+each, and the slopes of all of them times the features are one vector. A unit moves the sum by at most C, or
 2 C where it is replaced, however many rows it has and whatever the loss, the features and the parameters are: the clip
 comes after the unit's rows were added up. Answers are in units of C. Where a unit may have several rows and none of
 them says whose it is, every row is clipped to its part of C.
@@ -31,7 +32,7 @@ from synth.errors import PrivacyError
 from synth.privacy.costs import Bound, GaussianPlan, between_neighbours
 from synth.privacy.counting import Axis, PrivateRows, joint_index
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, binned, frozen
-from synth.privacy.more.fourier import STEPS_PER_TURN, VALUE_BITS, Fourier, step_values
+from synth.privacy.more.fourier import Fourier, waves_of_rows, whole_waves
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.privacy.more.row_moments import clipped_columns
 from synth.privacy.noise import NoiseSource
@@ -56,9 +57,10 @@ __all__ = [
     "sum_of_gradients",
 ]
 
-Loss = Literal["squared", "logistic", "huber"]
+Loss = Literal["squared", "logistic", "huber", "softmax"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
-"""Half the squared error; minus the log likelihood of a target in [0, 1]; Huber's loss, half the square near 0."""
+"""Half the squared error; minus the log likelihood of a target in [0, 1]; Huber's loss, half the square near 0; minus
+the log likelihood of one of several classes, whose probabilities are exponentials divided by their sum."""
 
 FEATURES: tuple[type[FeatureMap], ...] = (Constant, Lookup, OneHot, Fourier, Stack)
 """What features may be made of: maps whose numbers are looked up in public tables of whole numbers."""
@@ -91,6 +93,9 @@ HUBER_STEPS = math.floor(0.1 * 2**FEATURE_BITS)
 
 LOGISTIC_BITS, LOGISTIC_END = 10, 16
 """The logistic function is looked up at multiples of 2^-10 from -16 to 16, beyond which it is 0 or 1 to 2^-23."""
+
+EXPONENTIAL_BITS = 20
+"""The exponential is looked up from -16 to 0 at the same multiples, in whole steps of 2^-20: 0 below -14.6."""
 
 BLOCK_ENTRIES = 2**21
 """Features worked on at a time; changes nothing else."""
@@ -252,10 +257,11 @@ class GradientQuestion(UnitQuestion):
     features : FeatureMap
         A constant, lookups, one-hots and Fourier features, or a stack of these.
     target : Lookup
-        The number, between -1 and 1, that is predicted for every code of a column; from 0 to 1 for a logistic loss.
-    loss : {"squared", "logistic", "huber"}
-    parameters : array of shape (features.dimension,)
-        Where the gradient is taken; rounded to multiples of 2^-20.
+        The number, between -1 and 1, that is predicted for every code of a column; from 0 to 1 for a logistic loss. For
+        a softmax loss the probabilities of at least two classes.
+    loss : {"squared", "logistic", "huber", "softmax"}
+    parameters : array of shape (dimension,)
+        Where the gradient is taken, class after class; rounded to multiples of 2^-20.
     clip : float
         C, the length to which a longer gradient of a unit is shortened; from 2^-20 to 2^20.
 
@@ -274,11 +280,15 @@ class GradientQuestion(UnitQuestion):
     def __post_init__(self) -> None:
         given = np.array(self.parameters, dtype=np.float64)
         _require_looked_up(self.features)
-        if given.shape != (self.features.dimension,) or not np.isfinite(given).all():
-            raise PrivacyError(f"A gradient needs {self.features.dimension:,} finite parameters, one for each feature.")
+        if self.loss not in LOSSES:
+            raise PrivacyError(f"The loss of a gradient must be one of {', '.join(LOSSES)}, got '{self.loss}'.")
+        self._require_target()
+        if given.shape != (self.dimension,) or not np.isfinite(given).all():
+            raise PrivacyError(f"A gradient needs {self.dimension:,} finite parameters, one for each feature.")
         with np.errstate(over="ignore"):  # what is too large is refused below
             parameters = np.rint(given * 2.0**PARAMETER_BITS) / 2.0**PARAMETER_BITS + 0.0
-        reach = float(_Part.largest_of(self.features) @ np.abs(parameters)) / 2**FEATURE_BITS
+        by_class = np.abs(parameters).reshape(self.target.dimension, -1)
+        reach = float((by_class @ _Part.largest_of(self.features)).max()) / 2**FEATURE_BITS
         if not reach <= LARGEST_PREDICTION:
             raise PrivacyError(
                 f"Predictions could reach {reach:.3g}; with such parameters they would be rounded. At most "
@@ -286,25 +296,32 @@ class GradientQuestion(UnitQuestion):
             )
         if not SMALLEST_CLIP <= self.clip <= LARGEST_CLIP:
             raise PrivacyError(f"The clip norm of a gradient must lie between 2^-20 and 2^20, got {self.clip}.")
-        if self.loss not in LOSSES:
-            raise PrivacyError(f"The loss of a gradient must be one of {', '.join(LOSSES)}, got '{self.loss}'.")
-        if type(self.target) is not Lookup or self.target.dimension != 1:
-            raise PrivacyError("The target of a gradient must be a lookup of one number per code.")
-        if self.loss == "logistic" and float(self.target.table.min()) < 0:
-            raise PrivacyError("The target of a logistic loss must lie between 0 and 1.")
         object.__setattr__(self, "parameters", frozen(parameters))
         object.__setattr__(self, "clip", float(self.clip))
+
+    def _require_target(self) -> None:
+        if type(self.target) is not Lookup:
+            raise PrivacyError("The target of a gradient must be a lookup.")
+        several = self.loss == "softmax"
+        if (self.target.dimension > 1) != several:
+            raise PrivacyError(
+                "The target of a softmax loss must be a lookup of at least two numbers per code."
+                if several
+                else "The target of a gradient must be a lookup of one number per code."
+            )
+        if self.loss in ("logistic", "softmax") and float(self.target.table.min()) < 0:
+            raise PrivacyError(f"The target of a {self.loss} loss must lie between 0 and 1.")
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of the gradient: one for each feature of each class."""
+        return self.features.dimension * self.target.dimension
 
     def check(self, schema: Schema) -> None:
         """Refuse maps that were made for another table as well."""
         UnitQuestion.check(self, schema)
         for one in (self.target, *_maps_in(self.features)):
             one.check_codes(schema)
-
-    @property
-    def dimension(self) -> int:
-        """Number of features."""
-        return self.features.dimension
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -365,7 +382,7 @@ class _Part:
         if isinstance(one, Lookup):
             return cls(block, np.trunc(one.whole * (weight / 2.0**LEAF_BITS)))
         if isinstance(one, Fourier):
-            return cls(block, np.trunc(np.stack(step_values(), axis=1) * (weight * one.scale / 2.0**VALUE_BITS)))
+            return cls(block, whole_waves(block.weight * one.scale, FEATURE_BITS))
         return cls(block, np.array([[math.floor(weight)]], dtype=np.float64))
 
     @classmethod
@@ -383,7 +400,7 @@ class _Part:
 
         one = self.block.map
         if isinstance(one, Fourier):
-            return self._of_angles(one, column, device)
+            return waves_of_rows(one, self.table, column, device)
         if isinstance(one, Lookup):
             return torch.from_numpy(self.table[binned(column(one.column), one.bins)].T).to(device)
         found = np.zeros((self.block.places.size, n_rows))
@@ -391,17 +408,6 @@ class _Part:
         cells = joint_index(PrivateRows(column, n_rows), axes)
         found[cells, np.arange(n_rows)] = self.table[0, 0]
         return torch.from_numpy(found).to(device)
-
-    def _of_angles(self, fourier: Fourier, column: Callable[[str], NDArray[Any]], device: str) -> Tensor:
-        import torch
-
-        places = [table[column(name)] for name, table in zip(fourier.columns, fourier.positions, strict=True)]
-        positions = torch.from_numpy(np.stack(places).astype(np.float64)).to(device)
-        frequencies = torch.from_numpy(fourier.frequencies.astype(np.float64)).to(device)
-        # Whole numbers below 2^24; of a negative number of steps too the mask leaves the step within a turn.
-        angles = torch.mm(frequencies, positions).to(torch.int32).bitwise_and_(STEPS_PER_TURN - 1)
-        values = torch.from_numpy(np.ascontiguousarray(self.table.T)).to(device)
-        return torch.cat([torch.index_select(value, 0, angles.view(-1)).view(angles.shape) for value in values])
 
 
 def sum_of_gradients(
@@ -471,33 +477,45 @@ def _row_gradients(
     """Return what every row adds before it is clipped, in whole steps of 2^-32; shape (dimension, n_rows), float64."""
     import torch
 
-    target = codes[question.target.column]
+    target, classes = codes[question.target.column], question.target.dimension
     n_rows = len(target)
     features = torch.empty(question.features.dimension, n_rows, dtype=torch.float64, device=device)
     for part in parts:
         features[torch.from_numpy(part.block.places).to(device)] = part.of_rows(codes.__getitem__, n_rows, device)
     parameters = torch.from_numpy(question.parameters * 2.0**PARAMETER_BITS).to(device)
     # Whole products whose partial sums stay below 2^50 + 2^20, in whatever order they are added.
-    predictions = torch.mv(features.T, parameters)
-    wanted = question.target.whole[:, 0] * 2.0 ** (FEATURE_BITS + PARAMETER_BITS - LEAF_BITS)
-    labels = torch.from_numpy(wanted[binned(target, question.target.bins)]).to(device)
-    return features.mul_(_slopes(question.loss, predictions, labels))
+    predictions = torch.stack([torch.mv(features.T, own) for own in parameters.view(classes, -1)])
+    wanted = question.target.whole * 2.0 ** (FEATURE_BITS + PARAMETER_BITS - LEAF_BITS)
+    labels = torch.from_numpy(wanted[binned(target, question.target.bins)].T.copy()).to(device)
+    slopes = _slopes(question.loss, predictions, labels)
+    return features.mul_(slopes) if classes == 1 else (slopes[:, None] * features).view(-1, n_rows)
 
 
 def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
-    """Return the loss's derivative in the prediction, in whole steps of 2^-16; both are given in steps of 2^-36."""
-    import torch
+    """Return the loss's derivative in the predictions, in whole steps of 2^-16.
 
+    Predictions and what is wanted of them are given in steps of 2^-36, shape (classes, n_rows).
+    """
     step = 2.0**PARAMETER_BITS
+    end = LOGISTIC_END << LOGISTIC_BITS
     if loss == "logistic":
-        points = predictions.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
-        end = LOGISTIC_END << LOGISTIC_BITS
-        places = points.clamp_(-end, end).add_(end).to(torch.int64)
-        return torch.index_select(torch.from_numpy(_logistic_steps()).to(places.device), 0, places).sub_(
-            wanted.div(step).trunc_()
-        )
+        return _looked_up(_logistic_steps(), predictions, -end, end).sub_(wanted.div(step).trunc_())
+    if loss == "softmax":
+        # Differences of whole numbers below 2^51; the sum holds the 2^20 of the largest.
+        parts = _looked_up(_exponential_steps(), predictions - predictions.max(dim=0).values, -end, 0)
+        shares = parts.mul(2.0**FEATURE_BITS).div_(parts.sum(dim=0)).trunc_()
+        return shares.sub_(wanted.div(step).trunc_())
     slopes = predictions.sub(wanted).div_(step).trunc_()
     return slopes.clamp_(-HUBER_STEPS, HUBER_STEPS) if loss == "huber" else slopes
+
+
+def _looked_up(table: NDArray[np.float64], values: Tensor, first: int, last: int) -> Tensor:
+    """Return what a table holds at the nearest of the points 2^-10 first, ..., 2^-10 last; values in steps of 2^-36."""
+    import torch
+
+    points = values.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
+    places = points.clamp_(first, last).sub_(first).to(torch.int64)
+    return torch.index_select(torch.from_numpy(table).to(places.device), 0, places.view(-1)).view(places.shape)
 
 
 @functools.cache
@@ -506,6 +524,14 @@ def _logistic_steps() -> NDArray[np.float64]:
     end = LOGISTIC_END << LOGISTIC_BITS
     points = (place / 2**LOGISTIC_BITS for place in range(-end, end + 1))
     return np.array([float(round(2**FEATURE_BITS / (1 + math.exp(-point)))) for point in points])
+
+
+@functools.cache
+def _exponential_steps() -> NDArray[np.float64]:
+    """Return the exponential from -16 to 0 at multiples of 2^-10, in whole steps of 2^-20. Public numbers."""
+    end = LOGISTIC_END << LOGISTIC_BITS
+    points = (place / 2**LOGISTIC_BITS for place in range(-end, 1))
+    return np.array([float(round(2**EXPONENTIAL_BITS * math.exp(point))) for point in points])
 
 
 def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:

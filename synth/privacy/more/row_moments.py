@@ -3,9 +3,9 @@ r"""The moments of whole rows: a row of codes as one vector, centred, projected 
 .. math:: a(x) = \mathrm{clip}(P^T (v(x) - o) / c), \qquad
     \phi(x) = [w_0, \; w_1 a, \; w_2 \, \mathrm{vech}(a a^T)]
 
-where v(x) are the columns' tables side by side, o is a public offset (one for all rows, or one for each cell of a
-column), P a public projection, c the clip norm and vech the upper triangle with :math:`\sqrt 2` off the diagonal, so
-that inner products of the second powers are squared inner products of the vectors.
+where v(x) are the columns' tables side by side, and Fourier features of columns behind them, o is a public offset (one
+for all rows, or one for each cell of a column), P a public projection, c the clip norm and vech the upper triangle with
+:math:`\sqrt 2` off the diagonal, so that inner products of the second powers are squared inner products of the vectors.
 
 Every step is a function of one row and of the map's own numbers, computed so that neither the other rows nor the device
 change a bit: lookups, offsets and projections are whole numbers whose sums float64 holds exactly, in any order in which
@@ -45,6 +45,7 @@ from synth.privacy.feature_maps import (
     columns_of,
     kept,
 )
+from synth.privacy.more.fourier import Fourier, waves_of_rows, whole_waves
 from synth.privacy.more.lookups import Lookup
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class RowMoments(ColumnMap):
         The one column whose cell chooses the row of ``offsets``.
     projection : array of shape (width, n), optional
         Columns are the directions that are kept; absolute values at most 1. Absent, all of the vector is.
+    waves : Fourier, optional
+        Fourier features that stand behind the tables' vectors.
 
     Raises
     ------
@@ -112,6 +115,7 @@ class RowMoments(ColumnMap):
     offsets: NDArray[np.float64] | None = None
     offset_of: OneHot | None = None
     projection: NDArray[np.float64] | None = None
+    waves: Fourier | None = None
     _steps: _Steps = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -119,6 +123,8 @@ class RowMoments(ColumnMap):
         names = [table.column for table in tables]
         if not tables or len(set(names)) != len(names):
             raise PrivacyError("The moments of rows need at least one column, each named once.")
+        if type(self.waves) not in (Fourier, type(None)):
+            raise PrivacyError("Beside tables the moments of rows are of Fourier features alone.")
         if not (math.isfinite(self.clip) and self.clip >= SHORTEST_CLIP):
             raise PrivacyError(f"The clip norm of the moments of rows must be at least 2^-20, got {self.clip}.")
         weights = tuple(_rounded_down(float(weight)) for weight in self.weights)
@@ -135,7 +141,7 @@ class RowMoments(ColumnMap):
     @property
     def width(self) -> int:
         """Number of coordinates before the projection."""
-        return sum(table.dimension for table in self.tables)
+        return sum(one.dimension for one in (*self.tables, *filter(None, (self.waves,))))
 
     @property
     def length(self) -> int:
@@ -156,13 +162,13 @@ class RowMoments(ColumnMap):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the tables, and the one that chooses among offsets."""
+        """The columns of the tables and of waves, and the one that chooses among offsets."""
         return columns_of(self.inner)
 
     @property
     def inner(self) -> tuple[FeatureMap, ...]:
-        """The tables, and the column that chooses among offsets."""
-        return (*self.tables, *filter(None, (self.offset_of,)))
+        """The tables, the waves, and the column that chooses among offsets."""
+        return (*self.tables, *filter(None, (self.waves, self.offset_of)))
 
     @property
     def factors(self) -> NDArray[np.float64]:
@@ -208,8 +214,9 @@ class RowMoments(ColumnMap):
         return sums
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
-        """Return tables, clip, weights, offsets and projection."""
-        return {
+        """Return tables, clip, weights, offsets, projection, and waves where there are any."""
+        waves = {} if self.waves is None else {"waves": self.waves.to_json(f"{name}.waves", arrays)}
+        return waves | {
             "kind": self.kind,
             "tables": [table.to_json(f"{name}.{place}", arrays) for place, table in enumerate(self.tables)],
             "clip": self.clip,
@@ -225,7 +232,10 @@ class RowMoments(ColumnMap):
         constant, linear, quadratic = said["weights"]
         tables = tuple(map(inner, said["tables"]))
         of = None if said["offset_of"] is None else inner(said["offset_of"])
+        waves = inner(said["waves"]) if "waves" in said else None
         if not all(type(table) is Lookup for table in tables) or type(of) not in (OneHot, type(None)):
+            raise TypeError("another kind of map stands in its place")
+        if type(waves) not in (Fourier, type(None)):
             raise TypeError("another kind of map stands in its place")
         return cls(
             tables=tuple(table for table in tables if isinstance(table, Lookup)),
@@ -234,6 +244,7 @@ class RowMoments(ColumnMap):
             offsets=None if said["offsets"] is None else arrays[said["offsets"]],
             offset_of=of if isinstance(of, OneHot) else None,
             projection=None if said["projection"] is None else arrays[said["projection"]],
+            waves=waves if isinstance(waves, Fourier) else None,
         )
 
     def _checked_offsets(self) -> NDArray[np.float64] | None:
@@ -251,6 +262,7 @@ class _Steps:
     """The numbers of a map as whole steps: what is computed with."""
 
     tables: tuple[NDArray[np.float64], ...]
+    waves: NDArray[np.float64] | None
     offsets: NDArray[np.float64] | None
     projection: Tensor | None
     per_clip: float
@@ -258,19 +270,22 @@ class _Steps:
     @classmethod
     def of(cls, moments: RowMoments) -> _Steps:
         tables = tuple(np.rint(table.table * 2.0**CELL_BITS) for table in moments.tables)
+        waves = None if moments.waves is None else whole_waves(moments.waves.scale, CELL_BITS)
         offsets = None if moments.offsets is None else np.rint(moments.offsets * 2.0**CELL_BITS)
         if moments.projection is None:
-            return cls(tables, offsets, None, 1.0 / (moments.clip * 2.0**CELL_BITS))
+            return cls(tables, waves, offsets, None, 1.0 / (moments.clip * 2.0**CELL_BITS))
         import torch  # here and below, as whoever only checks questions starts without it
 
         largest = np.concatenate([np.abs(table).max(axis=0) for table in tables])
+        if waves is not None:
+            largest = np.concatenate([largest, np.full(moments.width - len(largest), np.abs(waves).max())])
         if offsets is not None:
             largest = largest + np.abs(offsets).max(axis=0)
         # No sum of products, in whatever order it is taken, leaves the whole numbers that float64 holds.
         reach = float((largest @ np.abs(moments.projection)).max())
         bits = min(PROJECTION_BITS, MANTISSA - math.ceil(math.log2(max(reach, 1.0))) - 1)
         projection = torch.from_numpy(np.rint(moments.projection * 2.0**bits).T.copy())
-        return cls(tables, offsets, projection, 1.0 / (moments.clip * 2.0 ** (CELL_BITS + bits)))
+        return cls(tables, waves, offsets, projection, 1.0 / (moments.clip * 2.0 ** (CELL_BITS + bits)))
 
 
 def rows_of_vectors(
@@ -310,6 +325,9 @@ def rows_of_vectors(
         chosen = whole[code if table.bins is None else table.bins[code]]
         vectors[start : start + table.dimension] = chosen.T
         start += table.dimension
+    if moments.waves is not None and steps.waves is not None:
+        of_waves = waves_of_rows(moments.waves, steps.waves, lambda name: column(name)[places], device)
+        vectors[start:] = of_waves.cpu().numpy()
     if steps.offsets is not None:
         vectors -= _offsets_of(moments, steps.offsets, column, places)
     on_device = torch.from_numpy(vectors).to(device)
