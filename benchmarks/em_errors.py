@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from paper_tables import adult_numbers
 from plotly.subplots import make_subplots
 
-from synth.models.em_accounting import TruncationSetting, clipped_noise_std
 from synth.models.gradient_em import (
     clipped_gradient_em,
     gradient_em,
@@ -34,6 +33,7 @@ from synth.models.gradient_em import (
     truncated_gradient_em,
 )
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
+from synth.privacy.more.truncated_mean import TruncationSetting, clipped_noise_std
 
 SIGNAL_TO_NOISE, ZETA, MISSING, DISTANCE = 3.0, 0.1, 0.1, 0.5
 KINDS = {"GMM": GaussianPair, "MRM": RegressionPair, "RMC": MissingCovariates}

@@ -114,7 +114,7 @@ def truncated_gradient_em(
         Of every row.
     start : array of shape (d,)
     scale, precision : float
-        s and beta of line 1; see :class:`synth.models.em_accounting.TruncationSetting`.
+        s and beta of line 1; see :class:`synth.privacy.more.truncated_mean.TruncationSetting`.
     rate : float
     noise : array of shape (steps, d)
     """

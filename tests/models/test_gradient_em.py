@@ -9,13 +9,6 @@ import pytest
 from models_reference import TOLERANCE, beside_others, furthest, reference
 
 from synth.errors import InputError
-from synth.models.em_accounting import (
-    TruncationSetting,
-    clipped_noise_std,
-    gaussian_mu,
-    local_noise_std,
-    local_scale,
-)
 from synth.models.gradient_em import (
     clip_rows,
     clipped_gradient_em,
@@ -26,7 +19,15 @@ from synth.models.gradient_em import (
 )
 from synth.privacy.accounting import log_delta
 from synth.privacy.more.em_models import GaussianPair
-from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, truncated_mean
+from synth.privacy.more.truncated_mean import (
+    LARGEST_TRUNCATED,
+    TruncationSetting,
+    clipped_noise_std,
+    gaussian_mu,
+    local_noise_std,
+    local_scale,
+    truncated_mean,
+)
 
 CASES = reference("em_parameters")["cases"]
 GIVEN = reference("em_gradients")

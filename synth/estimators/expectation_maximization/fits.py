@@ -1,0 +1,537 @@
+r"""Private EM, step by step: a question, its noisy answer, the next parameters; then what is told of them.
+
+Rows are read in units of a column's spread from its centre, so that the paper's constants mean what they mean there.
+What the noise does to the coefficients is worked out without rows: each step multiplies what the steps before it did by
+its own derivative, and adds its own noise. The derivative is that of the fitted model, taken of rows that are drawn
+from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.errors import ConfigError, InputError
+from synth.estimators.expectation_maximization import GROUPS, INPUTS, REGRESSIONS, EMOptions
+from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
+from synth.privacy.answers import AnswerSource
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.em_models import GaussianPair, MissingCovariates, Model, RegressionPair
+from synth.privacy.more.em_steps import Bounding, EMStepQuestion
+from synth.privacy.more.gradients import LARGEST_CLIP, SMALLEST_CLIP
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, TruncationSetting, gaussian_mu
+from synth.progress import Progress
+from synth.schema import ModelledColumn
+
+__all__ = ["GaussianMixture", "MixtureOfRegressions", "RegressionWithMissingInputs"]
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+SCALING_SHARE = 0.1
+MOST_COLUMNS = 32
+LARGEST_COEFFICIENT = 1024.0
+NARROWEST = 1 / 64
+"""A column's spread is taken to be no smaller part of half its declared range."""
+
+GRID = 2.0**20
+"""Centres and spreads are whole multiples of 2^-20, so that who fits again asks the same questions."""
+
+DRAWN_ROWS, APART = 2000, 2.0**-10
+WIDTH_95 = 1.959963984540054
+
+INTERVALS = (
+    "Intervals cover 95 % of the noise alone: they are around the coefficients that the same steps on the same rows "
+    "lead to without noise, at the centres and spreads that were measured, if the model fits. How far rows of another "
+    "sample would move them is not in them."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """A column as numbers from -1 to 1 over its declared range: of every code, 0 where it is missing."""
+
+    name: str
+    of_code: Vector
+    missing: int
+    middle: float
+    half: float
+
+    @classmethod
+    def of(cls, column: ModelledColumn) -> _Numbers:
+        grid, values = column.grid(), column.comparable_values()
+        low, high = float(grid[0]), float(grid[-1])
+        middle, half = (low + high) / 2, (high - low) / 2
+        places = np.clip((np.nan_to_num(values, nan=middle) - middle) / half, -1.0, 1.0)
+        code = column.missing_code
+        return cls(column.name, places, -1 if code is None else code, middle, half)
+
+    @property
+    def seen(self) -> Vector:
+        """1 for every code but that of a missing cell."""
+        return np.asarray(np.arange(self.of_code.size) != self.missing, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Fitted:
+    """Everything that is told of a fit; arrays of a state by the names of the fields."""
+
+    path: Matrix
+    noise_std: Vector
+    """Of every number of the mean gradient, in each step."""
+    centre: Vector
+    spread: Vector
+    seen: Vector
+    """Part of each column's cells that are not missing."""
+    covariance: Matrix
+    """Of the last coefficients, from the noise alone."""
+    numbers: Vector
+    """Rows, the bound, the precision, and the paper's noise over that of the exact curve."""
+
+    @property
+    def coefficients(self) -> Vector:
+        return np.asarray(self.path[-1])
+
+    @property
+    def errors(self) -> Vector:
+        """Standard deviations of the coefficients."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+
+class _NoisyEM(ReleasedModel):
+    """What the three models share: which columns are read, the steps, and what the noise does."""
+
+    _kind: ClassVar[type[Model]]
+
+    def __init__(self, task: GeneratorTask, options: EMOptions) -> None:
+        self._task, self._options = task, options
+        label = None if self._kind is GaussianPair else task.label
+        columns = [column for column in task.schema.modelled if column.is_summable and column.levels > 1]
+        numbers = [_Numbers.of(column) for column in columns]
+        self._coordinates = [one for one in numbers if one.name != label]
+        self._label = next((one for one in numbers if one.name == label), None)
+        name, d = f"model '{self.card.name}'", len(self._coordinates)
+        if self._kind is not GaussianPair and self._label is None:
+            raise ConfigError(f"{name} needs a label that is a number of at least two values.")
+        if not 1 <= d <= MOST_COLUMNS:
+            raise ConfigError(f"{name} needs 1 to {MOST_COLUMNS} columns of numbers beside the label; there are {d}.")
+        if options.algorithm == "3" and self._kind is not GaussianPair:
+            raise ConfigError(f"{name} has no algorithm 3: its next step is no mean over rows. Choose 1 or 2.")
+        self._fitted: _Fitted | None = None
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken to be public: nothing of it may be worked out from the rows."""
+        options = self._options
+        said = [f"The model's noise, sigma = {options.noise_std:g}, is public knowledge."]
+        if options.algorithm == "1":
+            said.append(f"The clip norm, C = {options.clip_norm:g}, is public knowledge.")
+        else:
+            said.append(f"The second moments of the gradient, tau = {options.tau:g}, are public knowledge.")
+        if options.scaling == "declared":
+            said.append(f"The spread of columns, {options.spread:g} of half their range, is public knowledge.")
+        said.append(f"The start, of length {options.start:g} in a direction from the seed, is public knowledge.")
+        return tuple(said)
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Measure centre and spread, then take noisy steps."""
+        options, d = self._options, len(self._coordinates)
+        progress.phase("Measuring")
+        rows = max(session.rows.value, 1.0)
+        centre, spread, seen = self._scaling(session, rows)
+        budget = session.budget
+        setting = TruncationSetting(
+            round(rows), d, budget.epsilon, budget.delta, options.tau, options.zeta, options.steps
+        )
+        clip = options.clip_norm if options.algorithm == "1" else LARGEST_TRUNCATED * setting.scale
+        clip, precision = min(max(clip, SMALLEST_CLIP), LARGEST_CLIP), setting.precision
+        beta, path, noise = self._start(), [], []
+        progress.phase("Fitting")
+        for step in range(options.steps):
+            question = self._question(beta, centre, spread, clip, precision)
+            share = session.remaining_share / (options.steps - step)
+            answer = session.noisy_gradient(
+                question, share=share, query=f"step {step + 1}", source=f"model {self.card.name}"
+            )
+            path.append(question.parameters)
+            noise.append(answer.noise_std / rows)
+            moved = self._moved(question.parameters, answer.gradient / rows)
+            beta = np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
+            progress.step(step + 1, options.steps)
+        ratio = gaussian_mu(budget.epsilon, budget.delta) / (math.sqrt(2) * setting.epsilon_tilde)
+        found = _Fitted(
+            path=np.stack([*path, beta]),
+            noise_std=np.array(noise),
+            centre=centre,
+            spread=spread,
+            seen=seen,
+            covariance=np.zeros((d, d)),
+            numbers=np.array([rows, clip, precision, ratio]),
+        )
+        self._fitted = dataclasses.replace(found, covariance=self._covariance(found))
+        return self
+
+    def state(self) -> State:
+        """Return the path, the noise and the scales."""
+        return {field.name: getattr(self._told, field.name).copy() for field in dataclasses.fields(_Fitted)}
+
+    @classmethod
+    def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
+        """Rebuild a fitted model."""
+        made = cls(task, options)
+        fields = {field.name: np.array(state[field.name], dtype=np.float64) for field in dataclasses.fields(_Fitted)}
+        made._fitted = _Fitted(**fields)
+        return made
+
+    def document(self) -> dict[str, Any]:
+        """Return coefficients with their intervals, in units of spreads and of the columns, and how they came about."""
+        told, options = self._told, self._options
+        rows, clip, precision, _ = told.numbers.tolist()
+        low, high = told.coefficients - WIDTH_95 * told.errors, told.coefficients + WIDTH_95 * told.errors
+        parts = zip(self._scaled(), told.coefficients, told.errors, low, high, strict=True)
+        truncated = {"scale": clip / LARGEST_TRUNCATED, "precision": precision}
+        return {
+            "equation": self._equation,
+            "coefficients": [
+                {
+                    "column": one.name,
+                    "centre": at,
+                    "spread": wide,
+                    "coefficient": float(beta),
+                    "standard_error": float(error),
+                    "low": float(least),
+                    "high": float(most),
+                }
+                for (one, at, wide), beta, error, least, most in parts
+            ],
+            **self._in_own_units(),
+            "intervals": INTERVALS,
+            "algorithm": options.algorithm,
+            "e_step": options.e_step,
+            "bound": {"norm": clip} if options.algorithm == "1" else {"number": clip, **truncated},
+            "step_size": options.step_size,
+            "rows": rows,
+            "path": told.path.tolist(),
+            "noise_std": told.noise_std.tolist(),
+            "assumed_public": list(self.assumptions),
+        }
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what the noise does to the coefficients, by both accountings, and the coefficients."""
+        told = self._told
+        error, ratio = float(np.sqrt(np.trace(told.covariance))), float(told.numbers[3])
+        accountings = (("exact curve, used here", error), ("as the paper reckons", error * ratio))
+        rows = tuple(
+            (one.name, round(float(beta), 4), round(float(beta - wide), 4), round(float(beta + wide), 4))
+            for one, beta, wide in zip(self._coordinates, told.coefficients, WIDTH_95 * told.errors, strict=True)
+        )
+        return (
+            Fact(
+                "noise",
+                "What the noise moves the coefficients by",
+                round(error, 4),
+                "The distance, in units of spreads, to what the same steps lead to without noise; the paper's "
+                f"accounting of the same budget needs {ratio:.2f} times the noise.",
+                ("Accounting", "Distance"),
+                tuple((name, round(number, 5)) for name, number in accountings),
+            ),
+            Fact(
+                "coefficients",
+                "Coefficients",
+                len(rows),
+                INTERVALS,
+                ("Column", "Coefficient", "From", "To"),
+                rows,
+            ),
+        )
+
+    def pictures(self) -> tuple[Picture, ...]:
+        """Return the fit in the columns' own units, and the way of the coefficients."""
+        told = self._told
+        steps = tuple(float(step) for step in range(len(told.path)))
+        traces = tuple(
+            Trace(one.name, steps, tuple(told.path[:, place].tolist()))
+            for place, one in enumerate(self._coordinates[:8])
+        )
+        path = Picture(
+            name="path",
+            title="Coefficients after each step",
+            sentence="Where they no longer move, more steps would add noise alone.",
+            kind="lines",
+            across="step",
+            up="coefficient",
+            traces=traces,
+        )
+        return (*self._drawn(), path)
+
+    # What a model brings
+
+    _equation: ClassVar[str]
+
+    @abstractmethod
+    def _in_own_units(self) -> dict[str, Any]:
+        """Return the fit in units of the columns."""
+
+    @abstractmethod
+    def _drawn(self) -> tuple[Picture, ...]:
+        """Draw the fit."""
+
+    @abstractmethod
+    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+        """Draw rows of the fitted model, as its class reads them."""
+
+    # Steps
+
+    @property
+    def _told(self) -> _Fitted:
+        if self._fitted is None:
+            raise InputError("This model has not been fitted yet.")
+        return self._fitted
+
+    @property
+    def _columns(self) -> list[_Numbers]:
+        return [*self._coordinates, *filter(None, (self._label,))]
+
+    @property
+    def _model(self) -> Model:
+        return self._kind(self._options.noise_std, as_printed=self._options.e_step == "printed")
+
+    def _start(self) -> Vector:
+        direction = np.random.default_rng(self._task.seed).standard_normal(len(self._coordinates))
+        return np.asarray(direction * (self._options.start / math.sqrt(float((direction * direction).sum()))))
+
+    def _scaling(self, session: AnswerSource, rows: float) -> tuple[Vector, Vector, Vector]:
+        """Return centre and spread of every column, in halves of its range, and the part that is not missing."""
+        columns = self._columns
+        if self._options.scaling == "declared":
+            missing = getattr(self._options, "missing_rate", 0.0)
+            seen = np.array([1.0 - missing if one.missing >= 0 else 1.0 for one in columns])
+            return np.zeros(len(columns)), np.full(len(columns), self._options.spread), seen
+        of_columns = [
+            Lookup(
+                one.name, np.stack([np.ones_like(one.of_code), one.of_code, one.of_code**2], 1) * one.seen[:, None] / 2
+            )
+            for one in columns
+        ]
+        weight = 1 / math.sqrt(len(columns))
+        answer = session.noisy_sum(
+            Stack(tuple(of_columns), (weight,) * len(columns)),
+            share=SCALING_SHARE * session.remaining_share,
+            query="centre and spread of columns",
+            source=f"model {self.card.name}",
+        )
+        sums = np.asarray(answer.value, dtype=np.float64).reshape(-1, 3) * (2 / weight)
+        counts = np.maximum(sums[:, 0], 1.0)
+        centre = np.clip(sums[:, 1] / counts, -1.0, 1.0)
+        variance = np.clip(sums[:, 2] / counts - centre * centre, NARROWEST**2, 1.0)
+        spread = np.sqrt(variance)
+        return np.rint(centre * GRID) / GRID, np.rint(spread * GRID) / GRID, np.clip(sums[:, 0] / rows, 0.0, 1.0)
+
+    def _question(self, beta: Vector, centre: Vector, spread: Vector, clip: float, precision: float) -> EMStepQuestion:
+        options = self._options
+        bounding: Bounding = "coordinates" if options.truncation == "clip" else "soft"
+        # Halved, as no entry of a lookup is above 1; the factor gives the half back.
+        of_columns = [
+            Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
+            for one, at in zip(self._columns, centre, strict=True)
+        ]
+        return EMStepQuestion(
+            model=self._model,
+            tables=tuple(of_columns),
+            scales=2 / spread,
+            parameters=beta,
+            clip=clip,
+            bounding="norm" if options.algorithm == "1" else bounding,
+            precision=precision,
+            statistics=options.algorithm == "3",
+            hidden=tuple(one.missing for one in self._coordinates) if self._kind is MissingCovariates else (),
+        )
+
+    def _moved(self, beta: Vector, mean: Vector) -> Vector:
+        """Return where a step leads, given what was added up over rows."""
+        return mean if self._options.algorithm == "3" else beta + self._options.step_size * mean
+
+    def _covariance(self, told: _Fitted) -> Matrix:
+        """Return what the noise of all steps does to the last coefficients; from answers alone."""
+        import torch
+
+        rows = self._made_rows(told.coefficients, told.seen, np.random.default_rng(self._task.seed))
+        clip, precision = told.numbers[1:3].tolist()
+        d, rate = len(self._coordinates), 1.0 if self._options.algorithm == "3" else self._options.step_size
+        asked = self._question(told.coefficients, told.centre, told.spread, clip, precision)
+
+        def led_to(beta: Vector) -> Vector:
+            model = asked.model
+            with_statistics = asked.statistics and isinstance(model, GaussianPair)
+            of_rows = model.statistics(rows, beta) if with_statistics else model.gradients(rows, beta)  # type: ignore[union-attr]
+            whole = asked.bounded(torch.from_numpy(np.ascontiguousarray(of_rows.T) * 2.0**32)).numpy()
+            return self._moved(beta, whole.sum(axis=1) * (clip / 2.0**24 / len(rows)))
+
+        found = np.zeros((d, d))
+        for at, noise in zip(told.path[:-1], told.noise_std, strict=True):
+            sides = [[led_to(at + side * one) for side in (APART, -APART)] for one in np.eye(d)]
+            slope = np.stack([(more - less) / (2 * APART) for more, less in sides], axis=1)
+            found = slope @ found @ slope.T + (rate * noise) ** 2 * np.eye(d)
+        return found
+
+    # In the columns' own units
+
+    def _scaled(self) -> list[tuple[_Numbers, float, float]]:
+        """Return every coordinate with its centre and its spread in the column's own units."""
+        return [self._own(place) for place in range(len(self._coordinates))]
+
+    def _own(self, place: int) -> tuple[_Numbers, float, float]:
+        one, told = self._columns[place], self._told
+        return one, one.middle + one.half * float(told.centre[place]), one.half * float(told.spread[place])
+
+
+class GaussianMixture(_NoisyEM):
+    """Two groups of equal size around opposite centres."""
+
+    card: ClassVar[Card] = GROUPS
+    _kind = GaussianPair
+    _equation = (
+        "A row in units of spreads from the centre is plus or minus the coefficients, each sign as often as the other, "
+        "and noise of standard deviation sigma on every number."
+    )
+
+    def _in_own_units(self) -> dict[str, Any]:
+        told = self._told
+        parts = list(zip(self._scaled(), told.coefficients, told.errors, strict=True))
+        return {
+            "groups": [
+                [
+                    {"column": one.name, **_interval(at + sign * wide * float(beta), wide * float(error))}
+                    for (one, at, wide), beta, error in parts
+                ]
+                for sign in (1, -1)
+            ]
+        }
+
+    def _drawn(self) -> tuple[Picture, ...]:
+        if len(self._coordinates) < 2:
+            return ()
+        first, second = self._scaled()[:2]
+        turn = np.linspace(0, 2 * np.pi, 61)
+        sigma, beta = self._options.noise_std, self._told.coefficients
+        traces = tuple(
+            Trace(
+                f"{name} group",
+                tuple((first[1] + first[2] * (sign * beta[0] + sigma * np.cos(turn))).tolist()),
+                tuple((second[1] + second[2] * (sign * beta[1] + sigma * np.sin(turn))).tolist()),
+            )
+            for name, sign in (("first", 1), ("second", -1))
+        )
+        return (
+            Picture(
+                name="groups",
+                title="The two groups",
+                sentence="One standard deviation, as it was assumed, around each centre.",
+                kind="lines",
+                across=first[0].name,
+                up=second[0].name,
+                traces=traces,
+            ),
+        )
+
+    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+        signs = random.choice([-1.0, 1.0], DRAWN_ROWS)
+        noise = self._options.noise_std * random.standard_normal((DRAWN_ROWS, beta.size))
+        return np.asarray(signs[:, None] * beta + noise)
+
+
+class _NoisyLines(_NoisyEM):
+    """What the two models of a label share: lines over inputs."""
+
+    def _in_own_units(self) -> dict[str, Any]:
+        told, (label, level, rise) = self._told, self._own(-1)
+        return {
+            "label": {"column": label.name, "centre": level, "spread": rise},
+            "slopes": [
+                {"column": one.name, **_interval(float(beta) * rise / wide, float(error) * rise / wide)}
+                for (one, _, wide), beta, error in zip(self._scaled(), told.coefficients, told.errors, strict=True)
+            ],
+        }
+
+    def _lines(self, **signs: float) -> tuple[Picture, ...]:
+        """Draw lines over the first coordinate, others at their centres, two spreads to either side."""
+        (first, at, wide), (label, level, rise) = self._own(0), self._own(-1)
+        across = np.linspace(-2, 2, 21)
+        width = WIDTH_95 * rise * np.abs(across) * float(self._told.errors[0])
+        up = rise * across * float(self._told.coefficients[0])
+        traces = tuple(
+            Trace(
+                name, tuple((at + wide * across).tolist()), tuple((level + sign * up).tolist()), tuple(width.tolist())
+            )
+            for name, sign in signs.items()
+        )
+        picture = Picture(
+            name="lines",
+            title="The fit over the first input",
+            sentence="Other inputs are at their centres; the range is that of the noise alone.",
+            kind="lines",
+            across=first.name,
+            up=label.name,
+            traces=traces,
+        )
+        return (picture,)
+
+
+class MixtureOfRegressions(_NoisyLines):
+    """Two opposite regression lines."""
+
+    card: ClassVar[Card] = REGRESSIONS
+    _kind = RegressionPair
+    _equation = (
+        "The label in units of spreads from its centre is plus or minus the sum of coefficients times inputs, each "
+        "sign as often as the other, and noise of standard deviation sigma."
+    )
+
+    def _drawn(self) -> tuple[Picture, ...]:
+        return self._lines(one=1.0, other=-1.0)
+
+    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+        x, signs = random.standard_normal((DRAWN_ROWS, beta.size)), random.choice([-1.0, 1.0], DRAWN_ROWS)
+        noise = self._options.noise_std * random.standard_normal(DRAWN_ROWS)
+        return np.column_stack([x, signs * (x * beta).sum(axis=1) + noise])
+
+
+class RegressionWithMissingInputs(_NoisyLines):
+    """A regression line fitted to rows that lack some inputs."""
+
+    card: ClassVar[Card] = INPUTS
+    _kind = MissingCovariates
+    _equation = (
+        "The label in units of spreads from its centre is the sum of coefficients times inputs and noise of standard "
+        "deviation sigma; inputs in units of spreads are independent and standard normal, and missing by chance."
+    )
+
+    def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the label by the line, a missing input counting as its centre; within the label's declared range."""
+        told, names = self._told, list(self._task.schema.names)
+        found = np.zeros(len(codes))
+        for place, one in enumerate(self._coordinates):
+            given = codes[:, names.index(one.name)]
+            inputs = (one.of_code - told.centre[place]) / told.spread[place] * one.seen
+            found += inputs[given] * told.coefficients[place]
+        label, level, rise = self._own(-1)
+        return np.clip(level + rise * found, label.middle - label.half, label.middle + label.half)
+
+    def _drawn(self) -> tuple[Picture, ...]:
+        return self._lines(fit=1.0)
+
+    def _made_rows(self, beta: Vector, seen: Vector, random: np.random.Generator) -> Matrix:
+        x = random.standard_normal((DRAWN_ROWS, beta.size))
+        noise = self._options.noise_std * random.standard_normal(DRAWN_ROWS)
+        return np.column_stack([x, random.random(x.shape) < seen[:-1], (x * beta).sum(axis=1) + noise])
+
+
+def _interval(value: float, error: float) -> dict[str, float]:
+    return {"value": value, "low": value - WIDTH_95 * error, "high": value + WIDTH_95 * error}
