@@ -53,7 +53,7 @@ def row_of_step(question: EMStepQuestion, row: Row) -> list[int]:
         *x, y = numbers
         missing = [row[table.column] == code for table, code in zip(question.tables, question.hidden, strict=False)]
         found = _of_missing(x, missing, y, beta, model.noise_std, printed)
-    return [math.trunc(min(max(one, -(2.0**15)), 2.0**15) * 2.0**32) for one in found]
+    return [math.trunc(min(max(one, -(2.0**14)), 2.0**14) * 2.0**32) for one in found]
 
 
 def _of_missing(

@@ -181,6 +181,24 @@ def test_a_number_far_out_is_bounded(bounding: str) -> None:
     check_far(bounding)
 
 
+@pytest.mark.parametrize("bounding", BOUNDINGS)
+def test_the_largest_unit_with_the_largest_rows_leaves_no_whole_number_behind(bounding: str) -> None:
+    """2^16 rows of 2^14 each, of either sign: 2^62 steps, which int64 holds; the sum keeps its sign."""
+    largest = dataclasses.replace(
+        QUESTIONS["regressions, norm, printed"],
+        scales=np.full(3, 1024.0),
+        parameters=np.array([2.0**20, 0.0]),
+        clip=2.0**20,
+        bounding=bounding,  # type: ignore[arg-type]
+    )
+    place = int(np.argmax(np.abs(AGES.table[ROWS["age"], 0])))
+    row = row_of_step(largest, row_of(place))
+    assert abs(row[0]) == 2**46
+    own = summed(largest, np.full(2**16, place), np.zeros(2**16, dtype=np.int64))
+    assert np.sign(own[0]) == np.sign(row[0])
+    assert abs(own[0]) > 0.5 * 2**24
+
+
 def test_the_soft_truncation_is_that_of_the_paper() -> None:
     numbers = np.concatenate([np.random.default_rng(1).normal(size=5000) * 4, [0.0, 1e6, -1e8, 1e300]])
     for precision in (0.5, 1.5, 2.6):

@@ -57,8 +57,8 @@ LARGEST_SCALE = 2.0**10
 LARGEST_PARAMETER = 2.0**20
 SMALLEST_NOISE, LARGEST_NOISE = 2.0**-10, 2.0**10
 
-LARGEST_ENTRY = 2.0**15
-"""What a row adds is cut off here, number by number: below 2^47 steps, so that no sum over a unit leaves int64."""
+LARGEST_ENTRY = 2.0**14
+"""What a row adds is cut off here, number by number: at most 2^46 steps, so at most 2^62 for 2^16 rows of a unit."""
 
 TABLE_BITS = 14
 """The soft truncation is looked up at multiples of 2^-14 of size / (1 + size), and in between on a straight line."""
