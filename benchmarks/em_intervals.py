@@ -57,9 +57,14 @@ def drawn(model: str, random: np.random.Generator) -> tuple[PrivateTable, NDArra
     return PrivateTable.from_codes(schema, dict(zip(names, whole.T, strict=True))), beta
 
 
-def coverage(model: str, algorithm: str, tables: int, fits: int) -> tuple[float, float, float]:
+def coverage(model: str, algorithm: int, tables: int, fits: int) -> tuple[float, float, float]:
     """Return how often an interval covers what noiseless steps lead to, and the truth; and its mean half width."""
-    options = {"algorithm": algorithm, "scaling": "declared", "spread": 1 / REACH, "noise_std": 1 / SIGNAL_TO_NOISE}
+    options: dict[str, object] = {
+        "algorithm": algorithm,
+        "scaling": "declared",
+        "spread": 1 / REACH,
+        "noise_std": 1 / SIGNAL_TO_NOISE,
+    }
     covered: list[NDArray[np.bool_]] = []
     true: list[NDArray[np.bool_]] = []
     widths = []
@@ -92,11 +97,11 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     asked = parser.parse_args()
     print(f"{'':>44}{'covered':>10}{'the truth':>12}{'half width':>12}")
-    for model, algorithm in itertools.product(asked.models, ("1", "2", "3")):
-        if algorithm == "3" and model != MODELS[0]:
+    for model, algorithm in itertools.product(asked.models, (1, 2, 3)):
+        if algorithm == 3 and model != MODELS[0]:
             continue
         noise, truth, width = coverage(model, algorithm, asked.tables, asked.fits)
-        print(f"{model + ', algorithm ' + algorithm:>44}{noise:>10.3f}{truth:>12.3f}{width:>12.4f}", flush=True)
+        print(f"{f'{model}, algorithm {algorithm}':>44}{noise:>10.3f}{truth:>12.3f}{width:>12.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ __all__ = ["CARDS", "GROUPS", "INPUTS", "REGRESSIONS", "EMOptions", "GroupOption
 class EMOptions(Options):
     """Options of all three models, in the paper's words; numbers are in units of a column's spread from its centre."""
 
-    algorithm: Literal["1", "2", "3"] = "1"
+    algorithm: Annotated[int, Between(1, 3)] = 1
     """1: each unit's gradient is clipped as one vector. 2: each number of it is truncated. 3: the paper's EM instead of
     gradient EM, for the mixture of two groups alone; each number of its statistic is truncated."""
 

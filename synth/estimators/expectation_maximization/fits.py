@@ -122,7 +122,7 @@ class _NoisyEM(ReleasedModel):
             raise ConfigError(f"{name} needs a label that is a number of at least two values.")
         if not 1 <= d <= MOST_COLUMNS:
             raise ConfigError(f"{name} needs 1 to {MOST_COLUMNS} columns of numbers beside the label; there are {d}.")
-        if options.algorithm == "3" and self._kind is not GaussianPair:
+        if options.algorithm == 3 and self._kind is not GaussianPair:
             raise ConfigError(f"{name} has no algorithm 3: its next step is no mean over rows. Choose 1 or 2.")
         self._fitted: _Fitted | None = None
 
@@ -131,7 +131,7 @@ class _NoisyEM(ReleasedModel):
         """What is taken to be public: nothing of it may be worked out from the rows."""
         options = self._options
         said = [f"The model's noise, sigma = {options.noise_std:g}, is public knowledge."]
-        if options.algorithm == "1":
+        if options.algorithm == 1:
             said.append(f"The clip norm, C = {options.clip_norm:g}, is public knowledge.")
         else:
             said.append(f"The second moments of the gradient, tau = {options.tau:g}, are public knowledge.")
@@ -150,7 +150,7 @@ class _NoisyEM(ReleasedModel):
         setting = TruncationSetting(
             round(rows), d, budget.epsilon, budget.delta, options.tau, options.zeta, options.steps
         )
-        clip = options.clip_norm if options.algorithm == "1" else LARGEST_TRUNCATED * setting.scale
+        clip = options.clip_norm if options.algorithm == 1 else LARGEST_TRUNCATED * setting.scale
         clip, precision = min(max(clip, SMALLEST_CLIP), LARGEST_CLIP), setting.precision
         beta, path, noise = self._start(), [], []
         progress.phase("Fitting")
@@ -213,14 +213,10 @@ class _NoisyEM(ReleasedModel):
             ],
             **self._in_own_units(),
             "intervals": INTERVALS,
-            "algorithm": options.algorithm,
-            "e_step": options.e_step,
-            "bound": {"norm": clip} if options.algorithm == "1" else {"number": clip, **truncated},
-            "step_size": options.step_size,
+            "bound": {"norm": clip} if options.algorithm == 1 else {"number": clip, **truncated},
             "rows": rows,
             "path": told.path.tolist(),
             "noise_std": told.noise_std.tolist(),
-            "assumed_public": list(self.assumptions),
         }
 
     def facts(self) -> tuple[Fact, ...]:
@@ -348,15 +344,15 @@ class _NoisyEM(ReleasedModel):
             scales=2 / spread,
             parameters=beta,
             clip=clip,
-            bounding="norm" if options.algorithm == "1" else bounding,
+            bounding="norm" if options.algorithm == 1 else bounding,
             precision=precision,
-            statistics=options.algorithm == "3",
+            statistics=options.algorithm == 3,
             hidden=tuple(one.missing for one in self._coordinates) if self._kind is MissingCovariates else (),
         )
 
     def _moved(self, beta: Vector, mean: Vector) -> Vector:
         """Return where a step leads, given what was added up over rows."""
-        return mean if self._options.algorithm == "3" else beta + self._options.step_size * mean
+        return mean if self._options.algorithm == 3 else beta + self._options.step_size * mean
 
     def _covariance(self, told: _Fitted) -> Matrix:
         """Return what the noise of all steps does to the last coefficients; from answers alone."""
@@ -364,7 +360,7 @@ class _NoisyEM(ReleasedModel):
 
         rows = self._made_rows(told.coefficients, told.seen, np.random.default_rng(self._task.seed))
         clip, precision = told.numbers[1:3].tolist()
-        d, rate = len(self._coordinates), 1.0 if self._options.algorithm == "3" else self._options.step_size
+        d, rate = len(self._coordinates), 1.0 if self._options.algorithm == 3 else self._options.step_size
         asked = self._question(told.coefficients, told.centre, told.spread, clip, precision)
 
         def led_to(beta: Vector) -> Vector:
