@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from synth.version import __version__
 
 if TYPE_CHECKING:
+    from synth.bundle.predicting import Predictions
     from synth.bundle.replay import Replay
     from synth.bundle.verify import Verdict
     from synth.cli.local import RunResult
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from synth.schema import RunConfig
 
 __all__ = [
+    "Predictions",
     "Replay",
     "RunConfig",
     "RunResult",
@@ -34,12 +36,14 @@ __all__ = [
     "Verdict",
     "__version__",
     "load_config",
+    "predict",
     "replay",
     "run",
     "verify",
 ]
 
 _TYPES = {
+    "Predictions": "synth.bundle.predicting",
     "Replay": "synth.bundle.replay",
     "RunConfig": "synth.schema",
     "RunResult": "synth.cli.local",
@@ -64,7 +68,7 @@ def load_config(path: str | Path) -> RunConfig:
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
-    """Make a synthetic table and its bundle in the folder ``out``; see :func:`synth.cli.local.run_locally`."""
+    """Make a table or fit a model, and seal its bundle in ``out``; see :func:`synth.cli.local.run_locally`."""
     from synth.cli.local import run_locally
     from synth.services.incidents import in_own_words
 
@@ -88,3 +92,12 @@ def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
     from synth.system.paths import path_of
 
     return in_own_words(lambda: again(path_of(path, "the bundle"), empty_folder(out, force=False), refit=refit))
+
+
+def predict(path: str | Path, table: str | Path) -> Predictions:
+    """Foretell the label of rows by the model of a bundle; see :func:`synth.bundle.predicting.predict`."""
+    from synth.bundle.predicting import predict as foretell
+    from synth.services.incidents import in_own_words
+    from synth.system.paths import path_of
+
+    return in_own_words(lambda: foretell(path_of(path, "the bundle"), path_of(table, "the table")))

@@ -279,6 +279,12 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "compare": [lambda text: ["compare", text, text]],
     "verify": [lambda text: ["verify", text]],
     "replay": [lambda text: ["replay", text, "--out", "out"], lambda text: ["replay", "b.zip", "--out", text]],
+    "model": [
+        lambda text: ["model", "fit", text, "--out", "out"],
+        lambda text: ["model", "predict", text, "rows.csv", "--out", "foretold.csv"],
+        lambda text: ["model", "predict", "b.zip", text, "--out", "foretold.csv"],
+        lambda text: ["model", "predict", "b.zip", "rows.csv", "--out", text],
+    ],
     "parties": [
         lambda text: ["parties", text, "--out", "machines"],
         lambda text: ["parties", "b.zip", "--out", text],

@@ -146,10 +146,12 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
         id_column=unit.get("id_column"),
         epsilon=config.epsilon,
         delta=config.delta,
-        generator=config.generator,
-        options=dict(config.options),
+        generator=None if config.is_model else config.generator,
+        options={} if config.is_model else dict(config.options),
         described=False,
     )
+    # What the file of a model leaves out stays as it was in the draft.
+    body = {key: draft[key] for key in ("rows", "evaluation_share")} | body
     for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
         draft[key] = body[key]
     draft["number_of_units"] = config.schema.number_of_units

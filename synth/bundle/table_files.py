@@ -123,7 +123,7 @@ def write_parquet(codes: npt.ArrayLike, schema: Schema, target: BinaryIO, seed: 
             writer.write_batch(batch, row_group_size=PIECE)
 
 
-def read_table(path: Path, schema: Schema) -> _Rows:
+def read_table(path: Path, schema: Schema, *, made_here: bool = True) -> _Rows:
     """Read a synthetic table back into codes.
 
     Parameters
@@ -132,6 +132,8 @@ def read_table(path: Path, schema: Schema) -> _Rows:
         A CSV, TSV (also .gz) or Parquet file with the printed columns, in any order.
     schema : Schema
         What is declared.
+    made_here : bool
+        Whether a run made it, or it is somebody's own.
 
     Returns
     -------
@@ -150,7 +152,8 @@ def read_table(path: Path, schema: Schema) -> _Rows:
     try:
         cells = _read_cells(Path(path), schema)
     except (pa.ArrowException, OSError, ValueError):
-        raise TableError(f"'{Path(path).name}' cannot be read as a synthetic table. Make it again.") from None
+        what = "a synthetic table. Make it again" if made_here else "a table. Save it as CSV, TSV or Parquet"
+        raise TableError(f"'{Path(path).name}' cannot be read as {what}.") from None
     missing = [column.name for column in schema.modelled if column.printed_name not in cells.column_names]
     if missing:
         raise TableError(f"'{Path(path).name}' has no column '{missing[0]}'. Check that it belongs to this schema.")

@@ -168,6 +168,8 @@ def config_of(parsed: argparse.Namespace) -> RunConfig:
         }.items()
         if value is not None
     }
+    if config.is_model and (parsed.generator is not None or parsed.rows is not None):
+        raise InputError("The configuration names a model, which makes no rows: leave --generator and --rows out.")
     if parsed.generator is not None and parsed.generator != config.generator:
         changes |= {"generator": parsed.generator, "options": {}}
     return replace(config, **changes)
@@ -181,7 +183,7 @@ def _rehearse(parsed: argparse.Namespace) -> int:
     config = config_of(parsed)
     stand_in: str | Simulation = parsed.stand_in
     if parsed.stand_in is None:
-        rows = min(config.rows, _MOST_SIMULATED)
+        rows = min(config.rows or config.people_at_most, _MOST_SIMULATED)
         stand_in = load_simulation(parsed.simulate, rows=rows) if parsed.simulate else Simulation(rows=rows)
     grid = None
     if parsed.grid or parsed.epsilons or parsed.generators or parsed.seeds is not None:
@@ -205,9 +207,7 @@ def _incidents(parsed: argparse.Namespace) -> int:
         found = application.stops.all()
     if not found:
         say("No rehearsal has stopped anything.")
-    for stop in found:
-        state = "stands" if stop.cleared_by is None else f"cleared by {stop.cleared_by}: {stop.because}"
-        say(f"{stop.time:%Y-%m-%d %H:%M}  {stop.incident}  {stop.generator}  {stop.attacks}  {state}")
+    say(*(stop.line for stop in found))
     return 0
 
 
@@ -289,13 +289,21 @@ def _parties(parsed: argparse.Namespace) -> int:
 def _generators(_: argparse.Namespace) -> int:
     from synth.generators import cards
 
-    for card in cards():
-        say(f"{card.name}: {card.title}. {card.summary}")
-        say(f"    Best for: {card.best_for}")
-        say(f"    Loses where: {card.loses_where}")
-        if card.needs.words:
-            say(f"    Needs: {card.needs.words}.")
-        say(f"    Source: {card.reference}")
+    say(*(line for card in cards() for line in card.lines))
+    return 0
+
+
+def _models(_: argparse.Namespace) -> int:
+    from synth.estimators import model_cards
+
+    say(*(line for card in model_cards() for line in card.lines))
+    return 0
+
+
+def _predict(parsed: argparse.Namespace) -> int:
+    from synth.bundle.predicting import predict
+
+    say(*predict(Path(parsed.bundle), Path(parsed.table), public_key=parsed.public_key).written(Path(parsed.out)))
     return 0
 
 
@@ -326,8 +334,6 @@ def _account(parsed: argparse.Namespace) -> int:
 
 
 def _one_account(parsed: argparse.Namespace) -> int:
-    from synth.services.views import row_worth_words
-
     with _application() as application:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
             raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
@@ -336,12 +342,7 @@ def _one_account(parsed: argparse.Namespace) -> int:
         if parsed.accept:
             application.accept_ledger(parsed.name, who="owner")
         view = application.account(parsed.name)
-    cap = "no cap" if view.epsilon_cap is None else f"cap {view.epsilon_cap:g} at delta {view.delta_cap:g}"
-    say(f"{view.name}: epsilon {view.epsilon_spent:.4g} spent ({cap}), simple sum {view.epsilon_simple_sum:.4g}, "
-         f"{view.releases} releases. {view.unit_sentence or 'Nobody has described its people yet'}.")  # fmt: skip
-    if view.row_worth is not None:
-        say(f"All of it, simply added: epsilon {view.epsilon_simple_sum:.4g}{row_worth_words(view.row_worth)}, "
-             f"at delta {view.row_worth[1]:g}.")  # fmt: skip
+    say(*view.lines)
     if view.frozen:
         say(f"It is frozen and takes no run. {_FROZEN_REMEDY}")
     return 0
@@ -383,17 +384,13 @@ def _enter(paths: list[str]) -> int:
 
 def _ledger(_: argparse.Namespace) -> int:
     from synth.ledger.ledger import SPENT_OR_FREED
-    from synth.services.views import row_worth_words
 
     with _application() as application:
         rows = application.ledger_rows()
     if not rows:
         say("Nothing spent yet.")
         return 0
-    for row in rows:
-        cost = f"epsilon {row.epsilon:g}{row_worth_words(row.row_worth)}  delta {row.delta:g}  {row.state}"
-        say(f"{row.time:%Y-%m-%d %H:%M}  {row.account}  #{row.sequence}  {cost}  run {row.run_id}  {row.purpose}")
-    say(SPENT_OR_FREED)
+    say(*(row.line for row in rows), SPENT_OR_FREED)
     return 0
 
 
@@ -442,13 +439,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     demo.add_argument("folder", metavar="DIR")
     demo.set_defaults(command=_demo)
 
-    run = commands.add_parser("run", help="make a synthetic table and its bundle")
-    _add_config_options(run)
-    run.add_argument("--out", required=True, metavar="DIR")
-    run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
-    run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
-    run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
-    run.set_defaults(command=_run)
+    _add_run(commands, "run", "make a synthetic table, or fit a private model, and its bundle")
 
     forecast = commands.add_parser("forecast", help="say which error to expect before anything is spent; reads no rows")
     _add_config_options(forecast)
@@ -491,6 +482,16 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     _add_ledger_commands(commands)
     commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
+    model = commands.add_parser("model", help="list the private models, fit one, or predict with a released one")
+    model.set_defaults(command=_models)
+    actions = model.add_subparsers(metavar="ACTION")
+    _add_run(actions, "fit", "fit a private model and seal its bundle: synth run by another name")
+    predict = actions.add_parser("predict", help="foretell the label of rows of your own; the bundle is verified first")
+    for given in ("bundle", "table"):
+        predict.add_argument(given, metavar=given.upper())
+    predict.add_argument("--out", metavar="FILE", required=True, help="CSV of what is foretold, a line for every row")
+    predict.add_argument("--public-key", metavar="FILE")
+    predict.set_defaults(command=_predict)
     parties = commands.add_parser(
         "parties", help="make machines from released rows, or classify rows by those of several parties"
     )
@@ -506,6 +507,17 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
     schema.set_defaults(command=_schema)
     return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:
+    """Add the command that carries a configuration out."""
+    run = commands.add_parser(name, help=words)
+    _add_config_options(run)
+    run.add_argument("--out", required=True, metavar="DIR")
+    run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
+    run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
+    run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    run.set_defaults(command=_run)
 
 
 def _add_config_options(parser: argparse.ArgumentParser) -> None:

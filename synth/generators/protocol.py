@@ -174,6 +174,14 @@ class Card:
     predicts: bool = False
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """The card as lines of text."""
+        said = {"Best for": self.best_for, "Loses where": self.loses_where}
+        said |= {"Needs": f"{self.needs.words}."} if self.needs.words else {}
+        said |= {"Source": self.reference}
+        return (f"{self.name}: {self.title}. {self.summary}", *(f"    {what}: {words}" for what, words in said.items()))
+
+    @property
     def model(self) -> type[PrivateModel]:
         """The class behind the card."""
         if not isinstance(self.made_by, str):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, Self
 
-from synth.errors import AttackError, InputError, RunCancelledError, SynthError
+from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, SynthError
 from synth.generators import CONTROL
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
@@ -199,6 +199,8 @@ class GridRehearsal:
 
 def check_grid(config: RunConfig, grid: Grid) -> None:
     """Refuse, before anything is read, a grid with a configuration that a run would refuse; errors of its check."""
+    if config.is_model:
+        raise ConfigError("A grid compares tables, and a model makes none. Rehearse it by itself.")
     for one in grid.configs(config):
         check_config(one)
 

@@ -19,16 +19,27 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
+import numpy as np
+
 from synth.errors import AttackError, TableError
-from synth.generators import CONTROL
+from synth.estimators import restore
+from synth.generators import CONTROL, GeneratorTask
 from synth.jobs import LocalEngine
+from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
 from synth.rehearsal.simulation import SIMULATED_FORMAT
-from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE, of_stand_in
+from synth.rehearsal.stand_in import (
+    REHEARSAL_SENTENCE,
+    SIMULATED_SENTENCE,
+    STAND_IN_SENTENCE,
+    error_of_model,
+    of_stand_in,
+)
 from synth.reports.code_tables import CodeTable
-from synth.reports.document import report_document
+from synth.reports.document import published_evidence, report_document
+from synth.reports.drawing import number_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.registry import reports
 from synth.reports.risk_bounds import ProvenCeiling
@@ -74,6 +85,12 @@ class Rehearsal:
             f"{entry.title}: {entry.value:.3g} {entry.unit}. {_verdict(entry)}".rstrip()
             for entry in first
             if isinstance(entry.value, float)
+        ]
+        # Of a model: what it says of itself, and how it did on rows that it had not seen.
+        spoken += [
+            f"{entry.title}: {number_text(entry.value)} {entry.unit}. {entry.sentence}".replace(" .", ".").rstrip()
+            for entry in self.evidence
+            if entry.section == "model" and entry.value is not None
         ]
         # Where nothing could be said: why.
         reasons = {name for report in reports() for name in report.reasons}
@@ -132,6 +149,11 @@ class Rehearsals:
         rehearsed, said = _rehearsed(config, simulated=simulated), _said_of(simulated=simulated)
         progress.phase("Reading")
         view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
+        if config.is_model:
+            held_out = rows_of_part(view, "holdout").codes
+            found = Rehearsal(_told(rehearsed, _asked(rehearsed, open_rows), held_out, progress), None, said=said)
+            self._keep(config, found)
+            return found
         synthetic, ceiling = _made(rehearsed, _asked(rehearsed, open_rows), progress)
         rows = stand_in_rows(rehearsed, view, synthetic, ceiling.receipts)
         exact = of_stand_in(exact_numbers(rows, progress), sentence=said)
@@ -378,6 +400,24 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
         public=True,
     )
     return table
+
+
+def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress: Progress) -> tuple[SafeEvidence, ...]:
+    """Fit a model to a stand-in; return what it says of itself, and its error on the rows that were held out."""
+    fitted = fit_and_sample(config, table, progress, predict=False)
+    said = published_evidence(
+        fitted.codes,
+        of_kind(fitted.answers, NoisyAnswer),
+        config,
+        rows=fitted.rows,
+        facts=fitted.facts,
+        pictures=fitted.pictures,
+        receipts=fitted.receipts,
+    )
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    model = restore(config.generator, task, config.options, fitted.state)
+    rows = np.stack(held_out, axis=1).astype(np.int64)
+    return (*(entry for entry in said if isinstance(entry, SafeEvidence)), *error_of_model(model, rows, task))
 
 
 def _made(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:

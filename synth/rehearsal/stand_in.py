@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.protocol import GeneratorTask, PrivateModel, ReleasedModel
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence, evidence_from_dict
 from synth.reports.evidence import evidence_to_dict as to_dict
 
-__all__ = ["REHEARSAL_SENTENCE", "SIMULATED_SENTENCE", "STAND_IN_SENTENCE", "of_stand_in"]
+__all__ = ["REHEARSAL_SENTENCE", "SIMULATED_SENTENCE", "STAND_IN_SENTENCE", "error_of_model", "of_stand_in"]
 
 STAND_IN_SENTENCE = "Stand-in data. Yours may do better or worse; more like this if your table resembles it."
 
@@ -45,6 +49,38 @@ def of_stand_in(
         body = _said(to_dict(entry), words) | {"id": entry.id, "kind": SafeEvidence.kind}
         found.append(evidence_from_dict(body))
     return tuple(entry for entry in found if isinstance(entry, SafeEvidence))
+
+
+def error_of_model(model: PrivateModel, codes: NDArray[np.int64], task: GeneratorTask) -> tuple[SafeEvidence, ...]:
+    """Return how a model that predicts does on stand-in rows that it was not fitted to; nothing of any other.
+
+    Parameters
+    ----------
+    model : PrivateModel
+        Fitted.
+    codes : array of shape (n_rows, n_modelled)
+        Rows of a stand-in, which are public. Those whose label is missing or no number of its range are left out.
+    task : GeneratorTask
+        Says which column is foretold.
+    """
+    if not isinstance(model, ReleasedModel) or not model.card.predicts or task.label is None:
+        return ()
+    label = task.schema.modelled_column(task.label)
+    true = codes[:, task.schema.names.index(task.label)]
+    numbers = label.grid()
+    known = true < len(numbers) if len(numbers) else true != label.missing_code
+    if not known.any():
+        return ()
+    foretold, true = model.predict(codes[known]), true[known]
+    if foretold.ndim == 2:
+        right, usual = foretold.argmax(axis=1) == true, np.bincount(true).max() / len(true)
+        value, title, unit = 100 * float(right.mean()), "Right on held-out rows", "%"
+        beside = f"Always the commonest value: {100 * usual:.3g} %."
+    else:
+        errors = numbers[true] - foretold
+        value, title, unit = float(np.sqrt(np.mean(errors**2))), "Error on held-out rows", ""
+        beside = f"Root of the mean square; always the mean: {float(np.std(numbers[true])):.4g}."
+    return (SafeEvidence(id="model.on_stand_in", title=title, value=value, unit=unit, sentence=beside),)
 
 
 def _said(value: Any, words: Sequence[tuple[str, str]], key: str = "") -> Any:

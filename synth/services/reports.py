@@ -324,6 +324,8 @@ def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault, *, threads: i
     """Open what reports may read of a run, or return None where it has no rows to compare with."""
     if run.table_id is None:
         return None
+    if config.is_model:
+        raise JobError("This run made a model and no table, so there are no rows to compare with private ones.")
     certificate = read_json(folder / "certificate.json")
     _require_same_split(config, certificate)
     view, test_problem = _opened(config, run, vault)

@@ -35,6 +35,12 @@ class Stop:
     because: str | None = None
 
     @property
+    def line(self) -> str:
+        """When it was, what it is about, and whether it stands."""
+        state = "stands" if self.cleared_by is None else f"cleared by {self.cleared_by}: {self.because}"
+        return f"{self.time:%Y-%m-%d %H:%M}  {self.incident}  {self.generator}  {self.attacks}  {state}"
+
+    @property
     def sentence(self) -> str:
         """What is said where it stops something."""
         return (

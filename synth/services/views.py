@@ -122,6 +122,19 @@ class AccountView:
     row_worth: RowWorth | None = None
     frozen: bool = False
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What was spent, as lines of text."""
+        cap = "no cap" if self.epsilon_cap is None else f"cap {self.epsilon_cap:g} at delta {self.delta_cap:g}"
+        spent = (
+            f"{self.name}: epsilon {self.epsilon_spent:.4g} spent ({cap}), simple sum {self.epsilon_simple_sum:.4g}, "
+            f"{self.releases} releases. {self.unit_sentence or 'Nobody has described its people yet'}."
+        )
+        if self.row_worth is None:
+            return (spent,)
+        worth = f"epsilon {self.epsilon_simple_sum:.4g}{row_worth_words(self.row_worth)}"
+        return (spent, f"All of it, simply added: {worth}, at delta {self.row_worth[1]:g}.")
+
 
 def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
     """Return an account with what was spent on it."""
@@ -155,6 +168,14 @@ class LedgerRow:
     state: str
     certificate_id: str | None
     row_worth: RowWorth | None = None
+
+    @property
+    def line(self) -> str:
+        """The row as a line of text."""
+        cost = f"epsilon {self.epsilon:g}{row_worth_words(self.row_worth)}  delta {self.delta:g}  {self.state}"
+        return (
+            f"{self.time:%Y-%m-%d %H:%M}  {self.account}  #{self.sequence}  {cost}  run {self.run_id}  {self.purpose}"
+        )
 
 
 def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:

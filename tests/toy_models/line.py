@@ -60,7 +60,8 @@ class Line(ReleasedModel):
     def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         columns = dict(zip(self._schema.names, codes.T, strict=True))
         column = self._schema.modelled_column(self._label)
-        return np.clip(self._features.evaluate(columns) @ self._line + 0.5, 0, 1) * (column.size - 1)
+        low, high = column.grid()[[0, -1]]
+        return low + np.clip(self._features.evaluate(columns) @ self._line + 0.5, 0, 1) * (high - low)
 
     def state(self) -> State:
         return {"line": self._line.copy()}
