@@ -36,8 +36,8 @@ from kahm_record import LABEL, Cell, Problem, released
 from numpy.typing import NDArray
 from pictures import Pictures, mnist
 
-from synth.reports.holdout import quiet_and_single
 from synth.reports.prediction.classifiers import CLASSIFIERS, classify
+from synth.reports.tree_predictors import quiet_and_single
 from synth.schema import CategoryColumn, NumberColumn, Schema
 
 REAL = "real"

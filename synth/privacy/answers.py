@@ -24,6 +24,7 @@ from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
@@ -50,7 +51,17 @@ __all__ = [
     "sensitivity_of_sum",
 ]
 
-FEATURE_MAPS: tuple[type[FeatureMap], ...] = (Lookup, OneHot, Forest, Fourier, Constant, RowMoments, Stack, Product)
+FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
+    Lookup,
+    OneHot,
+    Forest,
+    Fourier,
+    Constant,
+    RowMoments,
+    Losses,
+    Stack,
+    Product,
+)
 """What may be summed over private rows: nothing but maps of exactly these classes."""
 
 FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)

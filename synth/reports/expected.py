@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from synth.reports.holdout import WIDEST_RANGE
+from synth.reports.holdout import WIDEST_LOSS, WIDEST_RANGE
 from synth.reports.measured import BAR
 from synth.reports.risk_bounds import (
     advantage_against_noise,
@@ -229,31 +229,47 @@ class PredictionForecast:
     rows : float
         Held-out rows: one for each unit there may be at most, times the share held out.
     bins : int
-        Bins of prediction: guessed classes times bins of confidence.
+        Bins of prediction: guessed classes times bins of confidence; 1 where a number is predicted.
     noise_std : float
-        Standard error of one count, in rows.
+        Standard error of one count, in rows; of a number that of the sum of losses.
     groups : tuple of (name, values, standard error)
-        Columns of groups that are told apart, with the standard error of one of their counts.
+        Columns of groups that are told apart, with the standard error of one of their counts or sums.
+    number : bool
+        Whether the label is a number, so that what is measured is a mean squared error, its declared range being 1.
     """
 
     rows: float
     bins: int
     noise_std: float
     groups: tuple[tuple[str, int, float], ...] = ()
+    number: bool = False
+
+    @property
+    def measure(self) -> str:
+        """What is known so exactly, in words."""
+        return "mean squared error (declared range as 1)" if self.number else "accuracy"
 
     @property
     def accuracy_std(self) -> float:
-        """Standard error of the accuracy: in every bin the count of the guessed class is added up."""
+        """Standard error of the accuracy: in every bin the count of the guessed class is added up.
+
+        Of a mean loss it is at most this.
+        """
         return self.noise_std * math.sqrt(self.bins) / self.rows
 
     @property
     def hidden(self) -> bool:
-        """Whether noise will hide even the accuracy: its range is wider than what a report shows."""
-        return BAR * self.accuracy_std > WIDEST_RANGE
+        """Whether noise will hide even that: its range is wider than what a report shows."""
+        return BAR * self.accuracy_std > (WIDEST_LOSS if self.number else WIDEST_RANGE)
 
     def group_rows(self, noise_std: float) -> float:
-        """Return how many held-out rows a group needs for its accuracy to have a standard error of 0.05."""
-        return noise_std * math.sqrt(self.bins) / 0.05
+        """Return how many held-out rows a group needs for its measure to have a standard error of ``told``."""
+        return noise_std * math.sqrt(self.bins) / self.told
+
+    @property
+    def told(self) -> float:
+        """A standard error that tells groups apart."""
+        return 0.01 if self.number else 0.05
 
 
 @dataclass(frozen=True, slots=True)

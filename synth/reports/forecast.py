@@ -39,7 +39,7 @@ from synth.reports.expected import (
     Promise,
     promise_of,
 )
-from synth.reports.holdout import PREDICTION_QUERY, holdout_tables, planned_question
+from synth.reports.holdout import PREDICTION_QUERY, holdout_losses, holdout_tables, planned_question
 from synth.reports.measured import EVALUATION_QUERY, MeasuredTable, evaluation_question, measured_tables
 from synth.schema import RunConfig, Schema
 
@@ -181,12 +181,18 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
     """Plan the question about the hold-out; trees change no noise."""
     held = session.sub_session(share)
     release = held.noisy_sum(planned_question(config), share=1.0, query=PREDICTION_QUERY, source="forecast")
-    tables = holdout_tables([replace(release, receipt=replace(release.receipt, part="holdout"))])
+    rows = _units(config) * config.holdout
+    held_out = [replace(release, receipt=replace(release.receipt, part="holdout"))]
+    losses = holdout_losses(held_out)
+    if losses is not None:
+        by_group = tuple((one.column, len(one.losses), one.noise_std) for one in losses.groups)
+        return PredictionForecast(rows, 1, losses.overall.noise_std, by_group, number=True)
+    tables = holdout_tables(held_out)
     if tables is None:
         raise ConfigError("The predictions of this run cannot be planned.")
     groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]
     bins = math.prod(tables.forest.shape)
-    return PredictionForecast(_units(config) * config.holdout, bins, tables.noise_std, tuple(groups))
+    return PredictionForecast(rows, bins, tables.noise_std, tuple(groups))
 
 
 def _planned_rows(session: PlannedSession) -> list[tuple[RowsQuestion, RowsPlan]]:

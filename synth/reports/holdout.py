@@ -1,54 +1,56 @@
 """The one question of a charged prediction report: held-out rows by bin of prediction, label and group.
 
-The bin is that of a forest: boosted trees trained on synthetic rows, their numbers made whole. It becomes a
-:class:`synth.privacy.more.forests.Forest`, which a private session can put rows into without running anybody's code.
-Everything about it is read off synthetic rows: the order of categories, thresholds, leaves, and the edges that cut
-confidence into bins of about equally many synthetic rows. Each column of groups has a table of its own beside the one
-over all rows, which gets half of the question's share then.
+The bin is that of a forest (:mod:`synth.reports.tree_predictors`). Each column of groups has a table of its own beside
+the one over all rows, which gets half of the question's share then.
+
+Where the label is a number the forest predicts one, and the question is by how much it errs: a row adds its loss and
+what is missing to 1 (:class:`synth.privacy.more.losses.Losses`), by group where there are groups.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from synth.errors import ConfigError
 from synth.privacy.answers import NoisyAnswer
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
-from synth.privacy.more.forests import LARGEST_VALUE, Forest
+from synth.privacy.more.forests import Forest
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.receipt import Receipt
-from synth.reports.code_tables import CodeTable
 from synth.reports.features import Target
-from synth.schema import ModelledColumn, RunConfig, Schema
+from synth.reports.tree_predictors import constant_losses, every_code
+from synth.schema import ModelledColumn, RunConfig
 
 __all__ = [
     "MOST_GROUPS",
     "PREDICTION_QUERY",
+    "WIDEST_LOSS",
     "WIDEST_RANGE",
+    "HoldoutLosses",
     "HoldoutTables",
+    "LossTable",
     "bins_of_confidence",
     "charged_groups",
-    "constant_forest",
+    "holdout_losses",
     "holdout_tables",
+    "loss_question",
     "planned_question",
     "prediction_question",
-    "quiet_and_single",
-    "synthetic_forest",
 ]
 
 PREDICTION_QUERY = "predictions on the hold-out"
 
 WIDEST_RANGE = 0.25
 """A measure whose range is wider than this to either side says nothing, and is not shown."""
+
+WIDEST_LOSS = 1 / 12
+"""The same of a mean squared error: what always saying the middle would err by, were all numbers as frequent."""
 
 MOST_GROUPS = 20
 """A column of groups with more declared values than this has no table: its counts would be noise."""
@@ -103,8 +105,40 @@ def prediction_question(forest: Forest, config: RunConfig) -> FeatureMap:
     return Stack(tuple(parts), (math.sqrt(0.5), *(each for _ in groups)))
 
 
+def loss_question(losses: Losses, config: RunConfig) -> FeatureMap:
+    """Return what is asked of the hold-out where the label is a number.
+
+    Parameters
+    ----------
+    losses : Losses
+        Of the label.
+    config : RunConfig
+        With a label that is a number.
+
+    Returns
+    -------
+    FeatureMap
+        Loss and rest by whether the label is known, where it may be missing; with groups a stack of one such table by
+        group for each column, all of one weight.
+    """
+    label = _label(config)
+    if label.name in losses.features.columns:
+        raise ConfigError(f"A predictor of '{label.name}' may not look at it.")
+    known = _is_known(label, Target.of(config.schema, label.name))
+    overall = (losses, known) if known.dimension > 1 else (losses,)
+    groups = charged_groups(config)
+    if not groups:
+        return Product(overall)
+    sizes = [config.schema.modelled_column(name).size for name in groups]
+    parts = [Product((*overall, OneHot((name,), (None,), (size,)))) for name, size in zip(groups, sizes, strict=True)]
+    return Stack(tuple(parts), tuple(math.sqrt(1 / len(groups)) for _ in groups))
+
+
 def planned_question(config: RunConfig) -> FeatureMap:
     """Return a question that costs what the real one will: the trees change no bound."""
+    if _label(config).levels > 2:
+        nobody = [np.zeros(0, np.int64)] * len(config.schema.names)
+        return loss_question(constant_losses(nobody, config.schema, _label(config).name), config)
     n_classes = Target.of(config.schema, _label(config).name).n_classes
     leaf, edges = np.zeros((1, 4), np.int32), np.zeros((n_classes, bins_of_confidence(n_classes) - 1), np.int32)
     forest = Forest((), (), leaf, np.zeros((1, n_classes), np.int32), np.zeros(1, np.int32), edges)
@@ -172,6 +206,72 @@ def holdout_tables(releases: Iterable[NoisyAnswer]) -> HoldoutTables | None:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LossTable:
+    """Noisy sums of the losses of held-out rows, by group.
+
+    Attributes
+    ----------
+    column : str
+        The column of groups; empty where all rows are one group.
+    losses, rests, left_out : arrays of shape (n_groups,)
+        Sum of the losses, sum of what is missing to 1, and number of rows whose label is not known.
+    noise_std : float
+        Standard deviation of the noise on each of the first two.
+    """
+
+    column: str
+    losses: NDArray[np.float64]
+    rests: NDArray[np.float64]
+    left_out: NDArray[np.float64]
+    noise_std: float
+
+    @property
+    def of_all(self) -> LossTable:
+        """The same over all groups."""
+        losses, rests, left_out = (one.sum(keepdims=True) for one in (self.losses, self.rests, self.left_out))
+        return LossTable("", losses, rests, left_out, self.noise_std * math.sqrt(len(self.losses)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HoldoutLosses:
+    """Noisy losses of held-out rows: over all rows, and by group for each column of groups."""
+
+    receipt: Receipt
+    predictor: Losses
+    overall: LossTable
+    groups: tuple[LossTable, ...]
+
+
+def holdout_losses(releases: Iterable[NoisyAnswer]) -> HoldoutLosses | None:
+    """Find the answer to a charged prediction of a number among the answers of a run, or None."""
+    release = next((one for one in releases if one.receipt.query == PREDICTION_QUERY), None)
+    if release is None or release.receipt.part != "holdout":
+        return None
+    question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
+    parts, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
+    tables: list[LossTable] = []
+    predictor, start = None, 0
+    for part, weight in zip(parts, weights, strict=True):
+        factors = part.factors if isinstance(part, Product) else ()
+        if not factors or not isinstance(factors[0], Losses):
+            return None
+        predictor = factors[0]
+        hots = {factor.columns[0]: factor.dimension for factor in factors[1:] if isinstance(factor, OneHot)}
+        known = hots.pop(predictor.target.column, 1)
+        values = (flat[start : start + part.dimension] / weight).reshape(2, known, -1)
+        (losses, rests), left_out = values[:, 0], values[:, 1:].sum(axis=(0, 1))
+        tables.append(LossTable(next(iter(hots), ""), losses, rests, left_out, release.noise_std / weight))
+        start += part.dimension
+    if predictor is None:
+        return None
+    (losses, rests, left_out), noise_std = _together(
+        [(np.stack([one.losses, one.rests, one.left_out]), one.noise_std) for one in (table.of_all for table in tables)]
+    )
+    overall = LossTable("", losses, rests, left_out, noise_std)
+    return HoldoutLosses(release.receipt, predictor, overall, tuple(one for one in tables if one.column))
+
+
 def _over_groups(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return values if values.ndim == 3 else values.sum(axis=3)
 
@@ -198,161 +298,8 @@ def _by_class(label: ModelledColumn) -> OneHot:
     return OneHot((label.name,), (None,), (label.size,))
 
 
-# The predictor ------------------------------------------------------------------------------------------------------
-
-
-_MOST_ROWS = 10_000
-_TREES = 120
-"""Trees of all classes together, so that many classes take no longer than two."""
-
-_LEARNING_RATE = 0.1
-_LEAVES = 16
-_DEPTH = 6
-_SMALLEST_LEAF = 10
-_MOST_COLUMNS_A_SPLIT = 40
-_STEPS = 2.0**12
-"""Whole-number steps in one unit of a score (log odds)."""
-
-
-def synthetic_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int, seed: int) -> Forest:
-    """Train a predictor of the label on synthetic rows.
-
-    Parameters
-    ----------
-    codes : CodeTable
-        Synthetic rows, codes of every modelled column in ``schema.names`` order.
-    schema : Schema
-    label : str
-        A column of classes; the forest does not look at it.
-    bins : int
-        Bins of confidence for each guessed class, at least 1.
-    seed : int
-        Public.
-
-    Returns
-    -------
-    Forest
-        A single leaf where synthetic rows have fewer than two classes, or no other column.
-    """
-    target = Target.of(schema, label)
-    usable = target.usable(codes)
-    rows = np.random.default_rng([seed, len(usable), 31]).permutation(usable)[:_MOST_ROWS]
-    truth = codes[target.place][rows].astype(np.int64)
-    columns = [(place, column) for place, column in enumerate(schema.modelled) if place != target.place]
-    if len(np.unique(truth)) < 2 or not columns:
-        return constant_forest(codes, schema, label, bins=bins)
-    places = [_places(column, codes[place][rows], truth, target.n_classes) for place, column in columns]
-    matrix = np.stack([one[codes[place][rows]] for one, (place, _) in zip(places, columns, strict=True)], axis=1)
-    grown = _grown(matrix.astype(np.float32), truth, target.n_classes, seed)
-    names = tuple(column.name for _, column in columns)
-    forest = Forest(
-        names, tuple(places), grown.nodes, grown.values, grown.roots, np.zeros((target.n_classes, 0), np.int32)
-    )
-    return _with_edges(forest, codes, schema, bins)
-
-
-def constant_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int) -> Forest:
-    """Return the predictor that always guesses the most frequent class of synthetic rows."""
-    target = Target.of(schema, label)
-    counts = np.bincount(codes[target.place][target.usable(codes)].astype(np.int64), minlength=target.n_classes)
-    values = np.zeros((1, target.n_classes), dtype=np.int32)
-    values[0, int(counts[: target.n_classes].argmax())] = 1
-    edges = np.ones((target.n_classes, bins - 1), dtype=np.int32)
-    return Forest((), (), np.zeros((1, 4), np.int32), values, np.zeros(1, np.int32), edges)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Grown:
-    nodes: NDArray[np.int32]
-    values: NDArray[np.int32]
-    roots: NDArray[np.int32]
-
-
-def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64], n_classes: int) -> NDArray[np.int32]:
-    """Return the place of every code: as declared where it lies on a grid, else in the order of the label's shares.
-
-    For two classes that is the order of the share of one of them, and the best cut of a list of categories is then
-    among its cuts in two.
-    """
-    if column.levels:
-        return np.arange(column.size, dtype=np.int32)
-    counts = np.zeros((column.size, n_classes))
-    np.add.at(counts, (codes.astype(np.int64), truth), 1.0)
-    frequencies = counts.sum(axis=0) / counts.sum()
-    # One row's worth of the whole table for every value: rare values keep to the middle.
-    totals = counts.sum(axis=1, keepdims=True) + 1.0
-    apart = (counts + frequencies) / totals - frequencies
-    _, _, directions = np.linalg.svd(apart * np.sqrt(totals), full_matrices=False)
-    along = np.round(apart @ directions[0], 12)
-    places = np.empty(column.size, dtype=np.int32)
-    places[np.argsort(along, kind="stable")] = np.arange(column.size)
-    return places
-
-
-@contextmanager
-def quiet_and_single() -> Iterator[None]:
-    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _grown(matrix: NDArray[np.float32], truth: NDArray[np.int64], n_classes: int, seed: int) -> _Grown:
-    """Boost trees on places, and write them as whole numbers."""
-    # Imported late: a run that charges no prediction need not load a library of predictors.
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    present, known = np.unique(truth, return_inverse=True)
-    outputs = 1 if len(present) == 2 else len(present)
-    model = GradientBoostingClassifier(
-        n_estimators=max(_TREES // outputs, 10),
-        learning_rate=_LEARNING_RATE,
-        max_leaf_nodes=_LEAVES,
-        max_depth=_DEPTH,
-        min_samples_leaf=_SMALLEST_LEAF,
-        subsample=0.5,
-        max_features=min(matrix.shape[1], _MOST_COLUMNS_A_SPLIT),
-        random_state=seed % 2**32,
-    )
-    with quiet_and_single():
-        model.fit(matrix, known)
-    shares = np.bincount(known) / len(known)
-    first = np.full(n_classes, -float(LARGEST_VALUE))  # a class that no synthetic row has is never guessed
-    first[present] = np.log(shares) * _STEPS
-    nodes, values, roots = [np.zeros((1, 4), np.int32)], [np.rint(first)[None, :]], [0]
-    start = 1
-    for trees in model.estimators_:
-        for output, tree in enumerate(trees):
-            inner = tree.tree_
-            of_class = present[1] if outputs == 1 else present[output]
-            leaf = inner.children_left < 0
-            own = np.arange(inner.node_count)
-            block = np.stack(
-                [
-                    np.where(leaf, 0, inner.feature),
-                    np.where(leaf, 0, np.floor(inner.threshold)),
-                    start + np.where(leaf, own, inner.children_left),
-                    start + np.where(leaf, own, inner.children_right),
-                ],
-                axis=1,
-            )
-            added = np.zeros((inner.node_count, n_classes))
-            steps = np.rint(inner.value[:, 0, 0] * _LEARNING_RATE * _STEPS)
-            added[:, of_class] = np.where(leaf, np.clip(steps, -LARGEST_VALUE, LARGEST_VALUE), 0)
-            nodes.append(block.astype(np.int32))
-            values.append(added)
-            roots.append(start)
-            start += inner.node_count
-    return _Grown(np.concatenate(nodes), np.concatenate(values).astype(np.int32), np.array(roots, np.int32))
-
-
-def _with_edges(forest: Forest, codes: CodeTable, schema: Schema, bins: int) -> Forest:
-    """Cut the confidence of every guessed class where its synthetic rows fall into equal parts."""
-    by_name = dict(zip(schema.names, codes, strict=True))
-    guess, confidence = forest.guesses(by_name.__getitem__, len(codes[0]))
-    edges = np.zeros((forest.shape[0], bins - 1), dtype=np.int32)
-    for one in range(len(edges)):
-        own = np.sort(confidence[guess == one])
-        if len(own):
-            edges[one] = own[(np.arange(1, bins) * len(own)) // bins]
-    return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
+def _is_known(label: ModelledColumn, target: Target) -> OneHot:
+    """Tell rows whose label is known, in the first place, from others."""
+    bins = np.ones(label.size, dtype=np.int32)
+    bins[target.usable(every_code(target))] = 0
+    return OneHot((label.name,), (bins,))

@@ -216,11 +216,10 @@ def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str
         )
     column = schema.modelled_column(label)
     classes = column.size - (column.missing_code is not None)
-    scale = column.levels > 2
-    if scale or not 2 <= classes <= MOST_CHARGED_CLASSES:
+    if column.levels <= 2 and not 2 <= classes <= MOST_CHARGED_CLASSES:
         return (
-            f"the label '{label}' must have 2 to {MOST_CHARGED_CLASSES} classes, got "
-            f"{'a number or date' if scale else f'{classes:,}'}. Declare a label of few classes or leave it out."
+            f"the label '{label}' must be a number or have 2 to {MOST_CHARGED_CLASSES} classes, got {classes:,}. "
+            "Declare a label of few classes or leave it out."
         )
     return None
 

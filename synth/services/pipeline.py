@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from synth.estimators import drawn_rows, make
 from synth.generators import Fact, GeneratorTask, Picture, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
-from synth.privacy.more.forests import Forest
+from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.questions import Answer, KeptAnswers
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
@@ -33,16 +34,18 @@ from synth.reports.forecast import PREDICTIONS, budget_parts
 from synth.reports.holdout import (
     PREDICTION_QUERY,
     bins_of_confidence,
-    constant_forest,
+    loss_question,
     prediction_question,
-    synthetic_forest,
 )
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
+from synth.reports.tree_predictors import constant_forest, constant_losses, synthetic_forest, synthetic_losses
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.system.machine import is_lack_of_means
 
 __all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
+
+Trained = TypeVar("Trained")
 
 
 class PhaseTimer:
@@ -177,8 +180,7 @@ def fit_and_sample(
     codes = drawn_rows(fitted, config)
     if held is not None:
         progress.phase("Predicting from synthetic rows")
-        question = prediction_question(_forest(codes, config), config)
-        held.noisy_sum(question, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
+        held.noisy_sum(_prediction(codes, config), share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
         codes,
         fitted.state(),
@@ -191,20 +193,36 @@ def fit_and_sample(
     )
 
 
-def _forest(codes: np.ndarray, config: RunConfig) -> Forest:
-    """Train what predicts held-out rows; a fault of a library leaves the plainest guess, as the budget is final.
+def _prediction(codes: np.ndarray, config: RunConfig) -> FeatureMap:
+    """Train what predicts held-out rows, and return the question about it."""
+    schema, label, columns = config.schema, str(config.label), list(codes.T)
+    target = Target.of(schema, label)
+    if target.kind == "number":
+        losses = _trained(
+            lambda: synthetic_losses(columns, schema, label, seed=config.seed),
+            lambda: constant_losses(columns, schema, label),
+        )
+        return loss_question(losses, config)
+    bins = bins_of_confidence(target.n_classes)
+    forest = _trained(
+        lambda: synthetic_forest(columns, schema, label, bins=bins, seed=config.seed),
+        lambda: constant_forest(columns, schema, label, bins=bins),
+    )
+    return prediction_question(forest, config)
+
+
+def _trained(train: Callable[[], Trained], plainest: Callable[[], Trained]) -> Trained:
+    """Train; a fault of a library leaves the plainest guess, as the budget is final.
 
     Where memory or the device failed it is none: the run goes on from its answers and trains again.
     """
-    label = str(config.label)
-    columns, bins = list(codes.T), bins_of_confidence(Target.of(config.schema, label).n_classes)
     try:
-        return synthetic_forest(columns, config.schema, label, bins=bins, seed=config.seed)
+        return train()
     except Exception as error:
         if is_lack_of_means(error):
             raise
         record_incident(error)
-        return constant_forest(columns, config.schema, label, bins=bins)
+        return plainest()
 
 
 def seal_release(

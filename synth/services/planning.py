@@ -145,14 +145,20 @@ def prediction_lines(found: Forecast) -> list[str]:
         return []
     lines = [
         f"Predictions on {told.rows:,.0f} held-out rows (of one row for each of {found.people:,} units): standard "
-        f"error of the accuracy {told.accuracy_std:.2g}, from {told.bins} counts with a standard error of "
-        f"{told.noise_std:.3g} rows."
+        f"error of the {told.measure} "
+        + (
+            f"at most {told.accuracy_std:.2g}."
+            if told.number
+            else f"{told.accuracy_std:.2g}, from {told.bins} counts with a standard error of {told.noise_std:.3g} rows."
+        )
     ]
     if told.hidden:
-        lines.append("  Noise will hide the accuracy: hold out more rows, or give the predictions a larger share.")
+        lines.append(
+            f"  Noise will hide the {told.measure}: hold out more rows, or give the predictions a larger share."
+        )
     lines += [
-        f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out rows the accuracy has a standard "
-        "error of 0.05."
+        f"  by {name}: in a group of {told.group_rows(noise_std):,.0f} held-out rows the {told.measure} has a standard "
+        f"error of {told.told:g}."
         for name, _, noise_std in told.groups
     ]
     return lines

@@ -18,6 +18,7 @@ from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion, UnitQuestion
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, smoothed_truncation
@@ -74,6 +75,9 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
     if any(isinstance(leaf, Fourier) for leaf in leaves):
         return norm, 2 * norm
     cells = math.prod(leaf.dimension for leaf in leaves if isinstance(leaf, OneHot | Forest))
+    if any(isinstance(leaf, Losses) for leaf in leaves):
+        # A loss l from 0 to 1 and 1 - l: longest at either end, and those are farthest apart.
+        return weight, math.sqrt(2) * weight
     for leaf in leaves:
         if isinstance(leaf, RowMoments):
             norm, same = (weight * one for one in _powers(leaf.weights))
@@ -100,9 +104,20 @@ def bin_of(codes: dict[str, int], forest: Forest) -> int:
             place = int(forest.places[which][codes[forest.columns[which]]])
             node = below if place <= threshold else above
         scores = [score + int(value) for score, value in zip(scores, forest.values[node], strict=True)]
-    best, second = sorted(scores, reverse=True)[:2]
+    # Where there is one class alone its score is the confidence.
+    best, second = sorted(scores, reverse=True)[:2] if len(scores) > 1 else (scores[0], 0)
     guess = scores.index(best)
     return guess * forest.shape[1] + sum(best - second > int(edge) for edge in forest.edges[guess])
+
+
+def loss_of(codes: dict[str, int], question: Losses) -> float:
+    """The squared error of one row's prediction, with the range of the target as 1; to the nearest 2^-14."""
+    targets = question.target.table[:, 0]
+    (wanted,) = question.target.evaluate({name: np.array([code]) for name, code in codes.items()})[:, 0]
+    found = float(features(codes, question.features) @ question.parameters)
+    error = abs(min(max(found, float(targets.min())), float(targets.max())) - float(wanted))
+    error = math.floor(error * 2**16) / math.ceil(float(np.ptp(targets)) * 2**16)
+    return math.floor(error**2 * 2**14 + 0.5) / 2**14
 
 
 def _powers(weights: tuple[float, float, float]) -> tuple[float, float]:
@@ -204,6 +219,9 @@ def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:
         return made
     if isinstance(question, Forest):
         return np.eye(question.dimension)[bin_of(codes, question)]
+    if isinstance(question, Losses):
+        loss = loss_of(codes, question)
+        return np.array([loss, 1 - loss])
     if not isinstance(question, RowMoments):
         return question.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
     tables = question.tables

@@ -16,6 +16,7 @@ from synth.privacy.counting import CountMemory
 from synth.privacy.feature_maps import Block, OneHot
 from synth.privacy.more import forests
 from synth.privacy.more.forests import Forest
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -172,6 +173,69 @@ def _(patch: pytest.MonkeyPatch) -> None:
         return (guess * self.shape[1] + bins).astype(right(self, column, n_rows).dtype)
 
     patch.setattr(forests.Forest, "cells", cells)
+
+
+@fault("losses that are not clipped to 1")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def cells(self: Losses, column: Any, n_rows: int) -> np.ndarray:
+        columns = {name: column(name) for name in self.columns}
+        truth = self.target.evaluate(columns)[:, 0]
+        found = self._predictions(columns, n_rows) / 2.0**36
+        # As if the declared range were a tenth of what it is: levels above the last are far outside.
+        return np.rint((10 * (found - truth)) ** 2 * 2**14).astype(np.int64)
+
+    def sums_by_cell(self: Losses, weight: float, rows: Any, cells: Any, *, half_bits: int, device: str) -> Any:
+        levels = rows.column(self.key)
+        reach = int(levels.max(initial=2**14)) + 1
+        table = np.stack([np.arange(reach), 2**14 - np.arange(reach)], axis=1) * weight * 2.0 ** (2 * half_bits - 14)
+        sums = np.zeros((math.prod(axis.size for axis in cells), 2))
+        for cell, places in counting.rows_by_cell(rows, cells):
+            sums[cell] = table[levels[places]].sum(axis=0)
+        return np.trunc(sums).astype(np.int64)
+
+    patch.setattr(Losses, "cells", cells)
+    patch.setattr(Losses, "sums_by_cell", sums_by_cell)
+
+
+@fault("losses and rows counted as if they were one number")
+def _(patch: pytest.MonkeyPatch) -> None:
+    # The loss and a one beside it, at the price of the loss and what is missing to 1.
+    levels = np.arange(2**14 + 1) / 2**14
+
+    def sums_by_cell(self: Losses, weight: float, rows: Any, cells: Any, *, half_bits: int, device: str) -> Any:
+        table = (np.stack([levels, np.ones_like(levels)], axis=1) * weight * 2.0 ** (2 * half_bits)).astype(np.int64)
+        counts = counting.joint_counts(rows, (*cells, self.levels.axis)).reshape(-1, len(table))
+        return counts @ table
+
+    patch.setattr(Losses, "sums_by_cell", sums_by_cell)
+
+
+@fault("losses bounded like one number")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Losses, "weighted_bound", lambda self, weight, half_bits: Bound(weight / math.sqrt(2), weight))
+
+
+@fault("predictions of a number centred on the rows beside")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Losses._predictions
+
+    def predictions(self: Losses, codes: Any, n_rows: int) -> np.ndarray:
+        found = right(self, codes, n_rows)
+        return found - found.mean() + 2.0**35
+
+    patch.setattr(Losses, "_predictions", predictions)
+
+
+@fault("predictor of a number trained on held-out rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = pipeline.synthetic_losses, held_out_opened(patch)
+
+    def trained(codes: Any, schema: Any, label: str, **named: Any) -> Losses:
+        private = [opened[-1]._column(name).astype(np.int64) for name in schema.names]
+        both = [np.concatenate(pair) for pair in zip(codes, private, strict=True)]
+        return right(both, schema, label, **named)
+
+    patch.setattr(pipeline, "synthetic_losses", trained)
 
 
 @fault("half the noise on the hold-out")

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 import prediction_layers as layers
 import pytest
 from prediction_faults import PREDICTION_FAULTS
-from worlds import WORLDS, far_rows
+from worlds import LABEL, WORLDS, far_rows
 
 from synth.errors import PrivacyError
 
 
+@pytest.mark.parametrize("label", layers.LABELS)
 @pytest.mark.parametrize("world", WORLDS)
-def test_t0_calibration(world: str) -> None:
-    layers.t0_calibration(WORLDS[world])
+def test_t0_calibration(world: str, label: str) -> None:
+    layers.t0_calibration(WORLDS[world], label)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -22,29 +23,34 @@ def test_t0_each_part_answers_for_itself(world: str) -> None:
     layers.t0_parts(WORLDS[world])
 
 
+@pytest.mark.parametrize("label", layers.LABELS)
 @pytest.mark.parametrize("world", WORLDS)
-def test_t1_sensitivity(world: str) -> None:
-    assert layers.t1_sensitivity(WORLDS[world], far_rows()) > 0, "the hold-out never changed"
+def test_t1_sensitivity(world: str, label: str) -> None:
+    assert layers.t1_sensitivity(WORLDS[world], far_rows(), label) > 0, "the hold-out never changed"
 
 
+@pytest.mark.parametrize("label", [LABEL, pytest.param("age", marks=pytest.mark.audit)])
 @pytest.mark.parametrize("world", ["replace one", "add or remove several rows"])
-def test_t2_noise_law(world: str) -> None:
-    layers.t2_noise_law(WORLDS[world])
+def test_t2_noise_law(world: str, label: str) -> None:
+    layers.t2_noise_law(WORLDS[world], label=label)
 
 
+@pytest.mark.parametrize("label", layers.LABELS)
 @pytest.mark.parametrize("world", WORLDS)
-def test_t3_metadata(world: str) -> None:
-    layers.t3_metadata(WORLDS[world], far_rows())
+def test_t3_metadata(world: str, label: str) -> None:
+    layers.t3_metadata(WORLDS[world], far_rows(), label)
 
 
 def layers_of() -> Iterator[tuple[str, Callable[[], object]]]:
-    """Every layer, in the two worlds that differ most; cheap ones first."""
+    """Every layer, in the two worlds that differ most, of a class and of a number; cheap ones first."""
     for world in (WORLDS["replace one"], WORLDS["add or remove several rows"]):
-        yield "T0", lambda world=world: layers.t0_calibration(world)
         yield "T0 parts", lambda world=world: layers.t0_parts(world)
-        yield "T1", lambda world=world: layers.t1_sensitivity(world, far_rows())
-        yield "T2", lambda world=world: layers.t2_noise_law(world)
-        yield "T3", lambda world=world: layers.t3_metadata(world, far_rows())
+        for label in layers.LABELS:
+            yield f"T0 {label}", lambda world=world, label=label: layers.t0_calibration(world, label)
+            yield f"T1 {label}", lambda world=world, label=label: layers.t1_sensitivity(world, far_rows(), label)
+        for label in layers.LABELS:
+            yield f"T2 {label}", lambda world=world, label=label: layers.t2_noise_law(world, label=label)
+            yield f"T3 {label}", lambda world=world, label=label: layers.t3_metadata(world, far_rows(), label)
 
 
 @pytest.mark.parametrize("planted", PREDICTION_FAULTS)

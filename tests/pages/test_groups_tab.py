@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from driving import LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import OWNER_ONLY_NOTE
+from synth.reports.evidence import ChargedEvidence, evidence_to_dict
+from synth.reports.figures import Table
 
 TAB = "○ Groups"
 
@@ -45,6 +48,24 @@ def test_runs_with_fresh_noise_are_offered(finished: AppTest) -> None:
     app = opened(finished)
     assert "Who pays for privacy, on average over runs" in texts(app)
     assert app.button(key="reruns").label == "Run 10 times more"
+
+
+def test_what_was_paid_for_by_group_stands_here_alone(finished: AppTest, home: Path) -> None:
+    path = home / "runs" / finished.session_state["draft"]["run_id"] / "report.json"
+    document = json.loads(path.read_text())
+    table = Table("Predictions by region", ("region", "rows (noisy)", "mean squared error"), (("north", 41.0, 0.02),))
+    title = "Widest gap in mean squared error between groups of region"
+    paid = {"value": 0.01, "error": 0.002, "epsilon": 0.2, "receipts": (0,)}
+    entries = [
+        ChargedEvidence(id="predictions.mse", title="Mean squared error, synthetic rows", **paid),
+        ChargedEvidence(id="predictions.groups.region", title=title, figures=(table,), **paid),
+    ]
+    document["evidence"] += [evidence_to_dict(entry) for entry in entries]
+    path.write_text(json.dumps(document))
+    words = texts(opened(finished))
+    assert "Paid for: predictions by group" in words
+    assert title in words
+    assert title not in texts(opened(finished, "○ Prediction"))
 
 
 def test_groups_are_shown_once(finished: AppTest) -> None:

@@ -148,7 +148,7 @@ def test_what_was_paid_for_is_drawn_by_group_as_a_run_reports_it() -> None:
     app = started(LABELLED.replace("epsilon: 1.0", "epsilon: 20.0") + "holdout: 0.4\nprediction_share: 0.3\n")
     assert wait_for_run(app) == "reported"
     go(app, "report")
-    app.session_state["report-tab"] = TAB
+    app.session_state["report-tab"] = "○ Groups"
     app.run()
     assert errors(app) == []
     by_region = next(one.value for one in app.dataframe if "Accuracy, ±" in one.value.columns)

@@ -11,12 +11,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
+from gradients_by_hand import prediction_by_hand
 from questions import walked
 
 from synth.privacy.feature_maps import Block, FeatureMap, OneHot
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier, step_values
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.row_moments import RowMoments
 
 __all__ = ["contribution", "sides_of"]
@@ -35,12 +37,15 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
     step = 2 ** (2 * half_bits)
     maps, weight = block.map.maps, block.weight
     tables = [one for one in maps if isinstance(one, Lookup)]
-    whole = [one for one in maps if isinstance(one, Fourier | RowMoments)]
+    whole = [one for one in maps if isinstance(one, Fourier | RowMoments | Losses)]
     if whole and isinstance(whole[0], Fourier):
         scale = math.floor(Fraction(weight) * Fraction(whole[0].scale) * step / 4096)
         numbers = [scale * wave for wave in _waves(whole[0], codes)]
     elif whole and isinstance(whole[0], RowMoments):
         numbers = _powers(whole[0], weight, codes, half_bits - 6)
+    elif whole and isinstance(whole[0], Losses):
+        loss = _loss(whole[0], codes)
+        numbers = [math.trunc(loss * weight * step), math.trunc((1 - loss) * weight * step)]
     elif len(tables) > 1:
         sides = []
         for side, factor in zip(sides_of(tables), (weight, 1.0), strict=True):
@@ -94,6 +99,21 @@ def sides_of(tables: list[Lookup]) -> tuple[list[Lookup], list[Lookup]]:
     together = {cut: math.prod(widths[:cut]) + math.prod(widths[cut:]) for cut in range(1, len(tables))}
     cut = min(together, key=together.__getitem__)
     return tables[:cut], tables[cut:]
+
+
+def _loss(losses: Losses, codes: dict[str, int]) -> float:
+    """The loss of one row, a multiple of 2^-14, in rational arithmetic."""
+    target, parameters = losses.target, losses.parameters.tolist()
+    numbers = [round(Fraction(entry) * 2**36) for entry in target.table[:, 0].tolist()]
+    code = codes[target.column]
+    if isinstance(losses.features, Forest):
+        found = round(Fraction(parameters[walked(losses.features, codes)]) * 2**36)
+    else:
+        found = prediction_by_hand(losses.features, parameters, codes)
+    found = min(max(found, min(numbers)), max(numbers))
+    error = abs(found - numbers[code if target.bins is None else int(target.bins[code])]) // 2**20
+    widest = -(-(max(numbers) - min(numbers)) // 2**20)
+    return math.floor(Fraction(error**2 * 2**14, widest**2) + Fraction(1, 2)) / 2**14
 
 
 def _powers(moments: RowMoments, weight: float, codes: dict[str, int], bits: int) -> list[int]:

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from synth.privacy.feature_maps import Block, Constant, OneHot
+from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot
 from synth.privacy.more.fourier import Fourier, step_values
 from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
 
-__all__ = ["row_by_hand", "unit_by_hand"]
+__all__ = ["prediction_by_hand", "row_by_hand", "unit_by_hand"]
 
 Row = dict[str, int]
 
@@ -92,3 +92,12 @@ def _slope(loss: str, prediction: int, wanted: int) -> int:
         return round(2**16 / (1 + math.exp(-point / 2**10))) - math.trunc(Fraction(wanted, 2**20))
     slope = math.trunc(Fraction(prediction - wanted, 2**20))
     return min(max(slope, -6553), 6553) if loss == "huber" else slope
+
+
+def prediction_by_hand(features: FeatureMap, parameters: Sequence[float], row: Row) -> int:
+    """What a linear model of such features predicts for one row, in steps of 2^-36."""
+    return sum(
+        number * round(Fraction(parameters[place]) * 2**20)
+        for block in features.blocks()
+        for place, number in zip(block.places.tolist(), _features(block, row), strict=True)
+    )

@@ -8,6 +8,7 @@ from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
@@ -70,6 +71,26 @@ def walked(forest: Forest, row: dict[str, int]) -> int:
     return guess * forest.shape[1] + sum(confidence > edge for edge in forest.edges[guess].tolist())
 
 
+def losses_of_each_kind(seed: int = 1) -> dict[str, Losses]:
+    """Losses of a forest's predictions, and of a linear model that often leaves the range of its target."""
+    rng = np.random.default_rng([seed, 5])
+    incomes = Lookup("income", np.arange(301)[:, None] / 300)
+    ages = Lookup("age", np.array([[-0.9], [0.1], [0.35], [0.8]]), np.arange(12) // 3)
+    features = Stack(
+        (
+            Constant(),
+            Lookup("age", rng.normal(size=(12, 3))),
+            OneHot(("region", "outcome"), (None, None), (4, 2)),
+            Fourier(("age", "income"), (np.arange(12), np.arange(301) % 60), rng.integers(-2048, 2048, (5, 2))),
+        ),
+        (0.4, 0.6, 0.5, 0.4),
+    )
+    return {
+        "losses of a forest": Losses(random_forest(6, classes=1, bins=7), rng.uniform(-0.3, 1.2, 7), incomes),
+        "losses of a linear model": Losses(features, rng.normal(size=features.dimension), ages),
+    }
+
+
 def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     rng = np.random.default_rng(seed)
 
@@ -87,6 +108,7 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     rows = (signed, lookup("age", 4), lookup("region", 2))
     offsets = rng.normal(size=(4, 11)) / 4
     projection = np.linalg.qr(rng.normal(size=(11, 3)))[0]
+    losses = losses_of_each_kind()
     pairs = RowMoments(rows, 0.7, (0.0, 0.0, 1.0), offsets[:1])
     regions = Lookup("region", np.array([[0.3, 0.1], [-0.5, 0.2], [0.0, 0.0], [0.4, -0.9]]))
     stretched = np.random.default_rng(8).uniform(-1, 1, (42, 5))  # as wide as the table and the waves together
@@ -120,6 +142,15 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
         "stack of everything": Stack(
             (Product((fourier, label)), Product((lookup("age", 4), lookup("income", 3, coarse))), label),
             (0.5, 0.7, 0.5),
+        ),
+        **losses,
+        "losses by label": Product((losses["losses of a forest"], label, OneHot(("region",), (None,), (4,)))),
+        "losses by two columns": Stack(
+            tuple(
+                Product((OneHot((name,), (None,), (SIZES[name],)), losses["losses of a linear model"]))
+                for name in ("region", "outcome")
+            ),
+            (0.8, 0.6),
         ),
         "stack by label": Product((Stack((fourier, lookup("age", 4), Constant()), (0.7, 0.5, 0.5)), label)),
     }

@@ -27,10 +27,11 @@ from synth.privacy import counting
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap, exact_sum
-from synth.privacy.more import forests, fourier, perturbed_rows, products, row_moments
+from synth.privacy.more import forests, fourier, losses, perturbed_rows, products, row_moments
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
@@ -176,6 +177,7 @@ def cut_into(patch: pytest.MonkeyPatch, rows: int, question: FeatureMap) -> None
     patch.setattr(counting, "PIECE", rows)
     patch.setattr(forests, "ROWS_AT_A_TIME", rows)
     patch.setattr(fourier, "ROWS_AT_A_TIME", rows)
+    patch.setattr(losses, "ROWS_AT_A_TIME", rows)
     width = 1
     for block in question.blocks():
         tables = [one for one in block.map.maps if isinstance(one, Lookup)]
@@ -495,6 +497,26 @@ def plant_another_rounding_where_rows_are_counted(patch: pytest.MonkeyPatch) -> 
             return right(*given)
 
     patch.setattr(products, "_by_counts", by_counts)
+
+
+def plant_losses_of_predictions_centred_in_their_block(patch: pytest.MonkeyPatch) -> None:
+    right = Losses._predictions
+
+    def predictions(self: Losses, codes: Any, n_rows: int) -> np.ndarray:
+        found = right(self, codes, n_rows)
+        return found - found.mean() * 2.0**-12
+
+    patch.setattr(Losses, "_predictions", predictions)
+
+
+def plant_predictions_clipped_to_the_rows_beside(patch: pytest.MonkeyPatch) -> None:
+    right = Losses._predictions
+
+    def predictions(self: Losses, codes: Any, n_rows: int) -> np.ndarray:
+        found = right(self, codes, n_rows)
+        return found.clip(*np.quantile(found, (0.05, 0.95)))
+
+    patch.setattr(Losses, "_predictions", predictions)
 
 
 def plant_a_table_truncated_after_it_is_added(patch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.selection import sensitivity_of_choice
@@ -54,6 +55,7 @@ MAPS: dict[str, FeatureMap] = {
         (table("x", 3, 1), table("y", 2, 2)), clip=0.7, weights=(0.0, 0.6, 0.8), projection=np.eye(5)[:, :2]
     ),
     "stack": Stack((table("x", 4, 3), CELLS), (HALF, HALF)),
+    "losses": Losses(forest(), np.array([0.0, 0.2, 0.7, 1.0]), Lookup("y", np.arange(10)[:, None] / 9)),
     "product of tables": Product((table("x", 4, 4), table("y", 3, 5))),
     "product by cell": Product((CELLS, Stack((table("x", 4, 6), table("y", 2, 7)), (0.6, 0.8)))),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from synth.reports.features import Target
-from synth.reports.holdout import constant_forest, synthetic_forest
+from synth.reports.tree_predictors import constant_forest, synthetic_forest
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 SCHEMA = Schema(

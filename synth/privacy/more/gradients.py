@@ -54,6 +54,8 @@ __all__ = [
     "NoisyGradient",
     "UnitQuestion",
     "clipped_units",
+    "largest_prediction",
+    "predictions_of_rows",
     "sum_of_gradients",
 ]
 
@@ -541,3 +543,47 @@ def _added_by_unit(added: Tensor, sizes: NDArray[np.int64]) -> Tensor:
     units = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(added.device)
     sums = torch.zeros(len(added), len(sizes), dtype=torch.int64, device=added.device)
     return sums.index_add_(1, units, added.to(torch.int64)).to(torch.float64)
+
+
+def largest_prediction(features: FeatureMap, parameters: NDArray[np.float64]) -> float:
+    """Return what no prediction of a linear model exceeds, whatever a row holds.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        As those of a gradient.
+    parameters : array of shape (features.dimension,)
+
+    Raises
+    ------
+    PrivacyError
+        If the features are of another class.
+    """
+    _require_looked_up(features)
+    return float(_Part.largest_of(features) @ np.abs(parameters) / 2.0**FEATURE_BITS)
+
+
+def predictions_of_rows(
+    features: FeatureMap, parameters: NDArray[np.float64], column: Callable[[str], NDArray[Any]], n_rows: int
+) -> NDArray[np.float64]:
+    """Return the predictions of a linear model, in whole steps of 2^-36.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        As those of a gradient.
+    parameters : array of shape (features.dimension,)
+        Multiples of 2^-20 with which no prediction exceeds 2^14.
+    column : callable
+        Returns the codes of rows by column.
+    n_rows : int
+
+    Returns
+    -------
+    array of shape (n_rows,), float64
+        Sums of whole products below 2^50: the same in any order, beside any rows.
+    """
+    whole, found = parameters * 2.0**PARAMETER_BITS, np.zeros(n_rows)
+    for part in map(_Part.of, features.blocks()):
+        found += part.of_rows(column, n_rows, "cpu").numpy().T @ whole[part.block.places]
+    return found

@@ -157,8 +157,8 @@ class Joint(Summable):
 
     @property
     def computed(self) -> tuple[Computed, ...]:
-        """The columns that its tables of counts need."""
-        return tuple(column for one in self.cells for column in one.computed)
+        """The columns that its maps work out of others."""
+        return tuple(column for one in self.maps for column in one.computed)
 
     def weighted_bound(self, weight: float, half_bits: int) -> Bound:
         """Return the bound within a cell, or between two cells, whose features are at right angles."""

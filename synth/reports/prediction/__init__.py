@@ -34,7 +34,7 @@ from synth.reports.report import (
 __all__ = ["REPORT"]
 
 _EXACT, _CHARGED, _EXCESS = "downstream", "predictions", "excess"
-_BY_GROUP = f"{_EXACT}.groups."
+_BY_GROUP, _CHARGED_BY_GROUP = f"{_EXACT}.groups.", f"{_CHARGED}.groups."
 _TAB = Tab(40, "○ Prediction")
 _LARGEST_CONTROL = 100_000
 _USUAL_RUNS = 10
@@ -48,6 +48,7 @@ _MEASURES = {
     "accuracy": "accuracy",
     "r2": "R2",
     "mae": "mean absolute error",
+    "mse": "mean squared error",
 }
 _TRAINED_ON = ("synthetic", "real", "control", "majority")
 
@@ -230,6 +231,11 @@ def _exact_panels(shown: Shown) -> list[Panel]:
     ]
 
 
+def _paid_group_panels(shown: Shown) -> list[Panel]:
+    found = [entry for entry in shown.public if entry.id.startswith(_CHARGED_BY_GROUP)]
+    return [Heading("Paid for: predictions by group"), Cards(found, key="charged-groups")] if found else []
+
+
 def _group_panels(shown: Shown) -> list[Panel]:
     found = [entry for entry in shown.exact if entry.id.startswith(_BY_GROUP)]
     nothing = Words("Not part of this report. Predictions need a label and rows to test on.")
@@ -263,7 +269,11 @@ def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
     return [
         Heading("Paid for: held-out rows, counted with noise"),
         _by_measure([name for name in _MEASURES if name in by_id], of, key="charged"),
-        Cards([entry for entry in entries if entry.figures], key="charged-figures"),
+        # Groups have a tab of their own.
+        Cards(
+            [entry for entry in entries if entry.figures and not entry.id.startswith(_CHARGED_BY_GROUP)],
+            key="charged-figures",
+        ),
         Heading("Exact, for the owner"),
     ]
 
@@ -276,7 +286,6 @@ def _numbers(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
         return [by_id[name] for name in (*wanted, f"{_EXACT}.rows") if name in by_id]
 
     notes = by_id.get(f"{_EXACT}.notes")
-    # Groups have a tab of their own.
     drawn = [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)]
     return [
         _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key=key),
@@ -328,6 +337,7 @@ REPORT = Report(
     screens=(
         Screen(_TAB, _public_panels),
         Screen(_TAB, _exact_panels, exact=True),
+        Screen(GROUPS, _paid_group_panels, wanted=groups_declared, place=1),
         Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
     ),
     spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),

@@ -3,7 +3,7 @@
 The table counts rows by guess, bin of confidence and label. Scores are coarse: for class k a row stands the higher the
 more confidently k is guessed, and the lower the more confidently another class is. Areas under curves are those of that
 score, with rows of one bin in random order. For two classes that is the predictor's own score cut into bins. Ranges are
-those of the noise.
+those of the noise. Of a label that is a number, squared errors are added up instead, the declared range being 1.
 """
 
 from __future__ import annotations
@@ -17,14 +17,25 @@ from numpy.typing import NDArray
 
 from synth.privacy.accounting import epsilon_of_receipts
 from synth.privacy.answers import NoisyAnswer
+from synth.privacy.receipt import Receipt
 from synth.reports.evidence import ChargedEvidence
+from synth.reports.features import Target
 from synth.reports.figures import Cell, Table
-from synth.reports.holdout import WIDEST_RANGE, HoldoutTables, charged_groups, holdout_tables
+from synth.reports.holdout import (
+    WIDEST_LOSS,
+    WIDEST_RANGE,
+    HoldoutLosses,
+    HoldoutTables,
+    LossTable,
+    charged_groups,
+    holdout_losses,
+    holdout_tables,
+)
 from synth.reports.measured import BAR
 from synth.reports.prediction.problem import Measure
 from synth.schema import RunConfig
 
-__all__ = ["MEASURES", "TableMeasures", "charged_predictions", "measures_of", "table_measures"]
+__all__ = ["MEASURES", "TableMeasures", "charged_predictions", "mean_loss", "measures_of", "table_measures"]
 
 MEASURES = ("roc_auc", "pr_auc", "macro_f1", "weighted_f1", "accuracy")
 
@@ -240,8 +251,12 @@ def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> t
     -------
     tuple of ChargedEvidence
         ``predictions.<measure>``, ``predictions.majority_<measure>``, ``predictions.rows``, ``predictions.table`` and
-        ``predictions.groups.<column>``; nothing where no predictions were paid for.
+        ``predictions.groups.<column>``; of a number ``predictions.mse``, ``predictions.rows`` and the groups; nothing
+        where no predictions were paid for.
     """
+    losses = holdout_losses(releases)
+    if losses is not None:
+        return _ChargedLosses(losses, config).evidence()
     tables = holdout_tables(releases)
     if tables is None:
         return ()
@@ -261,15 +276,13 @@ def _reason(name: str, found: TableMeasures) -> str:
     return _ONE_CLASS if name != "accuracy" and len(found.classes) == 1 else _HIDDEN
 
 
-class _Charged:
-    """What all numbers of one answer share: its cost, its receipt, the words for classes."""
+class _Paid:
+    """What all numbers of one answer share: its cost and its receipt."""
 
-    def __init__(self, tables: HoldoutTables, config: RunConfig) -> None:
-        self._tables, self._config = tables, config
+    def __init__(self, receipt: Receipt, config: RunConfig) -> None:
+        self._receipt, self._config = receipt, config
         # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
-        self._epsilon = epsilon_of_receipts((replace(tables.receipt, private=True),), config.delta)
-        column = config.schema.modelled_column(tables.label)
-        self._classes = column.texts(range(tables.counts.shape[0]), missing="missing")
+        self._epsilon = epsilon_of_receipts((replace(receipt, private=True),), config.delta)
 
     def _evidence(
         self, name: str, title: str, measure: Measure, sentence: str, *, unit: str = "", table: Table | None = None
@@ -284,8 +297,37 @@ class _Charged:
             sentence=sentence,
             figures=() if table is None else (table,),
             epsilon=self._epsilon,
-            receipts=(self._tables.receipt.sequence,),
+            receipts=(self._receipt.sequence,),
         )
+
+    def _aside(self, left_out: float) -> str:
+        """Say what was left out: rows without a label, and columns of too many groups."""
+        config, said = self._config, ""
+        if left_out:
+            said += f" About {max(left_out, 0):,.0f} rows without a label were left out."
+        untold = [name for name in config.groups if name not in charged_groups(config) and name != config.label]
+        if untold:
+            said += f" Groups of {', '.join(untold)} have too many declared values to be counted separately."
+        return said
+
+
+def _widest_gap(measures: Sequence[Measure]) -> Measure:
+    """Return how far the measures that are shown lie apart."""
+    known = [measure for measure in measures if measure.value is not None]
+    if len(known) < 2:
+        return Measure(None, None)
+    low, high = (pick(known, key=lambda one: one.value or 0.0) for pick in (min, max))
+    return Measure((high.value or 0.0) - (low.value or 0.0), math.hypot(low.error or 0.0, high.error or 0.0))
+
+
+class _Charged(_Paid):
+    """Numbers read off a table of counts, and the words for classes."""
+
+    def __init__(self, tables: HoldoutTables, config: RunConfig) -> None:
+        super().__init__(tables.receipt, config)
+        self._tables = tables
+        column = config.schema.modelled_column(tables.label)
+        self._classes = column.texts(range(tables.counts.shape[0]), missing="missing")
 
     def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return one measure of the predictor."""
@@ -312,7 +354,6 @@ class _Charged:
 
     def rows(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy number of rows, and how the numbers came about."""
-        config = self._config
         sentence = (
             f"Noisy number of held-out rows with a known '{self._tables.label}'. Boosted trees were trained on "
             "synthetic rows and their values rounded to whole numbers; then held-out rows were counted, with noise, by "
@@ -322,11 +363,7 @@ class _Charged:
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
             sentence += f" Noise hides the classes {', '.join(unknown)}; means over classes leave them out."
-        if self._tables.left_out:
-            sentence += f" About {max(self._tables.left_out, 0):,.0f} rows without a label were left out."
-        untold = [name for name in config.groups if name not in charged_groups(config) and name != config.label]
-        if untold:
-            sentence += f" Groups of {', '.join(untold)} have too many declared values to be counted separately."
+        sentence += self._aside(self._tables.left_out)
         return self._evidence("rows", "Test rows", found.rows, sentence, unit="rows")
 
     def table(self) -> ChargedEvidence:
@@ -354,12 +391,7 @@ class _Charged:
             for measure in (found.measures[one] for one in _BY_GROUP):
                 cells += [measure.value, measure.error]
             rows.append(tuple(cells))
-        known = [found.measures["accuracy"] for found in told if found.measures["accuracy"].value is not None]
-        gap = Measure(None, None)
-        if len(known) > 1:
-            low, high = (pick(known, key=lambda one: one.value or 0.0) for pick in (min, max))
-            error = math.hypot(low.error or 0.0, high.error or 0.0)
-            gap = Measure((high.value or 0.0) - (low.value or 0.0), error)
+        gap = _widest_gap([found.measures["accuracy"] for found in told])
         titles = [heading for one in _BY_GROUP for heading in (_TITLES[one], f"{_TITLES[one]}, ±")]
         return self._evidence(
             f"groups.{name}",
@@ -368,4 +400,98 @@ class _Charged:
             f"Measures for each value of '{name}' that noise does not hide. The widest of several gaps tends to be "
             "overstated.",
             table=Table(f"Predictions by {name}", (name, "rows (noisy)", *titles), tuple(rows)),
+        )
+
+
+# Of a number -------------------------------------------------------------------------------------------------------
+
+
+def mean_loss(losses: float, rests: float, noise_std: float) -> Measure:
+    """Return a mean loss with the range that noise makes.
+
+    Parameters
+    ----------
+    losses, rests : float
+        Noisy sum of losses, and of what is missing to 1; both together are a noisy number of rows.
+    noise_std : float
+        Standard deviation of the noise on each.
+
+    Returns
+    -------
+    Measure
+        Losses as a part of the rows, from 0 to 1. Its range is Fieller's: the means m for which losses - m rows is
+        explained by noise. Nothing where noise hides the number of rows, or the range is wide.
+    """
+    rows, noise = losses + rests, BAR * noise_std
+    if rows <= _TOLD * math.sqrt(2) * noise_std:
+        return Measure(None, None)
+    # (losses - m rows)^2 <= noise^2 ((1 - m)^2 + m^2)
+    square, linear = rows**2 - 2 * noise**2, losses * rows - noise**2
+    half = math.sqrt(max(linear**2 - square * (losses**2 - noise**2), 0.0)) / square
+    value, middle = min(max(losses / rows, 0.0), 1.0), linear / square
+    error = max(value - (middle - half), middle + half - value)
+    return Measure(value, error) if error <= WIDEST_LOSS else Measure(None, None)
+
+
+class _ChargedLosses(_Paid):
+    """Numbers read off sums of losses."""
+
+    def __init__(self, losses: HoldoutLosses, config: RunConfig) -> None:
+        super().__init__(losses.receipt, config)
+        self._losses = losses
+        self._target = Target.of(config.schema, losses.predictor.target.column)
+
+    def evidence(self) -> tuple[ChargedEvidence, ...]:
+        """Return every number."""
+        overall = self._losses.overall
+        return (self._error(overall), self._rows(overall), *map(self._group, self._losses.groups))
+
+    def _root(self, measure: Measure) -> float | None:
+        """Return the root of a mean squared error in the label's own unit."""
+        low, high = self._target.bounds
+        return None if measure.value is None else math.sqrt(measure.value) * (high - low)
+
+    def _error(self, overall: LossTable) -> ChargedEvidence:
+        found = mean_loss(float(overall.losses[0]), float(overall.rests[0]), overall.noise_std)
+        sentence = _HIDDEN
+        root = self._root(found)
+        if root is not None:
+            sentence = (
+                "Trained on synthetic rows only; tested on held-out rows, whose squared errors carry privacy noise. "
+                f"Its root is {root:.3g} {self._target.unit}."
+            )
+            if not self._losses.predictor.features.columns:
+                sentence += " The synthetic rows taught nothing: their mean is always predicted."
+        return self._evidence("mse", "Mean squared error, synthetic rows", found, sentence, unit="declared range as 1")
+
+    def _rows(self, overall: LossTable) -> ChargedEvidence:
+        rows = float(overall.losses[0] + overall.rests[0])
+        sentence = (
+            f"Noisy number of held-out rows with a known '{self._target.column.name}'. Boosted trees were trained on "
+            "synthetic rows, their values rounded to whole numbers and their predictions to one of 64; then squared "
+            "errors of held-out rows were added up, with noise. The 95 % ranges come from the known noise alone; they "
+            f"do not cover the chance of who was held out.{self._aside(float(overall.left_out[0]))}"
+        )
+        measure = Measure(max(rows, 0.0), BAR * math.sqrt(2) * overall.noise_std)
+        return self._evidence("rows", "Test rows", measure, sentence, unit="rows")
+
+    def _group(self, table: LossTable) -> ChargedEvidence:
+        """Return the error for every value of a column of groups, and how far they lie apart."""
+        labels = self._config.schema.modelled_column(table.column).texts(missing="missing")
+        pairs = zip(table.losses.tolist(), table.rests.tolist(), strict=True)
+        told = [mean_loss(*pair, table.noise_std) for pair in pairs]
+        counts = np.maximum(table.losses + table.rests, 0.0)
+        rows: list[tuple[Cell, ...]] = [
+            (label, float(round(count)), one.value, one.error, self._root(one))
+            for label, count, one in zip(labels, counts, told, strict=True)
+        ]
+        header = (table.column, "rows (noisy)", "mean squared error", "±", f"root, {self._target.unit}")
+        return self._evidence(
+            f"groups.{table.column}",
+            f"Widest gap in mean squared error between groups of {table.column}",
+            _widest_gap(told),
+            f"How much predictions err for each value of '{table.column}' that noise does not hide. The widest of "
+            "several gaps tends to be overstated.",
+            unit="declared range as 1",
+            table=Table(f"Predictions by {table.column}", header, tuple(rows)),
         )

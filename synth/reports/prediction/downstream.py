@@ -28,7 +28,6 @@ from threadpoolctl import threadpool_limits
 from synth.progress import Progress
 from synth.reports.code_tables import CodeTable, bin_labels, coarse_bins
 from synth.reports.features import Features, Target
-from synth.reports.holdout import quiet_and_single
 from synth.reports.prediction.classifiers import CLASSIFIERS, REGRESSORS, Predictor, classify, regress
 from synth.reports.prediction.disparity import GroupRisks, mean_losses
 from synth.reports.prediction.problem import (
@@ -40,6 +39,7 @@ from synth.reports.prediction.problem import (
     TrainedOn,
     Untestable,
 )
+from synth.reports.tree_predictors import quiet_and_single
 
 __all__ = [
     "Bench",

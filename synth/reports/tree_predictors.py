@@ -1,0 +1,298 @@
+"""Predictors trained on synthetic rows as data that a private session can evaluate: boosted trees made whole.
+
+They become a :class:`synth.privacy.more.forests.Forest`, which a session can put rows into without running anybody's
+code. Everything about it is read off synthetic rows: the order of categories, thresholds, leaves, and the edges that
+cut confidence, or a predicted number, into bins of about equally many synthetic rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from synth.privacy.more.forests import LARGEST_VALUE, MAXIMUM_BINS, Forest
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
+from synth.reports.code_tables import CodeTable
+from synth.reports.features import Target
+from synth.schema import ModelledColumn, Schema
+
+__all__ = [
+    "constant_forest",
+    "constant_losses",
+    "every_code",
+    "quiet_and_single",
+    "synthetic_forest",
+    "synthetic_losses",
+]
+
+_MOST_ROWS = 10_000
+_TREES = 120
+"""Trees of all classes together, so that many classes take no longer than two."""
+
+_LEARNING_RATE = 0.1
+_LEAVES = 16
+_DEPTH = 6
+_SMALLEST_LEAF = 10
+_MOST_COLUMNS_A_SPLIT = 40
+_STEPS = 2.0**12
+"""Whole-number steps in one unit of a score (log odds)."""
+
+_NUMBER_STEPS = 2.0**16
+"""Whole-number steps in the range of a label that is a number."""
+
+
+def synthetic_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int, seed: int) -> Forest:
+    """Train a predictor of the label on synthetic rows.
+
+    Parameters
+    ----------
+    codes : CodeTable
+        Synthetic rows, codes of every modelled column in ``schema.names`` order.
+    schema : Schema
+    label : str
+        A column of classes; the forest does not look at it.
+    bins : int
+        Bins of confidence for each guessed class, at least 1.
+    seed : int
+        Public.
+
+    Returns
+    -------
+    Forest
+        A single leaf where synthetic rows have fewer than two classes, or no other column.
+    """
+    target = Target.of(schema, label)
+    usable = target.usable(codes)
+    rows = np.random.default_rng([seed, len(usable), 31]).permutation(usable)[:_MOST_ROWS]
+    truth = codes[target.place][rows].astype(np.int64)
+    columns = [(place, column) for place, column in enumerate(schema.modelled) if place != target.place]
+    if len(np.unique(truth)) < 2 or not columns:
+        return constant_forest(codes, schema, label, bins=bins)
+    places = [_places(column, codes[place][rows], truth, target.n_classes) for place, column in columns]
+    grown = _grown(_matrix(places, columns, codes, rows), truth, target.n_classes, seed)
+    names = tuple(column.name for _, column in columns)
+    forest = Forest(
+        names, tuple(places), grown.nodes, grown.values, grown.roots, np.zeros((target.n_classes, 0), np.int32)
+    )
+    return _with_edges(forest, codes, schema, bins)
+
+
+def constant_forest(codes: CodeTable, schema: Schema, label: str, *, bins: int) -> Forest:
+    """Return the predictor that always guesses the most frequent class of synthetic rows."""
+    target = Target.of(schema, label)
+    counts = np.bincount(codes[target.place][target.usable(codes)].astype(np.int64), minlength=target.n_classes)
+    values = np.zeros((1, target.n_classes), dtype=np.int32)
+    values[0, int(counts[: target.n_classes].argmax())] = 1
+    edges = np.ones((target.n_classes, bins - 1), dtype=np.int32)
+    return Forest((), (), np.zeros((1, 4), np.int32), values, np.zeros(1, np.int32), edges)
+
+
+def synthetic_losses(codes: CodeTable, schema: Schema, label: str, *, seed: int) -> Losses:
+    """Train a predictor of a number on synthetic rows: boosted trees whose prediction is one of 64 numbers.
+
+    Parameters
+    ----------
+    codes, schema, label, seed
+        As in :func:`synthetic_forest`; the label is a number or a date.
+
+    Returns
+    -------
+    Losses
+        The mean is always predicted where synthetic rows have fewer than two numbers, or no other column.
+    """
+    target = Target.of(schema, label)
+    usable = target.usable(codes)
+    rows = np.random.default_rng([seed, len(usable), 31]).permutation(usable)[:_MOST_ROWS]
+    truth = _scaled(target, target.values(codes, rows))
+    columns = [(place, column) for place, column in enumerate(schema.modelled) if place != target.place]
+    if len(np.unique(truth)) < 2 or not columns:
+        return constant_losses(codes, schema, label)
+    places = [
+        _places_by_mean(column, codes[place][rows], truth)
+        if not column.levels
+        else np.arange(column.size, dtype=np.int32)
+        for place, column in columns
+    ]
+    grown = _grown_number(_matrix(places, columns, codes, rows), truth, seed)
+    names = tuple(column.name for _, column in columns)
+    forest = Forest(names, tuple(places), grown.nodes, grown.values, grown.roots, np.zeros((1, 0), np.int32))
+    forest = _with_edges(forest, codes, schema, MAXIMUM_BINS)
+    by_name = dict(zip(schema.names, codes, strict=True))
+    _, scores = forest.guesses(by_name.__getitem__, len(codes[0]))
+    cells = forest.cells(by_name.__getitem__, len(codes[0]))
+    counts = np.bincount(cells, minlength=forest.dimension)
+    means = np.bincount(cells, weights=scores / _NUMBER_STEPS, minlength=forest.dimension) / np.maximum(counts, 1)
+    return _losses_of(forest, means, schema, label)
+
+
+def constant_losses(codes: CodeTable, schema: Schema, label: str) -> Losses:
+    """Return the predictor that always says the mean of synthetic rows; the middle of the range without a row."""
+    target = Target.of(schema, label)
+    usable = target.usable(codes)
+    leaf = Forest((), (), np.zeros((1, 4), int), np.zeros((1, 1), int), np.zeros(1, int), np.zeros((1, 0), int))
+    mean = float(_scaled(target, target.values(codes, usable)).mean()) if len(usable) else 0.5
+    return _losses_of(leaf, np.array([mean]), schema, label)
+
+
+def _losses_of(forest: Forest, predictions: NDArray[np.float64], schema: Schema, label: str) -> Losses:
+    target = Target.of(schema, label)
+    every = np.arange(target.column.size)
+    places = _scaled(target, target.values(every_code(target), every))
+    return Losses(forest, predictions, Lookup(label, places[:, None]))
+
+
+def _scaled(target: Target, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    low, high = target.bounds
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def _matrix(
+    places: Sequence[NDArray[Any]],
+    columns: Sequence[tuple[int, ModelledColumn]],
+    codes: CodeTable,
+    rows: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Return the places of some rows, shape (n_rows, n_columns)."""
+    found = [one[codes[place][rows]] for one, (place, _) in zip(places, columns, strict=True)]
+    return np.stack(found, axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grown:
+    nodes: NDArray[np.int32]
+    values: NDArray[np.int32]
+    roots: NDArray[np.int32]
+
+
+def _places(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.int64], n_classes: int) -> NDArray[np.int32]:
+    """Return the place of every code: as declared where it lies on a grid, else in the order of the label's shares.
+
+    For two classes that is the order of the share of one of them, and the best cut of a list of categories is then
+    among its cuts in two.
+    """
+    if column.levels:
+        return np.arange(column.size, dtype=np.int32)
+    counts = np.zeros((column.size, n_classes))
+    np.add.at(counts, (codes.astype(np.int64), truth), 1.0)
+    frequencies = counts.sum(axis=0) / counts.sum()
+    # One row's worth of the whole table for every value: rare values keep to the middle.
+    totals = counts.sum(axis=1, keepdims=True) + 1.0
+    apart = (counts + frequencies) / totals - frequencies
+    _, _, directions = np.linalg.svd(apart * np.sqrt(totals), full_matrices=False)
+    along = np.round(apart @ directions[0], 12)
+    places = np.empty(column.size, dtype=np.int32)
+    places[np.argsort(along, kind="stable")] = np.arange(column.size)
+    return places
+
+
+def _places_by_mean(column: ModelledColumn, codes: NDArray[Any], truth: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Return the place of every value of a list in the order of the label's mean, rare ones near the middle."""
+    counts = np.bincount(codes, minlength=column.size) + 1.0
+    means = (np.bincount(codes, weights=truth, minlength=column.size) + truth.mean()) / counts
+    places = np.empty(column.size, dtype=np.int32)
+    places[np.argsort(np.round(means, 12), kind="stable")] = np.arange(column.size)
+    return places
+
+
+@contextmanager
+def quiet_and_single() -> Iterator[None]:
+    """Keep libraries to one thread and their advice about convergence to themselves; both settings are global."""
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _grown(matrix: NDArray[np.float32], truth: NDArray[np.int64], n_classes: int, seed: int) -> _Grown:
+    """Boost trees on places, and write them as whole numbers."""
+    # Imported late: a run that charges no prediction need not load a library of predictors.
+    from sklearn.ensemble import GradientBoostingClassifier
+
+    present, known = np.unique(truth, return_inverse=True)
+    outputs = 1 if len(present) == 2 else len(present)
+    model = GradientBoostingClassifier(**_settings(matrix, seed) | {"n_estimators": max(_TREES // outputs, 10)})
+    with quiet_and_single():
+        model.fit(matrix, known)
+    shares = np.bincount(known) / len(known)
+    first = np.full(n_classes, -float(LARGEST_VALUE))  # a class that no synthetic row has is never guessed
+    first[present] = np.log(shares) * _STEPS
+    of_output = [present[1]] if outputs == 1 else list(present)
+    return _as_whole_numbers(model.estimators_, np.rint(first), of_output, _STEPS)
+
+
+def _grown_number(matrix: NDArray[np.float32], truth: NDArray[np.float64], seed: int) -> _Grown:
+    """Boost trees for a number between 0 and 1."""
+    from sklearn.ensemble import GradientBoostingRegressor  # imported late, as above
+
+    model = GradientBoostingRegressor(**_settings(matrix, seed))
+    with quiet_and_single():
+        model.fit(matrix, truth)
+    return _as_whole_numbers(model.estimators_, np.rint([truth.mean() * _NUMBER_STEPS]), [0], _NUMBER_STEPS)
+
+
+def _settings(matrix: NDArray[np.float32], seed: int) -> dict[str, Any]:
+    return {
+        "n_estimators": _TREES,
+        "learning_rate": _LEARNING_RATE,
+        "max_leaf_nodes": _LEAVES,
+        "max_depth": _DEPTH,
+        "min_samples_leaf": _SMALLEST_LEAF,
+        "subsample": 0.5,
+        "max_features": min(matrix.shape[1], _MOST_COLUMNS_A_SPLIT),
+        "random_state": seed % 2**32,
+    }
+
+
+def _as_whole_numbers(
+    estimators: NDArray[Any], first: NDArray[np.float64], of_output: Sequence[int], steps: float
+) -> _Grown:
+    """Write boosted trees in whole numbers: a leaf with what all rows begin with, then every tree."""
+    n_classes = len(first)
+    nodes, values, roots = [np.zeros((1, 4), np.int32)], [first[None, :]], [0]
+    start = 1
+    for trees in estimators:
+        for of_class, tree in zip(of_output, trees, strict=True):
+            inner = tree.tree_
+            leaf = inner.children_left < 0
+            own = np.arange(inner.node_count)
+            block = np.stack(
+                [
+                    np.where(leaf, 0, inner.feature),
+                    np.where(leaf, 0, np.floor(inner.threshold)),
+                    start + np.where(leaf, own, inner.children_left),
+                    start + np.where(leaf, own, inner.children_right),
+                ],
+                axis=1,
+            )
+            added = np.zeros((inner.node_count, n_classes))
+            whole = np.rint(inner.value[:, 0, 0] * _LEARNING_RATE * steps)
+            added[:, of_class] = np.where(leaf, np.clip(whole, -LARGEST_VALUE, LARGEST_VALUE), 0)
+            nodes.append(block.astype(np.int32))
+            values.append(added)
+            roots.append(start)
+            start += inner.node_count
+    return _Grown(np.concatenate(nodes), np.concatenate(values).astype(np.int32), np.array(roots, np.int32))
+
+
+def _with_edges(forest: Forest, codes: CodeTable, schema: Schema, bins: int) -> Forest:
+    """Cut the confidence of every guessed class where its synthetic rows fall into equal parts."""
+    by_name = dict(zip(schema.names, codes, strict=True))
+    guess, confidence = forest.guesses(by_name.__getitem__, len(codes[0]))
+    edges = np.zeros((forest.shape[0], bins - 1), dtype=np.int32)
+    for one in range(len(edges)):
+        own = np.sort(confidence[guess == one])
+        if len(own):
+            edges[one] = own[(np.arange(1, bins) * len(own)) // bins]
+    return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
+
+
+def every_code(target: Target) -> CodeTable:
+    """Return a table with one row for each code of a label; its other columns mean nothing."""
+    return [np.arange(target.column.size)] * (target.place + 1)
