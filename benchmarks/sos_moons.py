@@ -22,7 +22,8 @@ from plotly.subplots import make_subplots
 from sklearn.datasets import make_moons
 
 from synth.models.sos_density import SumOfSquares, gaussian_gram
-from synth.models.sos_estimation import SumOfSquaresFit, fit_rows
+from synth.models.sos_estimation import SumOfSquaresFit
+from synth.models.sos_of_rows import fit_rows
 
 ROWS, SUPPORT, FRESH, NOISE = 100, 50, 2000, 0.1
 LOWER, UPPER = np.array([-2.0, -1.5]), np.array([3.0, 2.0])

@@ -1,12 +1,17 @@
-r"""Fitting kernel sum-of-squares densities to a mean embedding (Muzellec 2021): the paper's fit of rows, and ours.
+r"""Fitting kernel sum-of-squares densities (Muzellec 2021) to a mean embedding that may be noisy.
 
-Both minimise a quadratic of B plus lambda tr(B K) over positive semidefinite B with tr(W B) = 1. With W = R^T R and
+A quadratic of B plus lambda tr(B K) is minimised over positive semidefinite B with tr(W B) = 1. With W = R^T R and
 C = R B R^T the constraint is that C is positive semidefinite with trace 1, and the nearest such matrix has the
 eigenvalues of C projected on the simplex (Algorithm 1). FISTA (Beck 2009) with restarts then finds the optimum; the
 quadratic is kept by what makes it, never as its m^2 x m^2 Hessian.
 
-``fit_rows`` is the paper's density of rows (eq. 13, 14). Its support points are rows and it is not private.
-``fit_embedding`` fits Fourier features of which only a noisy mean is known, on support points that are public.
+``fit_embedding`` fits Fourier features of which only a noisy mean is known. Its support points are chosen from a public
+pool by kernel herding (Chen 2010) on that mean, so they say nothing beyond it:
+
+.. math:: z_{t+1} = \arg\max_z \langle \mu, \phi(z) \rangle
+    - \frac{1}{t + 1} \sum_{i \le t} \langle \phi(z_i), \phi(z) \rangle
+
+``sos_of_rows`` has the paper's fit of rows, which is not private.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.stats import qmc
 from threadpoolctl import threadpool_limits
 
 from synth.errors import InputError
@@ -28,14 +34,14 @@ from synth.models.sos_density import (
     SumOfSquares,
     gaussian_gram,
     product_integrals,
-    triple_integrals,
 )
 
 __all__ = [
     "SumOfSquaresFit",
     "fit_embedding",
-    "fit_rows",
+    "herd",
     "project_to_spectrahedron",
+    "sobol_pool",
     "within_discrepancy",
 ]
 
@@ -114,41 +120,7 @@ def fit_embedding(
     features = FourierEmbedding(points, frequencies, bandwidth=bandwidth)
     # In units of the diagonal of W, which the trace of B goes with.
     price = trace_penalty * (math.pi * bandwidth**2) ** (points.shape[1] / 2)
-    return _fit(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge, tolerance=tolerance)
-
-
-def fit_rows(
-    rows: Matrix,
-    points: Matrix,
-    *,
-    bandwidth: float,
-    trace_penalty: float = 1e-3,
-    steps: int = 20_000,
-    ridge: float = 1e-8,
-    tolerance: float = 1e-11,
-) -> SumOfSquaresFit:
-    r"""Fit the density of rows as published (eq. 13 in the form of eq. 14). NOT private.
-
-    .. math:: \min_B u(B)^T K^{-1} u(B) - 2 c^T u(B) + \lambda\, tr(B K) + const, \quad u(B)_l = \langle U_l, B \rangle
-
-    where c is K^-1 times the mean over rows of their kernels with the support points. With K = L L^T it is the squared
-    distance of L^-1 u(B) from L^-1 times that mean; the constant is its square, which makes the quadratic part the
-    squared distance of mean embeddings within the span of the support points.
-
-    Parameters
-    ----------
-    rows : array of shape (n, d)
-        Every one of them shapes the density.
-    points : array of shape (m, d)
-        Support points; rows, in the paper.
-    bandwidth, trace_penalty, steps, ridge, tolerance
-        As in :func:`fit_embedding`; ``ridge`` is added to K too. The paper stops at a change of 1e-11.
-    """
-    gram = gaussian_gram(points, points, bandwidth=bandwidth)
-    lower = np.linalg.cholesky(gram + ridge * np.eye(len(points)))
-    triple = _TripleProducts(solve_triangular(lower, _flat(triple_integrals(points, bandwidth=bandwidth)), lower=True))
-    mean = solve_triangular(lower, gaussian_gram(rows, points, bandwidth=bandwidth).mean(axis=0), lower=True)
-    return _fit(points, bandwidth, triple, mean, trace_penalty, steps=steps, ridge=ridge, tolerance=tolerance)
+    return fit_quadratic(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge, tolerance=tolerance)
 
 
 def within_discrepancy(
@@ -177,7 +149,7 @@ def within_discrepancy(
     return min(range(len(bandwidths)), key=lambda place: bandwidths[place])
 
 
-class _Embedding(Protocol):
+class Embedding(Protocol):
     """A linear function of B, and its adjoint."""
 
     def of(self, coefficients: Matrix) -> Vector: ...
@@ -185,25 +157,11 @@ class _Embedding(Protocol):
     def adjoint(self, weights: Vector) -> Matrix: ...
 
 
-class _TripleProducts:
-    """L^-1 u(B), of the paper's objective."""
-
-    def __init__(self, factors: Matrix) -> None:
-        self._factors = factors
-
-    def of(self, coefficients: Matrix) -> Vector:
-        return self._factors @ coefficients.ravel()
-
-    def adjoint(self, weights: Vector) -> Matrix:
-        side = math.isqrt(self._factors.shape[1])
-        return (self._factors.T @ weights).reshape(side, side)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Quadratic:
     """The squared distance of an embedding from ``aim``, plus lambda tr(B K), as a function of C."""
 
-    embedding: _Embedding
+    embedding: Embedding
     aim: Vector
     penalty: Matrix
     """lambda K, in terms of C."""
@@ -237,10 +195,10 @@ class _Quadratic:
         return 2 * math.sqrt(float(np.sum(found**2)))
 
 
-def _fit(
+def fit_quadratic(
     points: Matrix,
     bandwidth: float,
-    embedding: _Embedding,
+    embedding: Embedding,
     aim: Vector,
     price: float,
     *,
@@ -286,6 +244,34 @@ def _fista(quadratic: _Quadratic, start: Matrix, *, steps: int, tolerance: float
     return now, steps
 
 
-def _flat(triple: NDArray[np.float64]) -> Matrix:
-    """Return one row for each l, holding the integrals of all pairs."""
-    return np.asarray(triple.reshape(len(triple), -1))
+def sobol_pool(columns: int, *, bits: int = 14, seed: int = 0) -> Matrix:
+    """Return 2^bits scrambled Sobol points of the unit box, the same for the same seed; shape (2^bits, columns)."""
+    if columns < 1 or not 1 <= bits <= 20:
+        raise InputError(f"A pool needs at least one column and 1 to 20 bits, got {columns} and {bits}.")
+    return np.asarray(qmc.Sobol(columns, scramble=True, seed=seed).random_base2(bits), dtype=np.float64)
+
+
+def herd(features: Matrix, embedding: NDArray[np.float64], *, points: int) -> NDArray[np.int64]:
+    """Return which points of the pool are chosen, in order; a point may be chosen once only.
+
+    Parameters
+    ----------
+    features : array of shape (N, F)
+        phi of every point of the pool.
+    embedding : array of shape (F,)
+        mu, exact or noisy.
+    points : int
+        At most N.
+    """
+    if not 1 <= points <= len(features):
+        raise InputError(f"points must be between 1 and the size of the pool, {len(features)}; got {points}.")
+    chosen = np.empty(points, dtype=np.int64)
+    with threadpool_limits(1):
+        aim, near = features @ embedding, np.zeros(len(features))
+        for place in range(points):
+            scores = aim - near / (place + 1)
+            # A support point that is there twice would make W singular.
+            scores[chosen[:place]] = -np.inf
+            chosen[place] = int(np.argmax(scores))
+            near += features @ features[chosen[place]]
+    return chosen

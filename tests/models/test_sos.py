@@ -10,7 +10,6 @@ import pytest
 from models_reference import TOLERANCE, furthest, reference, slope
 
 from synth.errors import InputError
-from synth.models.kernel_herding import herd, sobol_pool
 from synth.models.random_features import fourier_features
 from synth.models.sos_density import (
     FourierEmbedding,
@@ -18,10 +17,18 @@ from synth.models.sos_density import (
     gaussian_gram,
     interval_products,
     product_integrals,
+    sample_box,
+    sample_clipped,
     triple_integrals,
 )
-from synth.models.sos_estimation import fit_embedding, fit_rows, project_to_spectrahedron, within_discrepancy
-from synth.models.sos_sampling import sample_box, sample_clipped
+from synth.models.sos_estimation import (
+    fit_embedding,
+    herd,
+    project_to_spectrahedron,
+    sobol_pool,
+    within_discrepancy,
+)
+from synth.models.sos_of_rows import fit_rows
 
 GIVEN = reference("sos")
 POINTS, WIDTH = np.array(GIVEN["Z"]), GIVEN["s"]
