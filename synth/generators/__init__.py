@@ -55,6 +55,7 @@ _FAMILIES = (
     "synth.generators.fourier",
     "synth.generators.hermite",
     "synth.generators.kahm",
+    "synth.generators.sums_of_squares",
 )
 """Where generators stand, in the order the app shows them: the default, the controls, the published methods."""
 
@@ -96,9 +97,10 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
     """Build what a card describes, unfitted; parameters and refusals are those of :func:`make`."""
     who = f"{card.kind} '{card.name}'"
     if not card.needs.are_met(task.schema, task.label):
+        instead = f", such as '{next(iter(GENERATORS))}'," if card.needs.numbers and card.kind == "generator" else ""
         raise ConfigError(
             f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
-            f"{card.kind} (4 Generate)."
+            f"{card.kind}{instead} (4 Generate)."
         )
     made = card.model(task, build_options(card.options, options, of=who))
     if not task.schema.allows_sums and not made.perturbs_rows:

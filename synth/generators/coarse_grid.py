@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.schema import ModelledColumn, Weight
+from synth.schema import ModelledColumn, Schema, Weight
 
-__all__ = ["LABEL_BINS", "CoarseGrid", "coarse_grid", "column_weights"]
+__all__ = ["LABEL_BINS", "CoarseGrid", "GroupAxis", "coarse_grid", "column_weights", "numbers_and_groups"]
 
 LABEL_BINS = 10
 """Classes of a label that is a number or date: equal parts of its declared range."""
@@ -65,6 +65,69 @@ def coarse_grid(column: ModelledColumn, *, grid: int, atoms: int) -> CoarseGrid:
     width = np.concatenate([grid_widths, atom_widths])
     first = np.concatenate([[0], np.cumsum(width)[:-1]]).astype(np.int64)
     return CoarseGrid(levels=len(grid_widths), atoms=len(atom_widths), first=first, width=width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupAxis:
+    """A column by whose codes rows are told apart: by every code, or a number's grid as one cell and its other codes.
+
+    ``bins`` is an int32 array of shape (column size,), the cell of every code, or None where the code is the cell.
+    """
+
+    column: ModelledColumn
+    bins: NDArray[np.int32] | None
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return self.column.size if self.bins is None else self.column.size - self.column.levels + 1
+
+    def is_off(self, cell: int) -> bool:
+        """Whether a cell is one code, and not a number's whole grid."""
+        return self.bins is None or cell > 0
+
+    def code(self, cell: int) -> int:
+        """Return the code that a cell is."""
+        return cell if self.bins is None else self.column.levels + cell - 1
+
+    def words(self, cell: int) -> str:
+        """Return a cell in words."""
+        if not self.is_off(cell):
+            return f"{self.column.name} in its range"
+        return f"{self.column.name} {self.column.texts([self.code(cell)], missing='missing')[0]}"
+
+
+def numbers_and_groups(
+    schema: Schema, label: str | None, most_groups: int
+) -> tuple[tuple[ModelledColumn, ...], tuple[GroupAxis, ...]]:
+    """Tell columns apart that a model of numbers takes as such, and those by which it tells rows apart.
+
+    Parameters
+    ----------
+    schema : Schema
+    label : str, optional
+        It tells rows apart where it has no more codes than groups are allowed, number or not.
+    most_groups : int
+        Most groups.
+
+    Returns
+    -------
+    tuple of ModelledColumn
+        Numbers and dates of at least two places.
+    tuple of GroupAxis
+        All other columns, and the numbers that have codes beside their grid; groups are the products of their cells.
+    """
+    numbers, axes = [], []
+    for column in schema.modelled:
+        tells_apart = column.name == label and column.size <= most_groups
+        if column.levels < 2 or tells_apart:
+            axes.append(GroupAxis(column, None))
+            continue
+        numbers.append(column)
+        if column.size > column.levels:
+            bins = np.concatenate([np.zeros(column.levels), np.arange(1, column.size - column.levels + 1)])
+            axes.append(GroupAxis(column, bins.astype(np.int32)))
+    return tuple(numbers), tuple(axes)
 
 
 def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError, InputError
+from synth.generators.coarse_grid import numbers_and_groups
 from synth.privacy.answers import AnswerSource
 from synth.progress import Progress
 from synth.schema import Schema
@@ -70,17 +71,29 @@ class Needs:
         Whether it needs a column to predict, of at least two values.
     columns : int
         Modelled columns, at least; the label is one of them.
+    numbers : int
+        Numbers and dates, at most, and at least one; 0 where they may be as many as they like.
+    groups : int
+        Where numbers are limited: groups of rows, at most, that everything else tells apart.
     """
 
     label: bool = False
     columns: int = 1
+    numbers: int = 0
+    groups: int = 0
 
     @property
     def words(self) -> str:
         """What is needed, as it stands behind "needs"; empty where every table will do."""
         label = "a label of at least two values" if self.label else ""
         columns = f"at least {self.columns} columns to learn" if self.columns > 1 else ""
-        return " and ".join(filter(None, (label, columns)))
+        numbers = (
+            f"1 to {self.numbers} numbers or dates, and at most {self.groups} groups of rows by all else together "
+            "(categories, special values, missing cells)"
+            if self.numbers
+            else ""
+        )
+        return " and ".join(filter(None, (label, columns, numbers)))
 
     def are_met(self, schema: Schema, label: str | None) -> bool:
         """Whether a declared table and its label have it."""
@@ -89,6 +102,10 @@ class Needs:
                 return False
             column = schema.modelled_column(label)
             if column.size - (column.missing_code is not None) < 2:
+                return False
+        if self.numbers:
+            numbers, axes = numbers_and_groups(schema, label, self.groups)
+            if not (1 <= len(numbers) <= self.numbers and math.prod(axis.size for axis in axes) <= self.groups):
                 return False
         return len(schema.modelled) >= self.columns
 

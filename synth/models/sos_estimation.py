@@ -39,10 +39,11 @@ from synth.models.sos_density import (
 __all__ = [
     "SumOfSquaresFit",
     "fit_embedding",
+    "fit_quadratic",
+    "fit_smoothest",
     "herd",
     "project_to_spectrahedron",
     "sobol_pool",
-    "within_discrepancy",
 ]
 
 Matrix = NDArray[np.float64]
@@ -50,6 +51,9 @@ Vector = NDArray[np.float64]
 
 POWER_STEPS, POWER_MARGIN = 12, 1.05
 """Steps towards the largest curvature, and what is added to it: the step of FISTA is one over it."""
+
+DISCREPANCY = 1.1
+"""How much more than the noise a fit may miss."""
 
 RELATIVE_RIDGE = 1e-5
 """What is added to W, in units of its diagonal, where nothing else is asked: its condition is 1e8 and more."""
@@ -123,33 +127,50 @@ def fit_embedding(
     return fit_quadratic(points, bandwidth, features, embedding, price, steps=steps, ridge=ridge, tolerance=tolerance)
 
 
-def within_discrepancy(
-    bandwidths: Sequence[float], misfits: Sequence[float], *, noise_std: float, features: int, factor: float = 1.1
-) -> int:
-    r"""Return which bandwidth the discrepancy principle takes: the largest whose misfit the noise explains.
+def fit_smoothest(
+    points: Matrix,
+    frequencies: Matrix,
+    embedding: Vector,
+    *,
+    noise_std: float,
+    bandwidths: Sequence[float],
+    steps: int = 200,
+) -> SumOfSquaresFit:
+    r"""Fit at the largest bandwidth whose misfit the noise explains: Morozov's discrepancy principle.
 
-    That is the largest s with a squared distance of at most ``factor`` F sigma^2, where sigma is the noise of one of F
-    features; and the smallest s where none is so near.
+    That is the largest s with a squared distance of at most 1.1 F sigma^2, where sigma is the noise of one of F
+    features; and the one of the least misfit where none is so near, as rows hold more then than these points can show.
 
     Parameters
     ----------
-    bandwidths, misfits : sequences of float
-        In the same order.
+    points, frequencies, embedding
+        As in :func:`fit_embedding`.
     noise_std : float
         Of every feature of the embedding.
-    features : int
-        F.
-    factor : float
+    bandwidths : sequence of float
+        Tried from large to small.
+    steps : int
+        Most iterations of the fit that is returned; a quarter of them rules a bandwidth out that is far off.
     """
-    if len(bandwidths) != len(misfits) or not bandwidths:
-        raise InputError("Every bandwidth needs its misfit.")
-    explained = [place for place, misfit in enumerate(misfits) if misfit <= factor * features * noise_std**2]
-    if explained:
-        return max(explained, key=lambda place: bandwidths[place])
-    return min(range(len(bandwidths)), key=lambda place: bandwidths[place])
+    if not bandwidths:
+        raise InputError("At least one bandwidth is needed.")
+    explained, tried = DISCREPANCY * embedding.size * noise_std**2, []
+
+    def fit(bandwidth: float, most: int) -> SumOfSquaresFit:
+        return fit_embedding(points, frequencies, embedding, bandwidth=bandwidth, steps=most)
+
+    for bandwidth in sorted(bandwidths, reverse=True):
+        found = fit(bandwidth, max(steps // 4, 1))
+        if found.misfit <= 4 * explained:
+            found = fit(bandwidth, steps)
+            if found.misfit <= explained:
+                return found
+        tried.append(found)
+    best = min(tried, key=lambda one: one.misfit)
+    return best if best.steps == steps else fit(best.density.bandwidth, steps)
 
 
-class Embedding(Protocol):
+class _Embedding(Protocol):
     """A linear function of B, and its adjoint."""
 
     def of(self, coefficients: Matrix) -> Vector: ...
@@ -161,7 +182,7 @@ class Embedding(Protocol):
 class _Quadratic:
     """The squared distance of an embedding from ``aim``, plus lambda tr(B K), as a function of C."""
 
-    embedding: Embedding
+    embedding: _Embedding
     aim: Vector
     penalty: Matrix
     """lambda K, in terms of C."""
@@ -198,7 +219,7 @@ class _Quadratic:
 def fit_quadratic(
     points: Matrix,
     bandwidth: float,
-    embedding: Embedding,
+    embedding: _Embedding,
     aim: Vector,
     price: float,
     *,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from candidates import candidate_of
+from suited import suited
 from worlds import LABEL
 
 from synth.generators import GENERATORS, GeneratorTask, make
@@ -42,6 +43,7 @@ QUICK: dict[str, Any] = {
     **{"steps": 1, "steps_per_epoch": 1, "batch_size": 16},
     **{"cells": 20_000},
     **{"n": 4, "block": 100},
+    **{"support": 20},
 }
 """Options, where a generator has them, that keep its questions and leave out its training."""
 
@@ -49,6 +51,7 @@ QUICK: dict[str, Any] = {
 def generator(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     known = {field.name for field in dataclasses.fields(GENERATORS[name].options)}
     options = {option: value for option, value in QUICK.items() if option in known}
+    schema = suited(name, schema, LABEL)
 
     def ask(session: AnswerSource) -> Any:
         return make(name, GeneratorTask(schema, LABEL, seed=0, device="cpu"), options).fit(session, NullProgress())

@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 import pytest
 from recorded_noise import RecordedNoise
 from sqlalchemy import inspect, text
+from suited import suited
 
 import synth.store.layout
 from synth import worker
@@ -91,6 +92,7 @@ class World:
             protection=self.protection,
             number_of_units=units if self.row_count == "public" and self.protection == "record" else None,
         )
+        schema = suited(generator, schema, LABEL)
         settings: dict[str, Any] = {
             "account": ACCOUNT,
             "epsilon": 1.0,

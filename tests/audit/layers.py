@@ -20,10 +20,12 @@ from recorded_noise import RecordedNoise
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtri
+from suited import suited
 from transcripts import SUMS, Answered, Recording, TappedNoise, Transcript, asked_again, record, replay, run, start
-from worlds import DELTA, EPSILON, Row, World, far_rows, neighbours_of, ordinary_rows
+from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
+from synth.generators import GENERATORS
 from synth.privacy import accounting, answers, noise
 from synth.privacy.answers import NoisyAnswer, NoisySum, RowCount
 from synth.privacy.counting import CountMemory
@@ -363,8 +365,9 @@ def t3_metadata(name: str, world: World, tmp_path: Any) -> None:
     written = []
     for number, one in enumerate((made, made_again)):
         paths = tmp_path / f"{number}.csv", tmp_path / f"{number}.parquet"
-        codes = one.sample(50, 0) if hasattr(one, "sample") else np.zeros((50, len(world.schema.names)), np.int64)
-        write_table(codes, world.schema, *paths, seed=0)
+        schema = suited(name, world.schema, LABEL) if name in GENERATORS else world.schema
+        codes = one.sample(50, 0) if hasattr(one, "sample") else np.zeros((50, len(schema.names)), np.int64)
+        write_table(codes, schema, *paths, seed=0)
         written.append([path.read_bytes() for path in paths])
     assert written[0] == written[1], "the written table depends on an outlier"
 

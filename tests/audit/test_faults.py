@@ -8,6 +8,7 @@ from pathlib import Path
 import layers
 import pytest
 from askers import CHOOSING, DESCENT, HAND_MADE, NAMES
+from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
 from moment_faults import ASKED_FAULTS, MOMENT_FAULTS
@@ -21,6 +22,7 @@ QUICK = {name: "noise draws stored" for name in NAMES} | {
     "independent": "neighbour factor dropped",
     "independent-by-class": "half the noise",
     "kahm": "class means from data",
+    "kernel-sos": "a row in every group",
     **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
 }
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
@@ -37,7 +39,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, DESCENT, *CHOOSING, "kahm"):
+    for other in (HAND_MADE, DESCENT, *CHOOSING, "kahm", "kernel-sos"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -95,6 +97,13 @@ def test_a_planted_bug_in_what_kahm_asks_is_noticed(
 ) -> None:
     FAULTS[planted](monkeypatch)
     assert killed_by("kahm", tmp_path) is not None, f"nobody notices: {planted}"
+
+
+@pytest.mark.parametrize("planted", DENSITY_FAULTS)
+def test_a_planted_bug_in_a_density_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    FAULTS[planted](monkeypatch)
+    found = next((layer for layer, check in layers_of_asker("kernel-sos", tmp_path) if noticed(check)), None)
+    assert found is not None, f"nobody notices: {planted}"
 
 
 @pytest.mark.audit

@@ -12,6 +12,7 @@ if str(HELPERS) not in sys.path:
     sys.path.insert(0, str(HELPERS))
 
 from copying import SCHEMA, config, plant, write_people  # noqa: E402 - after the path to it is known
+from suited import suited  # noqa: E402
 
 from synth.application import Application  # noqa: E402
 from synth.errors import AttackError  # noqa: E402
@@ -37,6 +38,7 @@ def rehearse(name: str, rule: RowCountRule, folder: Path, monkeypatch: pytest.Mo
     plant(monkeypatch)
     stand_in = write_people(folder, rows=1500, seed=3)
     schema = Schema(SCHEMA.columns, row_count=rule, number_of_units=2_000 if rule == "public" else None)
+    schema = suited(name, schema, "ill") if name in GENERATORS else schema
     asked = config(name, schema=schema, options=FAST.get(name, {}), label="ill", rows=2000)
     with Application.from_environment() as application:
         found = application.rehearsals.rehearse(asked, lambda: stand_in.open("rb"), NullProgress())

@@ -12,12 +12,14 @@ from synth.generators import GENERATORS
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
 GOLDEN = sorted(FOLDER.glob("*.zip"))
+LATER_GENERATORS = {"kernel-sos"}
+"""Came with version 0.5.0, which seals bundles of its own."""
 LATER = sorted(FOLDER.with_name("bundles-3").glob("*.zip"))
 
 
 def test_there_is_a_bundle_for_every_generator_and_mode() -> None:
     cases = {"dp-hp-adaptive-several-rows", "kahm-rows", "kahm-cell"}
-    assert {path.stem for path in GOLDEN} == {*GENERATORS, *cases}
+    assert {path.stem for path in GOLDEN} == ({*GENERATORS} - LATER_GENERATORS) | cases
 
 
 @pytest.mark.parametrize("path", [*GOLDEN, *LATER], ids=lambda path: f"{path.parent.name}-{path.stem}")

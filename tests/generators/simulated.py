@@ -6,6 +6,7 @@ import datetime
 
 import numpy as np
 from recorded_noise import RecordedNoise
+from suited import suited
 
 from synth import generators
 from synth.generators import GeneratorTask
@@ -22,6 +23,7 @@ FAST = {
     "dp-hp": {"order": 20, "epochs": 3, "steps_per_epoch": 8, "batch_size": 64},
     "dp-hp-adaptive": {"cells": 20_000},
     "kahm": {"n": 5, "block": 200},
+    "kernel-sos": {"features": 60, "support": 20, "steps": 10},
 }
 """Options with which every generator fits in a fraction of a second."""
 
@@ -39,6 +41,11 @@ COLUMNS = {
 def schema(*names: str, row_count: str = "public", rows_per_unit: int = 1) -> Schema:
     columns = tuple(COLUMNS[name] for name in (names or COLUMNS))
     return Schema(columns, PrivacyUnit(rows_per_unit=rows_per_unit), row_count=row_count)
+
+
+def schema_for(name: str, label: str | None = "outcome", **changes) -> Schema:
+    """The columns of the simulated table that a generator takes."""
+    return suited(name, schema(**changes), label)
 
 
 def dependent_codes(n_rows: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -65,7 +72,7 @@ def session(
     declared: Schema, codes: dict[str, np.ndarray], *, epsilon: float = 1.0, noise_key: int | None = 0
 ) -> PrivateSession:
     """A session on codes, with known noise; asks for the row count first where it is private, as a run does."""
-    table = PrivateTable.from_codes(declared, codes)
+    table = PrivateTable.from_codes(declared, {name: codes[name] for name in declared.names})
     budget = PrivacyBudget(epsilon, 1e-5, declared.neighbours)
     opened = PrivateSession(table, budget, noise=RecordedNoise(noise_key))
     if not declared.rows_are_public:
@@ -79,7 +86,7 @@ def task(declared: Schema, label: str | None = "outcome", *, seed: int = 0, devi
 
 def fitted(name: str, declared: Schema | None = None, codes=None, *, label="outcome", epsilon=5.0, device="cpu"):
     """A generator fitted to few rows; with a budget at which the adaptive one finds tables worth choosing."""
-    declared = declared or schema()
+    declared = declared or schema_for(name, label)
     codes = codes or dependent_codes(400)
     opened = session(declared, codes, epsilon=epsilon)
     made = generators.make(name, task(declared, label, device=device), FAST[name])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load, save
-from simulated import FAST, check_domain, dependent_codes, fitted, random_codes, schema, session, task
+from simulated import FAST, check_domain, dependent_codes, fitted, random_codes, schema_for, session, task
 
 from synth import generators
 from synth.bundle.recorded_session import RecordedSession
@@ -28,7 +28,7 @@ def test_fast_options_cover_the_registry():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_a_generator_with_a_card(name):
-    assert isinstance(generators.make(name, task(schema()), {}), Generator)
+    assert isinstance(generators.make(name, task(schema_for(name)), {}), Generator)
     card = generators.describe(name)
     assert card.name == name
     assert all((card.title, card.summary, card.best_for, card.loses_where, card.reference))
@@ -38,7 +38,7 @@ def test_it_is_a_generator_with_a_card(name):
 @pytest.mark.parametrize("label", ["outcome", None, "age", "income"])
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_rows_lie_in_the_declared_domain(name, label, row_count):
-    declared = schema(row_count=row_count)
+    declared = schema_for(name, label, row_count=row_count)
     if not GENERATORS[name].needs.are_met(declared, label):
         with pytest.raises(ConfigError, match=f"generator '{name}' needs "):
             fitted(name, declared, label=label)
@@ -92,16 +92,16 @@ def test_fitting_leaves_threads_and_global_randomness_alone(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("row_count", ["public", "private"])
 def test_it_spends_its_whole_budget_and_no_more(name, row_count):
-    _, opened = fitted(name, schema(row_count=row_count))
+    _, opened = fitted(name, schema_for(name, row_count=row_count))
     assert 0 <= opened.remaining_share <= 1e-3
     assert sum(receipt.mu_squared_units for receipt in opened.receipts) <= opened.budget.mu_squared * 2**40
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_part_of_a_session_is_spent_like_a_whole_one(name):
-    opened = session(schema(), dependent_codes(200))
+    opened = session(schema_for(name), dependent_codes(200))
     part = opened.sub_session(0.4)
-    generators.make(name, task(schema()), FAST[name]).fit(part, NullProgress())
+    generators.make(name, task(schema_for(name)), FAST[name]).fit(part, NullProgress())
     assert part.remaining_share <= 1e-3
     assert opened.remaining_share == pytest.approx(0.6, abs=1e-6)
 
@@ -119,8 +119,8 @@ def test_questions_do_not_depend_on_rows(name):
     # So few rows that none chooses by answers what to ask next.
     asked = []
     for seed in (0, 1):
-        opened = session(schema(), random_codes(schema(), 50, seed=seed), noise_key=seed)
-        generators.make(name, task(schema()), FAST[name]).fit(opened, NullProgress())
+        opened = session(schema_for(name), random_codes(schema_for(name), 50, seed=seed), noise_key=seed)
+        generators.make(name, task(schema_for(name)), FAST[name]).fit(opened, NullProgress())
         asked.append([(r.query, r.sensitivity, r.noise_scale, r.dimension) for r in opened.receipts])
     # Bins may follow earlier answers, and cells with them; noise may not.
     assert asked[0][0] == asked[1][0]
@@ -131,7 +131,7 @@ def test_questions_do_not_depend_on_rows(name):
 def test_old_answers_give_the_same_model_again(name):
     made, opened = fitted(name)
     recorded = RecordedSession(opened.schema, opened.budget, rows=opened.rows, answers=opened.answers)
-    again = generators.make(name, task(schema()), FAST[name]).fit(recorded, NullProgress())
+    again = generators.make(name, task(schema_for(name)), FAST[name]).fit(recorded, NullProgress())
     for key, array in made.state().items():
         assert np.array_equal(array, again.state()[key]), key
 
@@ -172,17 +172,18 @@ def test_the_walk_would_find_a_session():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("label", ["outcome", None])
 def test_a_saved_model_draws_the_same_bytes(name, label):
-    if not GENERATORS[name].needs.are_met(schema(), label):
+    declared = schema_for(name, label)
+    if not GENERATORS[name].needs.are_met(declared, label):
         pytest.skip("it needs a label")
     made, _ = fitted(name, label=label)
     state = load(save({key: np.ascontiguousarray(array) for key, array in made.state().items()}))
-    again = generators.restore(name, task(schema(), label), FAST[name], state)
+    again = generators.restore(name, task(declared, label), FAST[name], state)
     assert again.sample(500, seed=9).tobytes() == made.sample(500, seed=9).tobytes()
 
 
 def test_drawing_before_fitting_is_refused():
     for name in NAMES:
-        made = generators.make(name, task(schema()), {})
+        made = generators.make(name, task(schema_for(name)), {})
         with pytest.raises(InputError, match="not been fitted"):
             made.sample(10, seed=0)
         with pytest.raises(InputError, match="not been fitted"):
@@ -195,14 +196,16 @@ def test_no_rows_cannot_be_drawn(name):
         fitted(name)[0].sample(0, seed=0)
 
 
-@pytest.mark.parametrize("name", ["dp-merf", "dp-hp", "dp-hp-adaptive"])
+@pytest.mark.parametrize("name", ["dp-merf", "dp-hp", "dp-hp-adaptive", "kernel-sos"])
 def test_a_cancelled_run_stops(name):
     class Cancelled(NullProgress):
         def check_cancelled(self) -> None:
             raise RunCancelledError("The run was cancelled.")
 
     with pytest.raises(RunCancelledError):
-        generators.make(name, task(schema()), FAST[name]).fit(session(schema(), dependent_codes(50)), Cancelled())
+        generators.make(name, task(schema_for(name)), FAST[name]).fit(
+            session(schema_for(name), dependent_codes(50)), Cancelled()
+        )
 
 
 @pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])
@@ -223,7 +226,9 @@ def test_training_reports_steps_and_losses(name):
 
     written = Written()
     written.phases, written.losses = [], []
-    generators.make(name, task(schema()), FAST[name]).fit(session(schema(), dependent_codes(50)), written)
+    generators.make(name, task(schema_for(name)), FAST[name]).fit(
+        session(schema_for(name), dependent_codes(50)), written
+    )
     assert written.phases == ["Measuring", "Fitting"]
     assert written.last[0] == written.last[1] > 1
     assert np.isfinite(written.losses).all()
@@ -236,8 +241,8 @@ def test_cuda_fits_like_the_cpu(name):
     options = {**FAST[name], **{key: 1 for key in ("steps", "steps_per_epoch", "epochs") if key in FAST[name]}}
     states = []
     for device in ("cpu", "cuda"):
-        opened = session(schema(), dependent_codes(400))
-        made = generators.make(name, task(schema(), device=device), options).fit(opened, NullProgress())
+        opened = session(schema_for(name), dependent_codes(400))
+        made = generators.make(name, task(schema_for(name), device=device), options).fit(opened, NullProgress())
         states.append(made.state())
     for key, array in states[0].items():
         reference = array.astype(np.float64)
@@ -248,13 +253,13 @@ def test_cuda_fits_like_the_cpu(name):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 @pytest.mark.parametrize("name", ["dp-merf", "dp-hp", "dp-hp-adaptive"])
 def test_a_missing_device_is_refused_before_anything_is_spent(name):
-    opened = session(schema(), dependent_codes(50))
+    opened = session(schema_for(name), dependent_codes(50))
     with pytest.raises(ConfigError, match="no CUDA device"):
-        generators.make(name, task(schema(), device="cuda"), FAST[name]).fit(opened, NullProgress())
+        generators.make(name, task(schema_for(name), device="cuda"), FAST[name]).fit(opened, NullProgress())
     assert opened.remaining_share == 1.0
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_device_auto_works_everywhere(name):
     made, _ = fitted(name, device="auto")
-    check_domain(made.sample(20, seed=0), schema(), 20)
+    check_domain(made.sample(20, seed=0), schema_for(name), 20)

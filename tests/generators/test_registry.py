@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from simulated import schema, task
+from simulated import schema, schema_for, task
 
 from synth import generators
 from synth.errors import ConfigError, SchemaError
@@ -16,7 +16,7 @@ def test_unknown_generators_are_named():
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_unknown_options_are_named(name):
     with pytest.raises(ConfigError, match=f"'{name}': unknown key 'sigma'"):
-        make(name, task(schema()), {"sigma": 1})
+        make(name, task(schema_for(name)), {"sigma": 1})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_every_option_of_the_form_has_help_and_a_default_that_works(name):
         assert len(field.help) > 20, field.name
         assert isinstance(field.default, field.kind)
         assert not field.choices or field.default in field.choices
-    make(name, task(schema()), {field.name: field.default for field in fields})
+    make(name, task(schema_for(name)), {field.name: field.default for field in fields})
 
 
 @pytest.mark.parametrize("name", ["dp-merf", "dp-hp"])

@@ -18,11 +18,14 @@ from synth.reports.document import REPORT_VERSION, without_words
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))
 
+LATER_GENERATORS = {"kernel-sos"}
+"""Came with version 0.5.0."""
+
 by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 
 
 def test_there_is_a_bundle_for_every_generator() -> None:
-    assert set(GENERATORS) <= {path.stem for path in GOLDEN}
+    assert set(GENERATORS) - LATER_GENERATORS <= {path.stem for path in GOLDEN}
     assert len(GOLDEN) == 18
 
 

@@ -23,10 +23,10 @@ from synth.models.sos_density import (
 )
 from synth.models.sos_estimation import (
     fit_embedding,
+    fit_smoothest,
     herd,
     project_to_spectrahedron,
     sobol_pool,
-    within_discrepancy,
 )
 from synth.models.sos_of_rows import fit_rows
 
@@ -264,20 +264,26 @@ def test_a_pool_is_public_and_fills_the_box():
 
 
 @pytest.mark.parametrize(
-    ("misfits", "taken"),
-    [
-        ([1e-4, 1e-4, 9e-4], 2),
-        ([1e-4, 2e-4, 1.09e-3], 2),
-        ([1e-4, 2e-4, 1.11e-3], 1),
-        ([9e-3, 8e-3, 7e-3], 0),
-        ([9e-3, 1e-4, 9e-3], 1),
-    ],
+    ("noise_std", "taken"),
+    [(0.3, 0.3), (1e-3, 0.1), (0.0, 0.05)],
+    ids=["noise explains everything", "noise explains two of three", "noise explains none"],
 )
-def test_the_discrepancy_principle_takes_the_smoothest_that_noise_explains(misfits, taken):
-    # 10 features of standard deviation 0.01: the noise is 1e-3, and 1.1 times that is allowed.
-    widths = [0.05, 0.1, 0.2]
-    assert within_discrepancy(widths, misfits, noise_std=0.01, features=10) == taken
-    assert within_discrepancy(widths[::-1], misfits[::-1], noise_std=0.01, features=10) == 2 - taken
+def test_the_discrepancy_principle_takes_the_smoothest_that_noise_explains(noise_std, taken):
+    # What is narrower than its kernel no density of that kernel can show.
+    random = np.random.default_rng(3)
+    frequencies = random.standard_normal((40, 1)) / 0.1
+    points = np.linspace(0, 1, 21)[:, None]
+    true = SumOfSquares(np.array([[0.3], [0.72]]), np.diag([0.6, 0.4]) / (math.sqrt(math.pi) * 0.08), 0.08)
+    embedding = FourierEmbedding(true.points, frequencies, bandwidth=0.08).of(true.coefficients)
+    embedding = embedding + noise_std * random.standard_normal(80)
+    found = fit_smoothest(points, frequencies, embedding, noise_std=noise_std, bandwidths=(0.3, 0.1, 0.05))
+    assert found.density.bandwidth == taken
+    assert found.steps == 200
+    each = [fit_embedding(points, frequencies, embedding, bandwidth=one).misfit for one in (0.3, 0.1, 0.05)]
+    explained = [one <= 1.1 * 80 * noise_std**2 for one in each]
+    assert explained == {0.3: [True, True, True], 0.1: [False, True, True], 0.05: [False] * 3}[taken]
+    if not any(explained):
+        assert found.misfit == min(each)
 
 
 def test_arguments_out_of_range_are_refused():
@@ -295,5 +301,5 @@ def test_arguments_out_of_range_are_refused():
         herd(np.zeros((3, 2)), np.zeros(2), points=4)
     with pytest.raises(InputError, match="pool"):
         sobol_pool(0)
-    with pytest.raises(InputError, match="misfit"):
-        within_discrepancy([0.1], [], noise_std=1.0, features=1)
+    with pytest.raises(InputError, match="one bandwidth"):
+        fit_smoothest(POINTS, OMEGA, AIM, noise_std=1.0, bandwidths=())

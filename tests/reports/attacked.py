@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from recorded_noise import RecordedNoise
+from suited import suited
 
 from synth import generators
 from synth.generators import GeneratorTask
@@ -83,6 +84,13 @@ def released_by(name: str, train: CodeTable, schema: Schema, *, seed: int = 0) -
     # The noise is known so that a test is the same every time; its law is that of a run.
     receipts = tuple(replace(receipt, private=True) for receipt in session.receipts)
     return list(codes.T), ProvenCeiling(1.0, DELTA, receipts)
+
+
+def columns_for(name: str, schema: Schema, *sides: UnitRows) -> tuple[Schema, list[UnitRows]]:
+    """The columns that a generator takes, of the schema and of every side."""
+    taken = suited(name, schema, "outcome")
+    places = [schema.names.index(column) for column in taken.names]
+    return taken, [UnitRows([side.codes[place] for place in places], side.units) for side in sides]
 
 
 def promised(schema: Schema, *, mu_squared: float = 0.07) -> ProvenCeiling:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from attacked import people, people_schema, promised, released_by, split
+from attacked import columns_for, people, people_schema, promised, released_by, split
 
 from synth.errors import RunCancelledError
 from synth.generators import GENERATORS
@@ -78,6 +78,7 @@ def test_no_generator_is_accused_of_its_planted_people(generator: str, rule: Row
         odd = random.random(len(side.units)) < 0.1
         for codes, size in zip(side.codes, schema.sizes, strict=True):
             codes[odd] = random.integers(size, size=int(odd.sum()))
+    schema, (train, held) = columns_for(generator, schema, train, held)
     released, ceiling = released_by(generator, train.codes, schema)
     found = public_attacks(train, held, released, schema, ceiling, share=SHARE, seed=0)
     assert found.exceeded == ()

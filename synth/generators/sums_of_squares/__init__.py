@@ -1,0 +1,64 @@
+"""kernel-sos: one noisy mean embedding by class, and a smooth density of the numbers that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from synth.generators.options import Between, Options
+from synth.generators.protocol import Card, Needs
+from synth.schema import Schema
+
+__all__ = ["CARD", "CARDS", "KernelSosOptions"]
+
+FEW_ROWS = 500
+"""Rows that a class needs for a shape of its own at epsilon 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSosOptions(Options):
+    """Options of kernel-sos."""
+
+    features: Annotated[int, Between(0, 20_000)] = 0
+    """Random Fourier features, cosines and sines together; 0 takes 600 for one or two numbers and 1000 for more."""
+
+    support: Annotated[int, Between(20, 400)] = 200
+    """Support points of the density; several classes have fewer each, by the square root of their number."""
+
+    bandwidth: Literal["auto", "0.06", "0.09", "0.14", "0.2"] = "auto"
+    """Width of the kernel as a part of each number's declared range; auto takes the largest that the answer allows."""
+
+    steps: Annotated[int, Between(1, 10_000)] = 200
+    """Steps of the fit; they use the released answer only, so more cost time and no privacy."""
+
+
+def _advice(schema: Schema) -> str:
+    if schema.number_of_units is None or schema.number_of_units * schema.unit.rows_per_unit >= FEW_ROWS:
+        return ""
+    return (
+        f"With fewer than {FEW_ROWS} rows a density of several numbers is mostly noise: independent is likely better."
+    )
+
+
+CARD = Card(
+    name="kernel-sos",
+    title="Smooth density (kernel sum-of-squares)",
+    summary=(
+        "One noisy average of random Fourier features, by class of the label if there is one, is explained by a "
+        "smooth density that is drawn from exactly."
+    ),
+    best_for="One to six numbers or dates, with or without a label of few classes: shapes, clusters, correlations.",
+    loses_where=(
+        "Every other table: it takes no category beside the label unless all of them together make few groups, and it "
+        "blurs spikes and steps finer than its bandwidth. Choose dp-hp-adaptive there."
+    ),
+    reference="Muzellec, Bach and Rudi 2021; sampling after Marteau-Ferey, Bach and Rudi 2022.",
+    made_by="synth.generators.sums_of_squares.kernel_sos:KernelSos",
+    options=KernelSosOptions,
+    needs=Needs(numbers=6, groups=16),
+    questions={"mean embedding": "random Fourier features of the numbers, by class"},
+    short_training={"steps": 2, "support": 20},
+    advice=_advice,
+)
+
+CARDS = (CARD,)
