@@ -349,7 +349,8 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
 
 
 def _copy_out(source: Path, folder: Path) -> None:
-    copy_outputs(source, folder, [name for name in run_folder.PUBLISHABLE if (source / name).exists()])
+    of_model = (source / "model.json").exists()
+    copy_outputs(source, folder, run_folder.PUBLISHABLE_OF_MODEL if of_model else run_folder.PUBLISHABLE)
     (folder / "owner").mkdir(mode=0o700, exist_ok=True)
     (folder / "owner").chmod(0o700)
     names = [name for name in ("report.json", "timings.json", "run.json") if (source / "owner" / name).exists()]

@@ -56,7 +56,9 @@ class _Checked:
 
 
 def _files(certificate: Certificate) -> tuple[str, ...]:
-    return (*run_folder.RELEASED[certificate.is_model], "report.json")
+    """Return what is brought back beside the certificate and the bundle."""
+    files = run_folder.PUBLISHABLE_OF_MODEL if certificate.is_model else run_folder.PUBLISHABLE
+    return tuple(name for name in files if name not in ("bundle.zip", "certificate.json"))
 
 
 def enter_bundles(installation: Installation, paths: Sequence[str | Path], *, who: str) -> list[Entered]:

@@ -17,7 +17,7 @@ from synth.vault.kept_answers import forget_answers
 
 __all__ = [
     "PUBLISHABLE",
-    "RELEASED",
+    "PUBLISHABLE_OF_MODEL",
     "certificate_id",
     "clear",
     "make",
@@ -27,11 +27,11 @@ __all__ = [
     "write_owner_json",
 ]
 
-RELEASED = {False: ("synthetic.csv", "synthetic.parquet"), True: ("model.json",)}
-"""What a release is about: a table, or, where that is true, a model."""
+PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.json", "report.json")
+"""Files of a finished run that may leave the machine."""
 
-PUBLISHABLE = (*RELEASED[False], *RELEASED[True], "bundle.zip", "certificate.json", "report.json")
-"""Files of a finished run that may leave the machine; of the first three those that it made."""
+PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
+"""The same where a model was fitted."""
 
 
 def of(settings: Settings, run_id: str) -> Path:
@@ -50,7 +50,10 @@ def make(settings: Settings, run_id: str) -> Path:
 def clear(settings: Settings, run_id: str) -> None:
     """Remove what a run that ended early has written: none of it is whole, and nothing goes on from it."""
     folder = of(settings, run_id)
-    for path in (*(folder / name for name in PUBLISHABLE), *(folder / "owner").glob("*.json*")):
+    for path in (
+        *(folder / name for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL}),
+        *(folder / "owner").glob("*.json*"),
+    ):
         path.unlink(missing_ok=True)
     forget_answers(settings.home, run_id)
 

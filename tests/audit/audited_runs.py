@@ -37,7 +37,7 @@ from synth import worker
 from synth.application import Application
 from synth.errors import SynthError
 from synth.privacy import answers, session
-from synth.privacy.more import perturbed_rows
+from synth.privacy.more import gradients, perturbed_rows
 from synth.progress import Progress, StoredProgress
 from synth.schema import (
     CategoryColumn,
@@ -264,17 +264,21 @@ class Dictation:
         assert self._place in (None, len(self._answers)), "fewer questions are asked of the neighbour"
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        exact, rows = answers.exact_sum, perturbed_rows.draw_rows
+        rows = perturbed_rows.draw_rows
 
-        def sums(*arguments: Any, **named: Any) -> np.ndarray:
-            self._sums = exact(*arguments, **named)
-            return self._sums
+        def heard(exact: Any) -> Any:
+            def sums(*arguments: Any, **named: Any) -> np.ndarray:
+                self._sums = exact(*arguments, **named)
+                return self._sums
+
+            return sums
 
         def drawn(question: Any, plan: Any, table: Any, noise: Any) -> Any:
             found = rows(question, plan, table, self._noise)
             return self._answer(("rows", found[0].shape, plan.classes), found)
 
-        patch.setattr(answers, "exact_sum", sums)
+        patch.setattr(answers, "exact_sum", heard(answers.exact_sum))
+        patch.setattr(gradients, "sum_of_gradients", heard(gradients.sum_of_gradients))
         patch.setattr(perturbed_rows, "draw_rows", drawn)
         patch.setattr(session, "SystemNoise", lambda: self)
 

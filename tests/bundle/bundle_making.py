@@ -15,7 +15,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from synth.bundle.archive import MEMBERS, canonical_json, sha256_of, signed_by_hash, write_zip
+from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
 from synth.bundle.table_files import write_table
@@ -195,7 +195,7 @@ def altered(
         members[name] = change(members[name])
     document = json.loads(members["certificate.json"])
     if sign_with is not None:
-        document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in signed_by_hash(MEMBERS)}
+        document["files"] = {name: sha256_of(io.BytesIO(members[name])) for name in signed_by_hash(tuple(members))}
     if certificate is not None:
         certificate(document)
     if certificate is not None or sign_with is not None:
@@ -203,5 +203,5 @@ def altered(
     if sign_with is not None:
         members["certificate.json.sig"] = sign_with.sign(members["certificate.json"])
         members["public-key.pem"] = sign_with.public_key_pem
-    write_zip(target, {name: members[name] for name in MEMBERS})
+    write_zip(target, members)
     return target

@@ -10,7 +10,7 @@ from typing import Any
 
 from bundle_making import Key, altered, checked, members_of
 
-from synth.bundle.archive import MEMBERS, canonical_json, write_zip
+from synth.bundle.archive import canonical_json, write_zip
 from synth.bundle.certificate import certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes, measurements_to_bytes
 from synth.bundle.writer import written_texts
@@ -107,7 +107,7 @@ def forged(
     members["report.json"] = canonical_json(owner_document(evidence))
     members |= written_texts(certificate_from_dict(document), schema, evidence)  # type: ignore[arg-type]
     members["certificate.json"] = canonical_json(document)
-    write_zip(target, {name: members[name] for name in MEMBERS})
+    write_zip(target, members)
     return altered(target, target, files=files, certificate=lambda _: None, sign_with=key)
 
 

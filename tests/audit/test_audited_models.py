@@ -1,0 +1,148 @@
+"""Runs that release a model, from the bytes of a file to the sealed bundle, and bugs planted in between.
+
+The model descends along noisy gradients: each is asked at parameters that follow from the answers before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from audited_runs import NASTY, WORLDS, World, neighbours, start_home, t5_whole_runs
+from faults import tables_opened
+from reading_here import read_here
+from toy_models import CARDS
+from toy_models.line import Line
+
+from synth.errors import SynthError
+from synth.estimators import MODELS
+from synth.privacy.session import PrivateSession
+from synth.reading import reader
+from synth.schema import RunConfig
+from synth.services import run_folder
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+FEW = {
+    "replace one": ("far beyond all bounds",),
+    "add or remove": ("a line that cannot be read", "the last line, without its end"),
+    "replace one of several rows": ("a row without an id",),
+    "add or remove several rows": ("more rows than may be kept",),
+}
+"""What somebody new brings in the default run; everything with ``-m audit``."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return start_home(tmp_path_factory.mktemp("models") / "home")
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "toy-line", CARDS[0])
+    monkeypatch.setattr(reader, "ask", read_here)
+
+
+def config_of(world: World, units: int) -> RunConfig:
+    return world.config(units, "toy-line", rows=0, label="age", holdout=0.0, options={"steps": 3})
+
+
+def a_model_keeps_its_promise(world: str, brought: tuple[str, ...], home: Path) -> None:
+    """Nothing public depends on one unit, and the receipts state what was reserved."""
+    found = {name: neighbours(WORLDS[world], name) for name in brought}
+    (units, first, _), *_ = found.values()
+    config = config_of(WORLDS[world], units)
+    public, dictation = t5_whole_runs(config, first, {name: second for name, (*_, second) in found.items()}, home)
+    assert set(public["files"]) == set(run_folder.PUBLISHABLE_OF_MODEL)
+    certificate = json.loads(public["files"]["certificate.json"])
+    assert 0.99 * config.epsilon < certificate["epsilon"] <= config.epsilon
+    asked = [receipt["query"] for receipt in certificate["receipts"]]
+    assert [query for query in asked if query.startswith("gradient")] == [f"gradient {step}" for step in range(3)]
+    assert len(dictation.asked) >= len(asked), "an answer has no receipt"
+
+
+def in_both_relations(home: Path) -> None:
+    for world in ("replace one", "add or remove"):
+        a_model_keeps_its_promise(world, FEW[world], home)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_nasty_neighbour_changes_no_public_byte_of_a_model(world: str, home: Path) -> None:
+    a_model_keeps_its_promise(world, FEW[world], home)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("world", WORLDS)
+def test_no_neighbour_changes_a_public_byte_of_a_model(world: str, home: Path) -> None:
+    a_model_keeps_its_promise(world, tuple(NASTY), home)
+
+
+FAULTS: dict[str, Plant] = {}
+
+
+def fault(name: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        FAULTS[name] = plant
+        return plant
+
+    return keep
+
+
+def exact_ages(opened: list[Any]) -> float:
+    return float(np.asarray(opened[-1]._column("age"), dtype=np.int64).sum())
+
+
+@fault("the model keeps an exact sum")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = Line.state, tables_opened(patch)
+    patch.setattr(Line, "state", lambda self: {"line": right(self)["line"] + 2.0**-20 * exact_ages(opened)})
+
+
+@fault("what is assumed says how many rows there are")
+def _(patch: pytest.MonkeyPatch) -> None:
+    opened = tables_opened(patch)
+    patch.setattr(Line, "assumptions", property(lambda self: (f"It has {opened[-1]._rows} rows.",)))
+
+
+@fault("the first gradient is asked at parameters from the rows")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = Line.fit, tables_opened(patch)
+
+    def fit(self: Line, session: PrivateSession, progress: Any) -> Line:
+        self._line = self._line + 2.0**-20 * exact_ages(opened)
+        return right(self, session, progress)
+
+    patch.setattr(Line, "fit", fit)
+
+
+@fault("an exact number is a fact of the model")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right, opened = Line.facts, tables_opened(patch)
+    patch.setattr(Line, "facts", lambda self: tuple(replace(fact, value=exact_ages(opened)) for fact in right(self)))
+
+
+@fault("a step uncharged")
+def _(patch: pytest.MonkeyPatch) -> None:
+    right = Line.fit
+
+    def fit(self: Line, session: PrivateSession, progress: Any) -> Line:
+        made = right(self, session, progress)
+        spent = [receipt for receipt in session.receipts if receipt.query != "gradient 1"]
+        patch.setattr(PrivateSession, "receipts", property(lambda own: tuple(spent)))
+        return made
+
+    patch.setattr(Line, "fit", fit)
+
+
+@pytest.mark.parametrize("planted", FAULTS)
+def test_a_planted_bug_in_the_run_of_a_model_is_noticed(
+    planted: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FAULTS[planted](monkeypatch)
+    with pytest.raises((AssertionError, SynthError)):
+        in_both_relations(home)
