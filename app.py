@@ -30,6 +30,7 @@ def screens() -> None:
                 st.Page("pages/budget.py", title="3 Budget"),
                 st.Page("pages/rehearse.py", title="Rehearse (optional)"),
                 st.Page("pages/generate.py", title="4 Generate"),
+                st.Page("pages/models.py", title="Private models"),
                 st.Page("pages/report.py", title="5 Report"),
                 st.Page("pages/release.py", title="6 Release"),
             ],

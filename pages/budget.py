@@ -9,9 +9,9 @@ import streamlit as st
 from plotly.graph_objects import Figure
 
 from pages.ui.badges import badge
-from pages.ui.charts import accent, ceiling, show_plot, show_table
+from pages.ui.charts import accent, ceiling, show_plot
 from pages.ui.draft import EPSILON_STOPS, config_of
-from pages.ui.forecast import error_sentence, forecast_panel, smallest_epsilon_form
+from pages.ui.forecast import error_sentence, forecast_panel, parts_table, smallest_epsilon_form
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, bind, draft, go
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain, upper
@@ -23,7 +23,6 @@ from synth.services.views import Plan
 __all__ = ["attack_figure", "screen"]
 
 WEAK_EPSILON = 4.0
-_SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 
 
 def screen() -> None:
@@ -57,18 +56,29 @@ def screen() -> None:
             error_sentence=error_sentence(plan.forecast),
         )
 
-    st.subheader("What the noise will do to counts")
+    st.subheader("What the noise will do to the model" if config.is_model else "What the noise will do to counts")
     badge("safe")
     forecast_panel(plan.forecast)
-    smallest_epsilon_form(config)
+    if not config.is_model:
+        smallest_epsilon_form(config)
 
     st.subheader("Where the budget goes")
-    parts_table(plan, config)
+    parts_table(plan, config.epsilon)
+    if not config.is_model:
+        _evaluation_share()
+        _prediction_share(plan, config)
 
     st.divider()
+    refused = plan.refusal is not None
+    if config.is_model:
+        if st.button("Continue to Private models", type="primary", key="continue-models", disabled=refused):
+            go("models")
+        return
     st.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
-    if st.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=plan.refusal is not None):
+    rows, model = st.columns([1, 4], vertical_alignment="center")
+    if rows.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
         go("generate")
+    model.page_link("pages/models.py", label="Or release a private model in place of rows")
 
 
 def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
@@ -199,29 +209,6 @@ def ledger_box(plan: Plan) -> None:
             f"{after} (simple sum {amount(plan.simple_sum_after)})."
         )
         st.page_link("pages/ledger.py", label="Ledger and limits")
-
-
-def parts_table(plan: Plan, config: RunConfig) -> None:
-    """Show every question of the run with its share, and what the report may take of it; the shares add up to one."""
-    frame = pd.DataFrame(
-        {
-            "part": [part.name for part in plan.parts],
-            "question": [part.question for part in plan.parts],
-            _SHARE: [100 * part.share for part in plan.parts],
-            _ALONE: [part.epsilon_alone for part in plan.parts],
-        }
-    )
-    total = 100 * sum(part.share for part in plan.parts)
-    frame.loc[len(frame)] = ["total", "", total, float(draft()["epsilon"])]
-    formats = {_SHARE: "%.1f %%", _ALONE: "%.2f"}
-    show_table(frame, alt="Where the budget goes", key="budget-parts", formats=formats)
-    if len(plan.parts) > 1:
-        note(
-            "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
-            "add up to more than the whole."
-        )
-    _evaluation_share()
-    _prediction_share(plan, config)
 
 
 def _evaluation_share() -> None:

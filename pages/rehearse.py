@@ -31,6 +31,10 @@ from synth.schema import RunConfig
 
 __all__ = ["screen"]
 
+ONE_MODEL = (
+    "The model is rehearsed by itself: it is fitted to a stand-in, and tested on rows of it that were held out. A grid "
+    "compares synthetic rows, and a model makes none."
+)
 DECLARATION = "This table is public, or I may show every row of it to anybody."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
@@ -49,19 +53,28 @@ def screen() -> None:
         "Practice on a stand-in: a run is made from rows that need no protection, and every attack is tried on "
         f"what comes out. **{REHEARSAL_SENTENCE}**"
     )
-    rehearsal(config_of(draft()))
+    config = config_of(draft())
+    rehearsal(config)
 
     st.divider()
+    if config.is_model:
+        if st.button("Continue to Private models", type="primary", key="continue-models"):
+            go("models")
+        return
     if st.button("Continue to 4 Generate", type="primary", key="continue-generate"):
         go("generate")
 
 
 def rehearsal(config: RunConfig) -> None:
     """Choose between one configuration and a grid; show what the latest one came to, and offer another."""
-    what = st.segmented_control(
-        "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
-    )
-    several = what == "grid"
+    several = False
+    if config.is_model:
+        st.info(ONE_MODEL)
+    else:
+        what = st.segmented_control(
+            "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
+        )
+        several = what == "grid"
     report = application().rehearsals.report(config, grid=several)
     if report is None:
         device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"

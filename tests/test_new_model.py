@@ -20,7 +20,7 @@ from synth.reports.forecast import forecast
 from synth.schema import CategoryColumn, NumberColumn, RunConfig, Schema, config_to_yaml
 from synth.schema.config import config_of_text
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
-from synth.services.planning import check_config
+from synth.services.planning import check_config, forecast_lines
 from synth.vault.keys import Keys
 
 SCHEMA = Schema(
@@ -49,7 +49,16 @@ def test_its_card_is_found_among_models() -> None:
 
 
 def test_its_budget_is_the_whole_of_it() -> None:
-    assert [(part.name, part.share) for part in forecast(config_of()).parts] == [("model", 1.0)]
+    (part,) = forecast(config_of()).parts
+    assert (part.name, part.share) == ("gradient, 4 times", pytest.approx(1.0))
+
+
+def test_what_noise_will_do_is_said_before_anything_is_asked() -> None:
+    told = forecast(config_of()).of_model
+    assert told is not None
+    assert [fact.name for fact in told.facts] == ["noise"]
+    assert any("Noise of a gradient" in line for line in forecast_lines(config_of()))
+    assert "Assumed public: Steps of 2 were chosen without looking at the rows." in forecast_lines(config_of())
 
 
 def test_a_run_is_sealed_verified_reported_and_replayed(tmp_path: Path) -> None:

@@ -100,8 +100,13 @@ def new_draft() -> Draft:
         "delta": None,
         "evaluation_share": 0.1,
         "prediction_share": 0.0,
+        "makes": "table",
         "generator": None,
         "options": {},
+        "model": None,
+        "model_options": {},
+        "model_label": None,
+        "model_columns": [],
         "rows": DEFAULT_ROWS,
         "seed": 0,
         "device": "auto",
@@ -146,22 +151,33 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
         id_column=unit.get("id_column"),
         epsilon=config.epsilon,
         delta=config.delta,
-        generator=None if config.is_model else config.generator,
-        options={} if config.is_model else dict(config.options),
         described=False,
     )
-    # What the file of a model leaves out stays as it was in the draft.
-    body = {key: draft[key] for key in ("rows", "evaluation_share")} | body
-    for key in ("row_count", "people_at_most", "rows", "seed", "device", "holdout", "evaluation_share", "undeclared"):
+    for key in ("row_count", "people_at_most", "seed", "device", "undeclared"):
         draft[key] = body[key]
     draft["number_of_units"] = config.schema.number_of_units
     draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
-    draft["prediction_share"] = config.prediction_share
-    draft.update(label=config.label, groups=list(config.groups), rules=list(config.constraints))
+    draft["groups"] = list(config.groups)
+    if config.is_model:
+        _fill_model(draft, config)
+    else:
+        _fill_table(draft, config)
     draft["format"], draft["test_format"] = body["format"], body.get("test_format")
     if not draft["account"]:
         draft["account"] = config.account
     return [name for name in declared if name not in present]
+
+
+def _fill_model(draft: Draft, config: RunConfig) -> None:
+    """What the file of a model leaves out, which is about rows that are made, stays as it was in the draft."""
+    draft.update(makes="model", model=config.generator, model_options=dict(config.options))
+    draft.update(model_label=config.label, model_columns=[])
+
+
+def _fill_table(draft: Draft, config: RunConfig) -> None:
+    draft.update(makes="table", generator=config.generator, options=dict(config.options), rows=config.rows)
+    draft.update(label=config.label, rules=list(config.constraints), holdout=config.holdout)
+    draft.update(evaluation_share=config.evaluation_share, prediction_share=config.prediction_share)
 
 
 def missing_answers(draft: Draft) -> list[str]:
@@ -215,6 +231,8 @@ def config_of(draft: Draft) -> RunConfig:
         body[key] = draft[key]
     if draft["row_count"] == "public":
         body["number_of_units"] = draft["number_of_units"]
+    if draft["makes"] == "model":
+        return parse_config(_of_model(draft, body))
     if draft["protection"] == "cell":
         body |= {"protection": "cell", "cell_change": draft["cell_change"]}
     if draft["generator"]:
@@ -226,6 +244,25 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
         return replace(config, prediction_share=draft["prediction_share"])
     return config
+
+
+def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
+    """Return what the draft says of a model; columns that it does not look at are left out."""
+    if draft["model"] is None:
+        raise ConfigError("Choose a model first.")
+    label, chosen = draft["model_label"], set(draft["model_columns"])
+    used = {row["name"] for row in draft["columns"] if row["role"] in MODELLED_ROLES}
+    left_out = used - chosen - {label} if chosen else set()
+    columns = {name: {"type": "drop"} if name in left_out else column for name, column in body["columns"].items()}
+    kept = {key: value for key, value in body.items() if key not in _OF_ROWS_MADE}
+    # Nobody is held out of a model: nothing is computed from rows beside it.
+    kept |= {"columns": columns, "label": label, "holdout": 0.0}
+    kept["groups"] = [name for name in draft["groups"] if name not in left_out]
+    kept["domain_source"] = {name: text for name, text in draft["domain_source"].items() if name not in left_out}
+    return kept | {"model": {"name": draft["model"], "options": draft["model_options"]}}
+
+
+_OF_ROWS_MADE = {"rows", "rules", "evaluation_share"}
 
 
 # Its columns: the rows of the description table ----------------------------------------------------------------------

@@ -7,15 +7,21 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages.ui.charts import accent, draw, show_plot, show_table
+from pages.ui.evidence import cards
 from pages.ui.session import draft
 from pages.ui.words import count, note, plain
 from synth.errors import SynthError
 from synth.reports.drawing import letters
+from synth.reports.expected import ModelForecast
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
 from synth.reports.forecast import CellForecast, Forecast, PairForecasts, smallest_epsilon
+from synth.reports.overview import fact_evidence
 from synth.schema import RunConfig
+from synth.services.views import Plan
 
-__all__ = ["error_sentence", "forecast_panel", "smallest_epsilon_form"]
+__all__ = ["error_sentence", "forecast_panel", "parts_table", "smallest_epsilon_form"]
+
+_SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 
 _FORMATS = {"± rows (95 %)": "%.1f"}
 _BASES = {
@@ -27,6 +33,8 @@ _BASES = {
 
 def error_sentence(forecast: Forecast) -> str:
     """Say in one line what the noise does to a count, and which counts can be trusted."""
+    if forecast.of_model is not None:
+        return "A model makes no rows. What noise does to it depends on the model, and stands below where it says so."
     typical = forecast.column_range
     if typical is None or forecast.trustworthy is None:
         return "This run measures no counts of single columns. Give the report a share of the budget below."
@@ -37,21 +45,56 @@ def error_sentence(forecast: Forecast) -> str:
 
 
 def forecast_panel(forecast: Forecast) -> None:
-    """Show the expected error by column and by pair."""
-    cards = st.columns(3, border=True)
+    """Show the expected error by column and by pair; of a model, what it says itself."""
+    if forecast.of_model is not None:
+        _of_model(forecast.of_model)
+        note(plain(forecast.rows_sentence))
+        return
+    places = st.columns(3, border=True)
     typical = (("A count of one column", forecast.column_range), ("A count of a pair", forecast.pair_range))
-    for (title, value), card in zip(typical, cards, strict=False):
+    for (title, value), card in zip(typical, places, strict=False):
         card.metric(title, "not measured" if value is None else f"±{count(value)} rows")
         note("Typical; range caused by privacy noise (95 %)", card)
     trust = forecast.trustworthy
-    cards[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
-    note("Known to about 10 %; small groups fare worse", cards[2])
+    places[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
+    note("Known to about 10 %; small groups fare worse", places[2])
     columns, pairs = st.tabs(["By column", "By pair"])
     with columns:
         _columns(forecast.columns)
     with pairs:
         _pairs(forecast.pairs)
     note(plain(f"Noise only. Does not include what the generator's model misses. {forecast.rows_sentence}"))
+
+
+def _of_model(told: ModelForecast) -> None:
+    facts = [fact_evidence(fact, "model") for fact in told.facts]
+    if facts:
+        cards(facts, key="forecast-model")
+    else:
+        note("This model does not say beforehand what error the noise will cause; its report does.")
+    if told.assumptions:
+        st.markdown("**Assumed to be public**")
+        for sentence in told.assumptions:
+            st.markdown(f"- {plain(sentence)}")
+
+
+def parts_table(plan: Plan, epsilon: float) -> None:
+    """Show every question of a run with its share; the shares add up to one."""
+    frame = pd.DataFrame(
+        {
+            "part": [part.name for part in plan.parts],
+            "question": [part.question for part in plan.parts],
+            _SHARE: [100 * part.share for part in plan.parts],
+            _ALONE: [part.epsilon_alone for part in plan.parts],
+        }
+    )
+    frame.loc[len(frame)] = ["total", "", 100 * sum(part.share for part in plan.parts), epsilon]
+    show_table(frame, alt="Where the budget goes", key="budget-parts", formats={_SHARE: "%.1f %%", _ALONE: "%.2f"})
+    if len(plan.parts) > 1:
+        note(
+            "Shares are of the squared cost (mu²), the currency that adds up exactly; the epsilons of the parts alone "
+            "add up to more than the whole."
+        )
 
 
 def smallest_epsilon_form(config: RunConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import numbers_and_groups
 from synth.privacy.answers import AnswerSource
+from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import Schema
 
@@ -363,6 +364,18 @@ class PrivateModel(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What its options take to be public knowledge, in sentences for the certificate; known before it is fitted."""
+        return ()
+
+    def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
+        """Return what is known of a fit before it is paid for, such as the error that noise will cause.
+
+        Parameters
+        ----------
+        asked : sequence of Answer
+            What it asks, planned: the noise of each answer is as it will be, its numbers are zeros.
+        rows : float
+            Declared number of rows, or of units that there may be at most.
+        """
         return ()
 
     def facts(self) -> tuple[Fact, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from synth.generators.protocol import Fact
 from synth.reports.holdout import WIDEST_LOSS, WIDEST_RANGE
 from synth.reports.measured import BAR
 from synth.reports.risk_bounds import (
@@ -29,6 +30,7 @@ __all__ = [
     "CellForecast",
     "ColumnNoise",
     "Forecast",
+    "ModelForecast",
     "PairForecasts",
     "PredictionForecast",
     "Promise",
@@ -273,6 +275,14 @@ class PredictionForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelForecast:
+    """What a model says of a fit before it: facts that follow from noise and declared numbers, and what it assumes."""
+
+    facts: tuple[Fact, ...]
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """What a run will give, from declared facts alone.
 
@@ -281,7 +291,8 @@ class Forecast:
     rows, 0 where it is public. ``columns`` is empty when nothing measures single columns. ``parts`` is where the budget
     goes; they add up to 1. ``row_noise`` is the noise on every column where rows are let out one by one;
     ``row_epsilon``, where one cell is hidden, what the same setting is worth for a whole row with the same label.
-    ``prediction`` is what predictions on the hold-out will be off by, where they are paid for.
+    ``prediction`` is what predictions on the hold-out will be off by, where they are paid for. ``of_model`` is what a
+    model says of its fit; it makes no rows, so there are no counts to be off.
     """
 
     epsilon: float
@@ -297,6 +308,7 @@ class Forecast:
     row_noise: tuple[ColumnNoise, ...] = ()
     row_epsilon: float | None = None
     prediction: PredictionForecast | None = None
+    of_model: ModelForecast | None = None
 
     @property
     def column_range(self) -> float | None:

@@ -9,11 +9,12 @@ only: what a generator's model misses comes on top, what its smoothing gains com
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError
@@ -34,6 +35,7 @@ from synth.reports.expected import (
     CellForecast,
     ColumnNoise,
     Forecast,
+    ModelForecast,
     PairForecasts,
     PredictionForecast,
     Promise,
@@ -122,8 +124,8 @@ def forecast(config: RunConfig) -> Forecast:
     prediction = _prediction(config, session, shares[PREDICTIONS]) if PREDICTIONS in shares else None
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     generator = make(config.generator, task, config.options)
-    if generator.card.measures_one_ways or generator.perturbs_rows:
-        before = len(session.answers)
+    before = len(session.answers)
+    if config.is_model or generator.card.measures_one_ways or generator.perturbs_rows:
         try:
             with suppress(AllPlannedError):
                 generator.fit(session.sub_session(session.remaining_share, ends=True), NullProgress())
@@ -133,6 +135,10 @@ def forecast(config: RunConfig) -> Forecast:
                 parts = (*parts[:-1], *_around_the_choices(parts[-1], session.answers[before:], budget, config))
         else:
             parts = (*parts[:-1], *_question_by_question(parts[-1], session.answers[before:], budget))
+    of_model = None
+    if config.is_model:
+        parts = _steps_together(parts, generator.card.questions)
+        of_model = ModelForecast(generator.expected(session.answers[before:], rows), generator.assumptions)
     row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.sums)
     return Forecast(
@@ -149,6 +155,7 @@ def forecast(config: RunConfig) -> Forecast:
         row_noise=row_noise,
         row_epsilon=row_epsilon,
         prediction=prediction,
+        of_model=of_model,
     )
 
 
@@ -225,6 +232,17 @@ def _question_by_question(
     return tuple(
         BudgetShare(answer.query, generator.question, share) for answer, share in zip(asked, shares, strict=True)
     )
+
+
+def _steps_together(parts: Sequence[BudgetShare], words: Mapping[str, str]) -> tuple[BudgetShare, ...]:
+    """Put questions into one line that follow each other and differ in a number at the end, as steps of a descent."""
+    found = []
+    for name, same in groupby(parts, key=lambda part: part.name.rstrip("0123456789").strip()):
+        steps = tuple(same)
+        first, share = steps[0], math.fsum(part.share for part in steps)
+        title = first.name if len(steps) == 1 else f"{name}, {len(steps)} times"
+        found.append(BudgetShare(title, words.get(first.name, first.question), share))
+    return tuple(found)
 
 
 def _around_the_choices(
@@ -309,7 +327,7 @@ def _columns(config: RunConfig, tables: Sequence[MeasuredTable], rows: float) ->
 
 def _pairs(config: RunConfig, budget: PrivacyBudget, tables: Sequence[MeasuredTable], rows: float) -> PairForecasts:
     names = config.schema.names
-    if len(names) < 2 or not config.schema.allows_sums:
+    if len(names) < 2 or not config.schema.allows_sums or config.is_model:
         return PairForecasts()
     place_of = {name: place for place, name in enumerate(names)}
     measured = {

@@ -135,7 +135,13 @@ def forecast_lines(config: RunConfig) -> list[str]:
         f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
         for part in priced_parts(config, expected)
     ]
-    return [*lines, *prediction_lines(expected), *_rows_lines(expected), *_forecast_table(expected)]
+    return [
+        *lines,
+        *prediction_lines(expected),
+        *_model_lines(expected),
+        *_rows_lines(expected),
+        *_forecast_table(expected),
+    ]
 
 
 def prediction_lines(found: Forecast) -> list[str]:
@@ -162,6 +168,15 @@ def prediction_lines(found: Forecast) -> list[str]:
         for name, _, noise_std in told.groups
     ]
     return lines
+
+
+def _model_lines(found: Forecast) -> list[str]:
+    """Return what a model says of its fit beforehand."""
+    told = found.of_model
+    if told is None:
+        return []
+    facts = [f"{fact.title}: {number_text(fact.value)}. {fact.sentence}" for fact in told.facts]
+    return [*facts, *(f"Assumed public: {sentence}" for sentence in told.assumptions)]
 
 
 def _rows_lines(found: Forecast) -> list[str]:

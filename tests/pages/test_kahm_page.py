@@ -113,7 +113,7 @@ def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: Ap
     assert set(entries["epsilon for a whole row"]) == {row_worth}
     assert f"are at most {row_worth} at delta 1e-06; a changed label has no protection." in texts(chosen)
     go(chosen, "generate")
-    (runs,) = [frame.value for frame in chosen.dataframe if "generator" in frame.value.columns]
+    (runs,) = [frame.value for frame in chosen.dataframe if "generator or model" in frame.value.columns]
     assert list(runs["epsilon for a whole row"]) == [row_worth]
     assert f"kahm, ε = 1.00 for one cell ({row_worth} for a whole row)" in texts(chosen)
     # The same people now have a cell-level account: a record-level run is refused before anything is spent.

@@ -212,7 +212,7 @@ def test_the_screen_of_a_run_says_that_it_waits_for_room(disk: Path, monkeypatch
     def page() -> None:
         import os
 
-        from pages.generate import follow_run
+        from pages.ui.running import follow_run
 
         follow_run(os.environ["RUN"])
 

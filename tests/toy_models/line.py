@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, Stack
 from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.questions import Answer
 from synth.progress import Progress
 from toy_models import CARDS, LineOptions
 
@@ -42,6 +44,10 @@ class Line(ReleasedModel):
     @property
     def assumptions(self) -> tuple[str, ...]:
         return (f"Steps of {self._options.rate:g} were chosen without looking at the rows.",)
+
+    def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
+        noise = asked[-1].receipts[0].noise_scale
+        return (Fact("noise", "Noise of a gradient", noise, f"Of each of its numbers, over {rows:,.0f} rows."),)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         progress.phase("Fitting")

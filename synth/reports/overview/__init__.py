@@ -22,7 +22,7 @@ from synth.reports.panels import Cards, Heading, Panel, Promised
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.schema import RunConfig
 
-__all__ = ["REPORT", "expected_distance", "published_subsample"]
+__all__ = ["REPORT", "expected_distance", "fact_evidence", "published_subsample"]
 
 _STEPS = 60
 
@@ -118,13 +118,14 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     return (
         *_overview(answers.rows_made, config),
         *_worth_for_a_row(config, answers.receipts),
-        *(_of_fact(fact, "model" if config.is_model else "generator") for fact in answers.facts),
+        *(fact_evidence(fact, "model" if config.is_model else "generator") for fact in answers.facts),
         *map(_of_picture, answers.pictures),
         *published_subsample(answers.coarse),
     )
 
 
-def _of_fact(fact: Fact, section: str) -> SafeEvidence:
+def fact_evidence(fact: Fact, section: str) -> SafeEvidence:
+    """Return what a generator or a model says of itself as a number that may be published, with its table."""
     figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
     return SafeEvidence(
         id=f"{section}.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures

@@ -1,0 +1,120 @@
+"""Private models: choose a model that is itself released, spend, and watch; it takes the place of 4 Generate."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from pages.ui.badges import badge
+from pages.ui.draft import MODELLED_ROLES, MOST_PILLS, Draft, config_of
+from pages.ui.fitting import confirm_and_start, draw_cards, options_form, seed_and_device
+from pages.ui.forecast import forecast_panel, parts_table
+from pages.ui.guards import guard, through_the_application
+from pages.ui.running import prepare_or_follow
+from pages.ui.session import application, bind, draft
+from pages.ui.words import name_or, note
+from synth.estimators import describe, model_cards
+from synth.generators.options import option_fields
+from synth.generators.protocol import Card
+from synth.names import visible
+
+__all__ = ["screen"]
+
+
+def screen() -> None:
+    """Draw the screen."""
+    st.title("Private models")
+    prepare_or_follow(_prepare)
+
+
+def _prepare() -> None:
+    held = draft()
+    st.markdown(
+        "Here a model of the table is released in place of synthetic rows. It is fitted to noisy answers alone, and "
+        "charged to the same people out of the same budget."
+    )
+    model_cards_panel(held)
+    # Until all of a model is chosen the other screens go on speaking of rows.
+    held["makes"] = "table"
+    if held["model"] is None:
+        return
+    card = describe(held["model"])
+    st.subheader(card.title)
+    columns_form(held, card)
+    options_form(card.name, option_fields(card.options), held["model_options"])
+    seed_and_device("Draws what a model chooses at random, so that anybody can fit it again.", *st.columns(2))
+    if card.needs.label and held["model_label"] is None:
+        st.info("Choose the column to predict.")
+        return
+    held["makes"] = "model"
+    # Its refusal does not hide the runs below.
+    with guard():
+        forecast_of_model()
+        confirm_and_start(verb="fit", made="model")
+
+
+def model_cards_panel(held: Draft) -> None:
+    """Draw one card for each model, and choose among them."""
+    schema = config_of({**held, "makes": "table", "protection": "record"}).schema
+    draw_cards(
+        model_cards(),
+        chosen=held["model"],
+        is_ready=lambda card: any(card.needs.are_met(schema, label) for label in (None, *schema.names)),
+        choose=_choose,
+    )
+
+
+def _choose(name: str) -> None:
+    held = draft()
+    held.update(model=name, model_options={})
+    if not describe(name).needs.label:
+        held["model_label"] = None
+    elif held["model_label"] is None:
+        held["model_label"] = held["label"]
+    st.session_state.pop("field:model_label", None)
+
+
+def columns_form(held: Draft, card: Card) -> None:
+    """Ask for the column that is foretold, where there is one, and for those that the model looks at."""
+    modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]
+    if held["model_label"] not in modelled:
+        held["model_label"] = None
+        st.session_state.pop("field:model_label", None)
+    if not set(held["model_columns"]) <= set(modelled):
+        held["model_columns"] = []
+        st.session_state.pop("field:model_columns", None)
+    if card.needs.label:
+        st.selectbox(
+            "Target: the column to predict",
+            [None, *modelled],
+            format_func=partial(name_or, none="choose a column"),
+            **bind("model_label"),
+        )
+    if len(modelled) > MOST_PILLS:
+        note("The model looks at every column that is not left out on 2 Describe.")
+        return
+    # Not a multiselect: the names that it shows cannot be read on a dark page.
+    st.pills(
+        "Columns to learn from (none chosen: all)",
+        [name for name in modelled if name != held["model_label"]],
+        selection_mode="multi",
+        format_func=visible,
+        **bind("model_columns"),
+    )
+
+
+def forecast_of_model() -> None:
+    """Say what is asked and what that costs, what error the noise will cause, and what is assumed public."""
+    config = config_of(draft())
+    plan = application().plan(config)
+    st.subheader("What it will ask, and what that costs")
+    badge("safe")
+    parts_table(plan, config.epsilon)
+    forecast_panel(plan.forecast)
+    st.page_link("pages/budget.py", label="Change the budget on 3 Budget")
+
+
+if __name__ == "__main__":
+    through_the_application()
+    screen()

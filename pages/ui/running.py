@@ -1,0 +1,182 @@
+"""Following a run, whatever it makes: its progress, its end, and the list of runs about the same people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages.ui.charts import show_plot, show_table
+from pages.ui.guards import guarded, require
+from pages.ui.session import application, draft
+from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
+from synth.reports.drawing import COLOURS
+from synth.reports.figures import MAXIMUM_POINTS
+from synth.services.views import RunView
+
+__all__ = ["follow_run", "prepare_or_follow"]
+
+STATES = {
+    "queued": "waiting",
+    "running": "running",
+    "reported": "report ready",
+    "released": "released",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_MOVING = {"queued", "running"}
+WENT_ON = "It went on after its worker stopped, from the answers it had."
+WILL_GO_ON = "Its worker stopped. It goes on from the answers it had as soon as a place is free."
+NO_ROOM = (
+    "Free some space soon. A run that cannot write to the database waits for an hour and then goes on by itself; one "
+    "that cannot write a file ends, and what it spent stays spent."
+)
+_DEVICES = {"cpu": "CPU", "cuda": "GPU"}
+
+
+def prepare_or_follow(prepare: Callable[[], None]) -> None:
+    """Follow the run of this session, or prepare one; below it the runs about the same people."""
+    held = draft()
+    if held["run_id"] is not None and not st.session_state.get("another-run"):
+        follow_run(held["run_id"])
+        st.divider()
+        if st.button("Prepare another run", key="another", help="Every run is charged to the same people."):
+            st.session_state["another-run"] = True
+            st.rerun()
+    else:
+        require("table")
+        require("description")
+        prepare()
+
+    if held["account"]:
+        st.subheader("Runs")
+        _list_runs(application().runs(held["account"]))
+
+
+def follow_run(run_id: str) -> None:
+    """Show where a run stands; the timer runs only while it moves."""
+    if application().run(run_id).state in _MOVING:
+        _moving(run_id)
+    else:
+        _standing(application().run(run_id))
+
+
+@st.fragment(run_every=1.0)
+@guarded
+def _moving(run_id: str) -> None:
+    run = application().run(run_id)
+    if run.state not in _MOVING:
+        # One run of the whole page: it draws the end without a timer.
+        st.rerun()
+    _title(run)
+    share = run.step / run.of if run.of else 0.0
+    words = "Waiting for a free place" if run.state == "queued" else _phase(run)
+    text = f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{_time_left(run)}"
+    st.progress(min(max(share, 0.0), 1.0), text=text)
+    if run.full_disk is not None:
+        st.warning(plain(f"{run.full_disk} {NO_ROOM}"))
+    _losses(run)
+    note("You can close this page. The run continues; find it under Generate → Runs.")
+    if st.button(_stop_words(run), key="cancel-run"):
+        application().cancel(run_id)
+
+
+def _standing(run: RunView) -> None:
+    _title(run)
+    if run.state in {"reported", "released"}:
+        st.success(f"Done in {_clock(run.elapsed_seconds)}{_device(run)}. The report is ready.")
+        if st.button("Continue to 5 Report", type="primary", key="continue-report"):
+            st.switch_page("pages/report.py")
+    elif run.state == "cancelled":
+        st.info(plain(run.message or "The run was cancelled."))
+        note(_fate(run))
+    else:
+        st.error(plain(run.message or "The run stopped before its end."))
+        note(_fate(run) + (f" Incident {run.incident}." if run.incident else ""))
+    _losses(run)
+
+
+def _list_runs(runs: list[RunView]) -> None:
+    """List the runs about these people; one can be opened."""
+    if not runs:
+        note("No run yet about these people.")
+        return
+    frame = pd.DataFrame(
+        {
+            "run": [run.run_id[:8] for run in runs],
+            "started (UTC)": [run.created.strftime("%Y-%m-%d %H:%M") for run in runs],
+            "generator or model": [run.generator for run in runs],
+            "epsilon": [run.epsilon for run in runs],
+            # A model makes none.
+            "rows": [run.rows or None for run in runs],
+            "state": [STATES[run.state] for run in runs],
+        }
+    )
+    worths = [run.row_worth for run in runs]
+    frame = add_row_worth(frame, worths)
+    show_table(frame, alt="Runs about these people", key="runs", formats={"epsilon": "%.2f", "rows": "localized"})
+    if words := row_note(worths):
+        note(words)
+    names = {run.run_id: f"{run.run_id[:8]} · {run.generator}" for run in runs}
+    choice, button = st.columns([3, 1], vertical_alignment="bottom")
+    chosen = choice.selectbox("Run", list(names), format_func=names.__getitem__, key="run-choice")
+    if button.button("Open this run", key="open-run"):
+        draft()["run_id"] = chosen
+        st.session_state.pop("another-run", None)
+        st.rerun()
+
+
+def _title(run: RunView) -> None:
+    st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
+    if run.went_on:
+        note(WILL_GO_ON if run.state == "queued" else WENT_ON)
+
+
+def _phase(run: RunView) -> str:
+    words = run.phase or "Starting"
+    return f"{words}: step {run.step} of {run.of}" if run.of else words
+
+
+def _stop_words(run: RunView) -> str:
+    if run.spent:
+        return f"Stop the run (the {amount(run.epsilon)} stays spent)"
+    return f"Cancel (the {amount(run.epsilon)} is freed unless it becomes spent first)"
+
+
+def _fate(run: RunView) -> str:
+    return f"The {amount(run.epsilon)} stays spent." if run.spent else f"The {amount(run.epsilon)} is not spent."
+
+
+def _losses(run: RunView) -> None:
+    if len(run.losses) < 2:
+        return
+    stride = -(-len(run.losses) // MAXIMUM_POINTS)
+    steps, losses = list(range(0, len(run.losses), stride)), list(run.losses[::stride])
+    made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="loss"))
+    made.update_layout(
+        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="reports so far", yaxis_title="loss"
+    )
+    note("How well the fit agrees with the noisy measurements (the loss reads no row; smaller is closer)")
+    show_plot(made, title="Loss of the fit", twin=pd.DataFrame({"report": steps, "loss": losses}), key="losses")
+
+
+def _time_left(run: RunView) -> str:
+    """Guess the time left in this phase from the pace since the page first saw it."""
+    seen = st.session_state.get("pace")
+    if seen is None or seen[:2] != [run.run_id, run.phase]:
+        st.session_state["pace"] = [run.run_id, run.phase, run.elapsed_seconds, run.step]
+        return ""
+    seconds, steps = run.elapsed_seconds - seen[2], run.step - seen[3]
+    if seconds < 2 or steps < 1:
+        return ""
+    return f" · about {_clock(round(seconds * (run.of - run.step) / steps))} left in this phase"
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 90 else f"{seconds // 60} min {seconds % 60} s"
+
+
+def _device(run: RunView) -> str:
+    return f" on the {_DEVICES.get(run.device, plain(run.device))}" if run.device else ""

@@ -1,0 +1,98 @@
+"""Private models: a model is chosen by its card, its target and columns; what it asks is known before it is charged."""
+
+from __future__ import annotations
+
+import pytest
+from driving import described, errors, go, texts
+from streamlit.testing.v1 import AppTest
+from toy_models import CARDS
+
+from pages.ui.draft import config_of, fill_from_config, new_draft, take_table
+from pages.ui.session import application
+from synth.estimators import MODELS
+from synth.schema import config_to_mapping
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "toy-line", CARDS[0])
+
+
+@pytest.fixture
+def chosen() -> AppTest:
+    """Return the page with the toy and a target chosen."""
+    app = go(described(), "models")
+    app.button(key="choose-toy-line").click().run()
+    app.selectbox(key="field:model_label").set_value("age").run()
+    assert not app.exception
+    return app
+
+
+def test_a_card_says_what_a_model_is_for_and_nothing_is_spent_without_a_target() -> None:
+    app = go(described(), "models")
+    assert CARDS[0].title in texts(app)
+    assert CARDS[0].loses_where in texts(app)
+    assert "spend" not in {str(button.key) for button in app.button}
+    app.button(key="choose-toy-line").click().run()
+    assert "Choose the column to predict." in texts(app)
+    assert "spend" not in {str(button.key) for button in app.button}
+    go(app, "budget")
+    assert not errors(app), "the other screens go on speaking of rows"
+
+
+def test_what_it_asks_costs_and_assumes_is_known_beforehand(chosen: AppTest) -> None:
+    assert not errors(chosen)
+    (parts,) = [frame.value for frame in chosen.dataframe if "part" in frame.value.columns]
+    assert list(parts["part"]) == ["gradient, 4 times", "total"]
+    assert parts["share of the budget"].iloc[0] == pytest.approx(100)
+    assert [metric.value for metric in chosen.metric if metric.label == "Noise of a gradient"] == ["16.9"]
+    assert "Steps of 2 were chosen without looking at the rows." in texts(chosen)
+    assert chosen.button(key="spend").label == "Spend 1.00 and fit"
+    chosen.number_input(key="field:option:toy-line:steps").set_value(2).run()
+    (parts,) = [frame.value for frame in chosen.dataframe if "part" in frame.value.columns]
+    assert parts["part"].iloc[0] == "gradient, 2 times"
+    assert application().accounts() == [] or application().account("survey").epsilon_spent == 0
+
+
+def test_an_option_out_of_range_is_refused_in_words_and_nothing_can_be_spent(chosen: AppTest) -> None:
+    chosen.number_input(key="field:option:toy-line:steps").set_value(51).run()
+    assert any("'steps' must lie between 1 and 50, got 51" in error for error in errors(chosen))
+    assert "spend" not in {str(button.key) for button in chosen.button}
+
+
+def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
+    chosen.button_group(key="field:model_columns").set_value(["smoker"]).run()
+    assert not errors(chosen)
+    config = config_of(chosen.session_state["draft"])
+    assert config.schema.names == ("age", "smoker")
+    assert (config.generator, config.label, config.rows, config.holdout) == ("toy-line", "age", 0, 0.0)
+
+
+def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
+    go(chosen, "budget")
+    assert not errors(chosen)
+    words = texts(chosen)
+    assert "What the noise will do to the model" in words
+    assert "continue-models" in {str(button.key) for button in chosen.button}
+    assert "field:evaluation_share" not in {str(box.key) for box in chosen.number_input}
+    go(chosen, "generate")
+    go(chosen, "budget")
+    assert "What the noise will do to counts" in texts(chosen), "whoever looks at generators makes rows"
+
+
+def test_a_model_is_not_rehearsed_and_the_page_says_why(chosen: AppTest) -> None:
+    go(chosen, "rehearse")
+    assert "A rehearsal compares synthetic rows with the rows they were learned from, and a model makes none." in texts(
+        chosen
+    )
+    assert not errors(chosen)
+
+
+def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> None:
+    config = config_of(chosen.session_state["draft"])
+    draft = new_draft()
+    take_table(draft, "t", "survey", [(name, "category") for name in ("age", "region", "smoker")])
+    rows_before = draft["rows"]
+    fill_from_config(draft, config)
+    assert config_to_mapping(config_of(draft)) == config_to_mapping(config)
+    assert draft["rows"] == rows_before
