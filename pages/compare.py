@@ -41,7 +41,10 @@ def screen() -> None:
 
 def choose_runs() -> list[str]:
     """Ask for people and for runs about them; returns their ids, none while there are too few."""
-    ready = [run for run in application().runs() if run.state in _READY]
+    finished = [run for run in application().runs() if run.state in _READY]
+    ready = [run for run in finished if run.rows]
+    if len(ready) < len(finished):
+        note("Runs that made a model are not listed: what is compared here are tables.")
     accounts = sorted({run.account for run in ready})
     several = [name for name in accounts if sum(run.account == name for run in ready) >= FEWEST_COMPARED]
     if not several:

@@ -31,10 +31,7 @@ from synth.schema import RunConfig
 
 __all__ = ["screen"]
 
-ONE_MODEL = (
-    "The model is rehearsed by itself: it is fitted to a stand-in, and tested on rows of it that were held out. A grid "
-    "compares synthetic rows, and a model makes none."
-)
+ONE_MODEL = "the model is tested on rows of it that were held out. There is no grid: it compares tables, and a model makes none."
 DECLARATION = "This table is public, or I may show every row of it to anybody."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
@@ -49,11 +46,11 @@ def screen() -> None:
     st.title("Rehearse")
     require("table")
     require("description")
-    st.markdown(
-        "Practice on a stand-in: a run is made from rows that need no protection, and every attack is tried on "
-        f"what comes out. **{REHEARSAL_SENTENCE}**"
-    )
     config = config_of(draft())
+    tried = ONE_MODEL if config.is_model else "every attack is tried on what comes out."
+    st.markdown(
+        f"Practice on a stand-in: a run is made from rows that need no protection, and {tried} **{REHEARSAL_SENTENCE}**"
+    )
     rehearsal(config)
 
     st.divider()
@@ -68,9 +65,7 @@ def screen() -> None:
 def rehearsal(config: RunConfig) -> None:
     """Choose between one configuration and a grid; show what the latest one came to, and offer another."""
     several = False
-    if config.is_model:
-        st.info(ONE_MODEL)
-    else:
+    if not config.is_model:
         what = st.segmented_control(
             "What to rehearse", list(_WHAT), default="one", format_func=_WHAT.__getitem__, key="rehearsal-what"
         )

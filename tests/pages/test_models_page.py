@@ -80,12 +80,12 @@ def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     assert "What the noise will do to counts" in texts(chosen), "whoever looks at generators makes rows"
 
 
-def test_a_model_is_not_rehearsed_and_the_page_says_why(chosen: AppTest) -> None:
+def test_a_model_is_rehearsed_by_itself_and_the_page_says_why(chosen: AppTest) -> None:
     go(chosen, "rehearse")
-    assert "A rehearsal compares synthetic rows with the rows they were learned from, and a model makes none." in texts(
-        chosen
-    )
     assert not errors(chosen)
+    assert "There is no grid: it compares tables, and a model makes none." in texts(chosen)
+    assert "rehearsal-what" not in {str(box.key) for box in chosen.get("button_group")}
+    assert "continue-models" in {str(button.key) for button in chosen.button}
 
 
 def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> None:

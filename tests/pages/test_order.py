@@ -20,6 +20,7 @@ NO_RUN = "No run yet for this table."
         ("budget", NO_TABLE),
         ("rehearse", NO_TABLE),
         ("generate", NO_TABLE),
+        ("models", NO_TABLE),
         ("report", NO_RUN),
         ("release", NO_RUN),
         ("ledger", "Nothing spent yet."),
@@ -40,7 +41,7 @@ def test_after_the_description_a_run_is_missing(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["start", "upload", "describe", "budget", "rehearse", "generate", "report", "release", "ledger"]
+    "page", ["start", "upload", "describe", "budget", "rehearse", "generate", "models", "report", "release", "ledger"]
 )
 def test_an_unknown_identifier_in_the_address_is_forgotten(page: str) -> None:
     app = open_app()
