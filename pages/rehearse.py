@@ -31,7 +31,7 @@ from synth.schema import RunConfig
 
 __all__ = ["screen"]
 
-ONE_MODEL = "the model is tested on rows of it that were held out. There is no grid: it compares tables, and a model makes none."
+ONE_MODEL = "the model is tested on held-out rows of it. There is no grid: it compares tables, and a model makes none."
 DECLARATION = "This table is public, or I may show every row of it to anybody."
 _WHAT = {"one": "This configuration", "grid": "Several budgets and generators"}
 _ROWS = {"upload": "A public table", "simulated": "Simulated rows"}
