@@ -1,7 +1,8 @@
 """Classification by several parties, each with machines of the rows it released (docs/kahm.md).
 
-A party builds its machines from the synthetic rows of a bundle, whatever made them, and hands a file on. Whoever holds
-the files of several parties classifies rows by the nearest machine of all. Nothing of it reads private rows.
+A party builds its machines from the synthetic rows of a bundle, whatever made them, or from the rows that a model was
+released with, and hands a file on. Whoever holds the files of several parties classifies rows by the nearest machine of
+all. Nothing of it reads private rows.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class _Declared:
 
 
 def fit_party_model(bundle: Path, out: Path, *, n: int = 20) -> tuple[str, ...]:
-    """Build machines from the synthetic rows of a bundle, class by class, and write them to a file.
+    """Build machines from the rows that a bundle released, class by class, and write them to a file.
 
     Parameters
     ----------
     bundle : Path
-        A zip or a folder, with a label; not verified here.
+        A zip or a folder, with a label, of a table or of a model that was released with rows; not verified here.
     out : Path
         The file to write.
     n : int
@@ -68,7 +69,7 @@ def fit_party_model(bundle: Path, out: Path, *, n: int = 20) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        If the bundle declares no label.
+        If the bundle declares no label, or holds a model without rows.
     """
     declared, codes = _released(bundle)
     model = KahmModel.fit(declared.vectors(codes), declared.labels(codes), n=n)
@@ -107,10 +108,14 @@ def classify(table: Path, models: Sequence[Path], out: Path, *, like: Path) -> t
 def _released(bundle: Path) -> tuple[_Declared, NDArray[np.int64]]:
     """Return what a bundle declares, and its rows as codes."""
     with open_archive(bundle) as archive, tempfile.TemporaryDirectory() as folder:
-        card, _ = model_from_bytes(archive.read("model.safetensors"))
+        card, state = model_from_bytes(archive.read("model.safetensors"))
         label = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True)).label
         if label is None:
             raise InputError("The bundle declares no label, so there are no classes to build machines of.")
+        if card.is_model:
+            if "codes" not in state:
+                raise InputError(f"The model '{card.generator}' was released without rows to build machines of.")
+            return _Declared(card.schema, label), state["codes"].astype(np.int64)
         rows = Path(folder) / "synthetic.csv"
         rows.write_bytes(archive.read("synthetic.csv"))
         return _Declared(card.schema, label), read_table(rows, card.schema)
