@@ -27,6 +27,7 @@ from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
 from synth.privacy.more.products import Product
+from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, Question
@@ -58,6 +59,7 @@ FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
     Fourier,
     Constant,
     RowMoments,
+    Responsibilities,
     Losses,
     Stack,
     Product,

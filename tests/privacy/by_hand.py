@@ -19,6 +19,7 @@ from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier, step_values
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
+from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
 
 __all__ = ["contribution", "sides_of"]
@@ -38,7 +39,16 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
     maps, weight = block.map.maps, block.weight
     tables = [one for one in maps if isinstance(one, Lookup)]
     whole = [one for one in maps if isinstance(one, Fourier | RowMoments | Losses)]
-    if whole and isinstance(whole[0], Fourier):
+    mixtures = [one for one in maps if isinstance(one, Responsibilities)]
+    if mixtures:
+        shares = responsibilities_of(mixtures[0], codes)
+        entries = [Fraction(1)]
+        for table in tables:
+            row = table.table[codes[table.column] if table.bins is None else table.bins[codes[table.column]]]
+            entries = [Fraction(one) for one in row.tolist()]
+        rounded = math.trunc if tables else math.floor
+        numbers = [share * rounded(entry * Fraction(weight) * step / 2**18) for share in shares for entry in entries]
+    elif whole and isinstance(whole[0], Fourier):
         scale = math.floor(Fraction(weight) * Fraction(whole[0].scale) * step / 4096)
         numbers = [scale * wave for wave in _waves(whole[0], codes)]
     elif whole and isinstance(whole[0], RowMoments):
@@ -91,6 +101,23 @@ def _waves(fourier: Fourier, codes: dict[str, int]) -> list[int]:
         for frequency in fourier.frequencies.tolist()
     ]
     return [int(table[angle % 4096]) for table in step_values() for angle in angles]
+
+
+def responsibilities_of(mixture: Responsibilities, codes: dict[str, int]) -> list[int]:
+    """One row's responsibilities in steps of 2^-18, with the whole numbers of Python."""
+    cell = 0
+    if mixture.by is not None:
+        for name, bins, size in zip(mixture.by.columns, mixture.by.bins, mixture.by.shape, strict=True):
+            cell = cell * size + int(codes[name] if bins is None else bins[codes[name]])
+    scores = mixture.weights[cell].tolist()
+    for name, bins, table in zip(mixture.columns, mixture.bins, mixture.tables, strict=True):
+        added = table[cell, codes[name] if bins is None else bins[codes[name]]].tolist()
+        scores = [one + other for one, other in zip(scores, added, strict=True)]
+    likely = []
+    for score in scores:
+        halvings, rest = divmod(max(scores) - score, 4096)
+        likely.append(round(2**30 * 2 ** (-rest / 4096)) // 2 ** min(halvings, 40))
+    return [one * 2**18 // sum(likely) for one in likely]
 
 
 def sides_of(tables: list[Lookup]) -> tuple[list[Lookup], list[Lookup]]:

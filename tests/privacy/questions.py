@@ -10,6 +10,7 @@ from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
+from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
 
@@ -91,6 +92,18 @@ def losses_of_each_kind(seed: int = 1) -> dict[str, Losses]:
     }
 
 
+def random_responsibilities(
+    seed: int = 1, *, components: int = 3, by: OneHot | None = None, spread: int = 3000
+) -> Responsibilities:
+    """Logarithms of any size, of columns with and without bins."""
+    rng = np.random.default_rng(seed)
+    classes = 1 if by is None else by.dimension
+    bins = (np.arange(12) // 4, None, np.arange(301) // 30)
+    tables = tuple(-rng.integers(0, spread, (classes, size, components)) for size in (3, 4, 11))
+    weights = -rng.integers(0, spread, (classes, components))
+    return Responsibilities(("age", "region", "income"), bins, tables, weights, by)
+
+
 def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     rng = np.random.default_rng(seed)
 
@@ -124,6 +137,16 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
         "forest by label": Product((random_forest(2, classes=3), label, OneHot(("region",), (None,), (4,)))),
         "lookup by forest": Product((lookup("age", 5), random_forest(3, depth=1))),
         "forest and forest": Stack((Product((random_forest(4), label)), random_forest(5, bins=1)), (0.6, 0.75)),
+        "responsibilities": random_responsibilities(),
+        "of one component": random_responsibilities(components=1),
+        "steps of EM": Product(
+            (
+                label,
+                random_responsibilities(2, by=label, spread=40_000),
+                Stack((Constant(), OneHot(("region",), (None,), (4,)), lookup("income", 2, coarse)), (0.5, 0.5, 0.7)),
+            )
+        ),
+        "responsibilities and signs": Product((random_responsibilities(3), signed)),
         "lookup by label": Product((lookup("age", 5), label)),
         "label by lookup": Product((label, lookup("age", 5), OneHot(("region",), (None,), (4,)))),
         "product": Product((lookup("age", 4), lookup("income", 3, coarse), label)),

@@ -1,8 +1,8 @@
 """Questions that some generators ask, each with its bound beside its proof; receipts and answers name those a run used.
 
-``lookups``, ``products``, ``fourier``, ``forests`` and ``row_moments`` are feature maps, listed in ``answers``;
-``perturbed_rows`` and ``gradients`` are questions, listed in ``answers``; ``cells`` is what noise on single cells
-costs.
+``lookups``, ``products``, ``fourier``, ``forests``, ``row_moments`` and ``responsibilities`` are feature maps, listed
+in ``answers``; ``perturbed_rows`` and ``gradients`` are questions, listed there too; ``cells`` is what noise on single
+cells costs.
 """
 
 from __future__ import annotations

@@ -44,6 +44,7 @@ from synth.privacy.feature_maps import (
     columns_of,
 )
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.responsibilities import Responsibilities, ShareOfTable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,6 +137,9 @@ class Joint(Summable):
         refusal = next((one.alone for one in others if one.alone), "")
         if len(others) > 1 and refusal:
             raise PrivacyError(refusal)
+        kinds = [type(one) for one in others]
+        if Responsibilities in kinds and kinds not in ([Responsibilities], [Responsibilities, Lookup]):
+            raise PrivacyError("Responsibilities can be multiplied by tables of counts and by one lookup after them.")
 
     @property
     def cells(self) -> tuple[CellMap, ...]:
@@ -146,6 +150,8 @@ class Joint(Summable):
     def value(self) -> Summable:
         """What is summed in each cell."""
         others = self._others()
+        if len(others) > 1 and isinstance(others[0], Responsibilities):
+            return ShareOfTable(*others)  # type: ignore[arg-type]  # a lookup, as was checked
         if len(others) > 1:
             return TableProduct(tuple(one for one in others if isinstance(one, Lookup)))
         return others[0] if others else Constant()

@@ -1,0 +1,273 @@
+r"""How much of a row each component of a public mixture answers for: the E-step of EM, as a feature map.
+
+.. math:: r_k(x) = \frac{2^{s_k(x)}}{\sum_l 2^{s_l(x)}}, \qquad s_k(x) = w_k + \sum_j t_{jk}(x_j)
+
+where w are the logarithms of the components' weights and t_j those of column j's proportions, or of its density, to the
+base 2: public numbers, which may follow from earlier answers and may differ by class of a column. Multiplied by what is
+counted of a row it is what EM adds up. A row's responsibilities are not negative and add up to at most 1, so the
+product with a vector is no longer than that vector however many components there are.
+
+Everything is whole numbers: scores are sums of whole numbers that are looked up, powers of 2 are looked up in a public
+table and shifted, and responsibilities are truncated quotients of whole numbers, which are added up in float64 below
+2^53. So they follow from a row and the map alone, to the last bit, on every machine (``docs/proofs/mixtures.md``).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from synth.errors import PrivacyError
+from synth.privacy.costs import Bound
+from synth.privacy.counting import Axis, Computed, PrivateRows, joint_index
+from synth.privacy.feature_maps import (
+    Arrays,
+    ColumnMap,
+    FeatureMap,
+    Inner,
+    Matrix,
+    OneHot,
+    Summable,
+    SyntheticCodes,
+    binned,
+    checked_bins,
+    frozen,
+    kept,
+    whole_numbers,
+)
+from synth.privacy.more.lookups import Lookup
+
+__all__ = ["SCORE_BITS", "SHARE_BITS", "Responsibilities", "ShareOfTable"]
+
+SCORE_BITS = 12
+"""Logarithms are whole multiples of 2^-12."""
+
+SHARE_BITS = 18
+"""Responsibilities are whole multiples of 2^-18, truncated: those of a row add up to at most 1."""
+
+POWER_BITS = 30
+"""Powers of 2 are whole multiples of 2^-30; the likeliest component has 1."""
+
+MOST_COMPONENTS = 2**10
+
+ROWS_AT_A_TIME = 2**14
+"""Rows worked on at a time; changes nothing else."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Responsibilities(ColumnMap):
+    """What part of a row each component of a mixture of products has: not negative, with sum 1 but for truncation.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Different modelled columns.
+    bins : tuple of (array of shape (column size,), int32, or None)
+        Bin of every code, by column; None where the code is the bin.
+    tables : tuple of arrays of shape (classes, bins, components), int32
+        Logarithms to the base 2 of each column's proportions, in whole steps of 2^-12.
+    weights : array of shape (classes, components), int32
+        Those of the components' weights, in the same steps.
+    by : OneHot, optional
+        The column whose cell says which class's mixture it is; absent, there is one class.
+
+    Raises
+    ------
+    PrivacyError
+        If the parts do not fit each other.
+
+    Notes
+    -----
+    A row's are worked out in whole numbers from its codes and these tables alone.
+    """
+
+    kind: ClassVar[str] = "responsibilities"
+    is_exact: ClassVar[bool] = False
+
+    columns: tuple[str, ...] = field()
+    bins: tuple[NDArray[np.int32] | None, ...]
+    tables: tuple[NDArray[np.int32], ...]
+    weights: NDArray[np.int32]
+    by: OneHot | None = None
+    key: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        own, weights = tuple(self.columns), _checked("weights", self.weights, 2)
+        tables = tuple(_checked("tables", one, 3) for one in self.tables)
+        classes, components = weights.shape
+        if len(set(own)) != len(own) or not len(own) == len(tables) == len(self.bins):
+            raise PrivacyError("Responsibilities need the bins and the table of every column, each named once.")
+        if not 1 <= components <= MOST_COMPONENTS or classes != (1 if self.by is None else self.by.dimension):
+            raise PrivacyError(
+                f"Responsibilities need 1 to {MOST_COMPONENTS:,} components, with a weight for every class of each."
+            )
+        if any(one.shape[0] != classes or one.shape[2] != components or not one.shape[1] for one in tables):
+            raise PrivacyError("The tables of responsibilities need an entry for every class, bin and component.")
+        pairs = zip(own, self.bins, tables, strict=True)
+        bins = tuple(None if one is None else checked_bins(name, one, table.shape[1]) for name, one, table in pairs)
+        for name, value in (("columns", own), ("bins", bins), ("tables", tables), ("weights", weights)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "key", self._digest())
+
+    @property
+    def inner(self) -> tuple[FeatureMap, ...]:
+        """The column that says the class, where there is one."""
+        return () if self.by is None else (self.by,)
+
+    @property
+    def code_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Its columns, with the number of codes of each."""
+        sizes = (table.shape[1] if one is None else len(one) for one, table in zip(self.bins, self.tables, strict=True))
+        return tuple(zip(self.columns, sizes, strict=True))
+
+    @property
+    def dimension(self) -> int:
+        """Number of components."""
+        return int(self.weights.shape[1])
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """The responsibilities as a column that every block of a sum shares."""
+        return (self,)
+
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Return the weight: numbers of at least 0 with sum at most 1; a single component always has all of it."""
+        return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
+
+    def sums_by_cell(
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Add responsibilities up by cell, on the processor whatever the device."""
+        return shares_by_cell(self, rows, cells) * math.floor(weight * 2.0 ** (2 * half_bits - SHARE_BITS))
+
+    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.float64]:
+        """Return the responsibilities of every row in whole steps of 2^-18.
+
+        Parameters
+        ----------
+        column : callable
+            Returns a column's codes by name, shape (n_rows,).
+        n_rows : int
+
+        Returns
+        -------
+        array of shape (components, n_rows), float64
+            Whole numbers; those of a row add up to at most 2^18.
+        """
+        shares = np.empty((self.dimension, n_rows))
+        codes = [column(name) for name in self.columns]
+        rows, axes = PrivateRows(column, n_rows), () if self.by is None else self.by.axes
+        for start in range(0, n_rows, ROWS_AT_A_TIME):
+            part = slice(start, min(start + ROWS_AT_A_TIME, n_rows))
+            of_class = joint_index(rows, axes, part).astype(np.int64)
+            scores = self.weights[of_class].astype(np.int64)
+            for table, one, code in zip(self.tables, self.bins, codes, strict=True):
+                scores += table[of_class, binned(code[part], one)]
+            shares[:, part] = _shares(scores).T
+        return shares
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the responsibilities of made rows, shape (n_rows, components)."""
+        shares = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
+        return np.ascontiguousarray(shares.T) * 2.0**-SHARE_BITS
+
+    def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
+        """Return columns, bins, tables and weights."""
+        return {
+            "kind": self.kind,
+            "columns": list(self.columns),
+            "bins": [kept(arrays, f"{name}.bins.{place}", one) for place, one in enumerate(self.bins)],
+            "tables": [kept(arrays, f"{name}.tables.{place}", one) for place, one in enumerate(self.tables)],
+            "weights": kept(arrays, f"{name}.weights", self.weights),
+            "by": None if self.by is None else self.by.to_json(f"{name}.by", arrays),
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], inner: Inner) -> Self:
+        """Make the responsibilities of columns, bins, tables and weights."""
+        by = None if said["by"] is None else inner(said["by"])
+        if type(by) not in (OneHot, type(None)):
+            raise TypeError("another kind of map stands in its place")
+        return cls(
+            columns=tuple(said["columns"]),
+            bins=tuple(None if name is None else arrays[name] for name in said["bins"]),
+            tables=tuple(arrays[name] for name in said["tables"]),
+            weights=arrays[said["weights"]],
+            by=by if isinstance(by, OneHot) else None,
+        )
+
+    def _digest(self) -> str:
+        """Return a name that two different maps never share, and that no column has."""
+        arrays: Arrays = {}
+        words = self.to_json("", arrays)
+        found = hashlib.blake2b(repr((words, [one.shape for one in arrays.values()])).encode(), digest_size=32)
+        for array in arrays.values():
+            found.update(array.astype("<i4").tobytes())
+        return f"\0responsibilities {found.hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShareOfTable(Summable):
+    """Responsibilities times a lookup: every component's part of what one column's code is looked up as."""
+
+    is_exact: ClassVar[bool] = False
+
+    shares: Responsibilities
+    table: Lookup
+
+    @property
+    def maps(self) -> tuple[ColumnMap, ...]:
+        """The responsibilities and the lookup."""
+        return (self.shares, self.table)
+
+    def weighted_bound(self, weight: float, half_bits: int) -> Bound:
+        """Return the length of the table's longest row, and twice that: two rows may lie opposite one another."""
+        norm = weight * self.table.row_bound().norm
+        return Bound(norm, 2 * norm)
+
+    def sums_by_cell(
+        self, weight: float, rows: PrivateRows, cells: tuple[Axis, ...], *, half_bits: int, device: str
+    ) -> NDArray[np.int64]:
+        """Multiply responsibilities, added up by bin, by the table, whose entries are truncated first."""
+        table = np.trunc(self.table.table * weight * 2.0 ** (2 * half_bits - SHARE_BITS)).astype(np.int64)
+        sums = shares_by_cell(self.shares, rows, (*cells, self.table.axis))
+        by_bin = sums.reshape(-1, len(table), self.shares.dimension).transpose(0, 2, 1)
+        # At most 2^26 rows of 2^18 steps, times at most 2^18: int64 holds it.
+        return np.asarray((by_bin @ table).reshape(len(by_bin), -1))
+
+
+def shares_by_cell(shares: Responsibilities, rows: PrivateRows, cells: tuple[Axis, ...]) -> NDArray[np.int64]:
+    """Add up the responsibilities of rows by cell; shape (n_cells, components), in whole steps of 2^-18."""
+    index = joint_index(rows, cells)
+    n_cells = math.prod(axis.size for axis in cells)
+    # Whole numbers of at most 2^18 from at most 2^26 rows: float64 holds their sums exactly, in any order.
+    sums = [np.bincount(index, weights=one, minlength=n_cells) for one in rows.column(shares.key)]
+    return np.stack(sums, axis=1).astype(np.int64)
+
+
+def _shares(scores: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return responsibilities in whole steps of 2^-18, shape (n_rows, components), of scores in steps of 2^-12."""
+    below = scores.max(axis=1, keepdims=True) - scores
+    likely = _powers()[below & (2**SCORE_BITS - 1)] >> np.minimum(below >> SCORE_BITS, POWER_BITS + 1)
+    return np.asarray((likely << SHARE_BITS) // likely.sum(axis=1, keepdims=True))
+
+
+@functools.cache
+def _powers() -> NDArray[np.int64]:
+    """Return 2^-x for x from 0 to 1 at multiples of 2^-12, in whole steps of 2^-30. Public numbers."""
+    steps = 2**SCORE_BITS
+    return frozen(np.array([round(2**POWER_BITS * 2 ** (-place / steps)) for place in range(steps)], dtype=np.int64))
+
+
+def _checked(what: str, values: ArrayLike, axes: int) -> NDArray[np.int32]:
+    array = whole_numbers(f"{what} of responsibilities, as those", values)
+    if array.ndim != axes:
+        raise PrivacyError(f"The {what} of responsibilities must be an array with {axes} axes, got {array.ndim}.")
+    return frozen(array)
