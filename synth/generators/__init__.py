@@ -56,6 +56,7 @@ _FAMILIES = (
     "synth.generators.hermite",
     "synth.generators.kahm",
     "synth.generators.sums_of_squares",
+    "synth.generators.mixture",
 )
 """Where generators stand, in the order the app shows them: the default, the controls, the published methods."""
 

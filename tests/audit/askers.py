@@ -37,6 +37,7 @@ HAND_MADE = "hand-made questions"
 CHOOSING = {f"choices by a {model}": model for model in ("field", "mixture")}
 TREE = "a tree of columns"
 DESCENT = "noisy gradients"
+MIXTURE = "steps of EM"
 
 QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
@@ -258,6 +259,17 @@ def descent(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def mixture(schema: Schema) -> Callable[[AnswerSource], Any]:
+    """Components and steps enough that responsibilities differ from step to step, though rows are few."""
+
+    def ask(session: AnswerSource) -> Any:
+        task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
+        options = {"components": 3, "steps": 5, "numbers": "gaussian"}
+        return make("dp-mixture", task, options).fit(session, NullProgress())
+
+    return ask
+
+
 def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     if name in CHOOSING:
         return choosing(CHOOSING[name], schema)
@@ -265,7 +277,9 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         return tree(schema)
     if name == DESCENT:
         return descent(schema)
+    if name == MIXTURE:
+        return mixture(schema)
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, DESCENT, *GENERATORS, *CHOOSING]
+NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING]

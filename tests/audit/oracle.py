@@ -20,6 +20,7 @@ from synth.privacy.more.gradients import GradientQuestion, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
+from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, smoothed_truncation
 from synth.privacy.table import PrivateTable
@@ -78,6 +79,9 @@ def _block(leaves: tuple, weight: float) -> tuple[float, float]:
     if any(isinstance(leaf, Losses) for leaf in leaves):
         # A loss l from 0 to 1 and 1 - l: longest at either end, and those are farthest apart.
         return weight, math.sqrt(2) * weight
+    if any(isinstance(leaf, Responsibilities) and leaf.dimension > 1 for leaf in leaves):
+        # All of a row may move from one component to another; with signs, to the opposite of what it was.
+        return norm, 2 * norm if tables else math.sqrt(2) * norm
     for leaf in leaves:
         if isinstance(leaf, RowMoments):
             norm, same = (weight * one for one in _powers(leaf.weights))
@@ -118,6 +122,19 @@ def loss_of(codes: dict[str, int], question: Losses) -> float:
     error = abs(min(max(found, float(targets.min())), float(targets.max())) - float(wanted))
     error = math.floor(error * 2**16) / math.ceil(float(np.ptp(targets)) * 2**16)
     return math.floor(error**2 * 2**14 + 0.5) / 2**14
+
+
+def responsibilities(codes: dict[str, int], question: Responsibilities) -> np.ndarray:
+    """Bayes' rule for the components of the row's class."""
+    of_class = 0
+    if question.by is not None:
+        (name,), (bins,) = question.by.columns, question.by.bins
+        of_class = codes[name] if bins is None else bins[codes[name]]
+    scores = question.weights[of_class] / 4096.0
+    for name, bins, table in zip(question.columns, question.bins, question.tables, strict=True):
+        scores = scores + table[of_class, codes[name] if bins is None else bins[codes[name]]] / 4096.0
+    likely = np.exp2(scores - scores.max())
+    return np.asarray(likely / likely.sum())
 
 
 def _powers(weights: tuple[float, float, float]) -> tuple[float, float]:
@@ -222,6 +239,8 @@ def features(codes: dict[str, int], question: FeatureMap) -> np.ndarray:
     if isinstance(question, Losses):
         loss = loss_of(codes, question)
         return np.array([loss, 1 - loss])
+    if isinstance(question, Responsibilities):
+        return responsibilities(codes, question)
     if not isinstance(question, RowMoments):
         return question.evaluate({name: np.array([code]) for name, code in codes.items()})[0]
     tables = question.tables

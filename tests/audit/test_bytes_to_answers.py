@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from askers import DESCENT, HAND_MADE, asker
+from askers import DESCENT, HAND_MADE, MIXTURE, asker
 from transcripts import SUMS, Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
@@ -34,9 +34,13 @@ ODD = {"person": "", "age": "80kg", "region": "", "income": "1e400", "job": "=1+
 
 @functools.cache
 def questions() -> tuple[Answered, ...]:
-    """Every kind of question, as those put them who ask for sums by hand and for gradients."""
+    """Every kind of question, as those put them who ask for sums by hand, for gradients and for steps of EM."""
     table = ROWS.table(ordinary_rows(40, 1))
-    asked = [one for name in (HAND_MADE, DESCENT) for one in record(asker(name, ROWS.schema), ROWS, table)[0].answered]
+    asked = [
+        one
+        for name in (HAND_MADE, DESCENT, MIXTURE)
+        for one in record(asker(name, ROWS.schema), ROWS, table)[0].answered
+    ]
     return tuple(answered for answered in asked if isinstance(answered.answer, SUMS))
 
 

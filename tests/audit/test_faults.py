@@ -7,10 +7,11 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import CHOOSING, DESCENT, HAND_MADE, NAMES
+from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES
 from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
+from mixture_faults import MIXTURE_FAULTS
 from moment_faults import ASKED_FAULTS, MOMENT_FAULTS
 from worlds import WORLDS, far_rows
 
@@ -19,6 +20,7 @@ from synth.errors import PrivacyError
 QUICK = {name: "noise draws stored" for name in NAMES} | {
     HAND_MADE: "selection weights ignored",
     DESCENT: "nine tenths of the noise",
+    MIXTURE: "rows of a unit forgotten",
     "independent": "neighbour factor dropped",
     "independent-by-class": "half the noise",
     "kahm": "class means from data",
@@ -39,7 +41,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, DESCENT, *CHOOSING, "kahm", "kernel-sos"):
+    for other in (HAND_MADE, DESCENT, MIXTURE, *CHOOSING, "kahm", "kernel-sos"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -81,12 +83,17 @@ def test_a_planted_bug_in_whole_rows_is_noticed(planted: str, monkeypatch: pytes
     assert found is not None, f"nobody notices: {planted}"
 
 
-@pytest.mark.parametrize("planted", GRADIENT_FAULTS)
-def test_a_planted_bug_in_gradients_is_noticed(
-    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
+STEPWISE_FAULTS = [(DESCENT, planted) for planted in GRADIENT_FAULTS] + [
+    (MIXTURE, planted) for planted in MIXTURE_FAULTS
+]
+
+
+@pytest.mark.parametrize(("name", "planted"), STEPWISE_FAULTS, ids=[planted for _, planted in STEPWISE_FAULTS])
+def test_a_planted_bug_in_what_is_asked_step_by_step_is_noticed(
+    name: str, planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]
 ) -> None:
     FAULTS[planted](monkeypatch)
-    found = next((layer for layer, check in layers_of_asker(DESCENT, tmp_path) if noticed(check)), None)
+    found = next((layer for layer, check in layers_of_asker(name, tmp_path) if noticed(check)), None)
     record_property("layer", found)
     assert found is not None, f"nobody notices: {planted}"
 

@@ -24,6 +24,7 @@ FAST = {
     "dp-hp-adaptive": {"cells": 20_000},
     "kahm": {"n": 5, "block": 200},
     "kernel-sos": {"features": 60, "support": 20, "steps": 10},
+    "dp-mixture": {"components": 2, "steps": 3},
 }
 """Options with which every generator fits in a fraction of a second."""
 

@@ -9,7 +9,7 @@ import pytest
 from models_reference import TOLERANCE, beside_others, furthest, reference
 
 from synth.errors import InputError
-from synth.models.latent_classes import (
+from synth.models.mixture import (
     MixtureState,
     MixtureStatistics,
     fit_mixture_em,
@@ -151,16 +151,16 @@ def test_noisy_statistics_become_a_proper_mixture():
         (np.array([[60.0, -20.0, 5.0], [1.0, 1.0, 1.0], [-4.0, -5.0, 9.0]]),),
     )
     found = maximise(noisy)
-    assert found.weights.tolist() == [pytest.approx(50 / 54), pytest.approx(4 / 54)]
-    assert found.means.tolist() == [[1.0], [-1.0]]
-    assert found.variances.tolist() == [[4e-4], [1.0]]
+    assert found.weights.tolist() == [pytest.approx(50 / 54), 0.0, pytest.approx(4 / 54)]
+    assert found.means.tolist() == [[1.0], [1.0], [-1.0]]
+    assert found.variances.tolist() == [[4e-4], [4e-4], [1.0]]
     for table in found.proportions:
         assert (table >= 0).all()
         np.testing.assert_allclose(table.sum(axis=1), 1.0)
-    assert maximise(noisy, least_size=10.0).weights.tolist() == [1.0]
+    assert maximise(noisy, least_size=10.0).weights.tolist() == [1.0, 0.0, 0.0]
     # Where noise leaves no component, the largest stays.
     nothing = MixtureStatistics(np.array([-5.0, -1.0]), np.zeros((2, 0)), np.zeros((2, 0)), (np.ones((2, 2)),))
-    assert maximise(nothing).weights.tolist() == [1.0]
+    assert maximise(nothing).weights.tolist() == [0.0, 1.0]
 
 
 def test_shapes_that_do_not_fit_are_refused():
