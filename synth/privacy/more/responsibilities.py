@@ -44,7 +44,7 @@ from synth.privacy.feature_maps import (
 )
 from synth.privacy.more.lookups import Lookup
 
-__all__ = ["SCORE_BITS", "SHARE_BITS", "Responsibilities", "ShareOfTable"]
+__all__ = ["SCORE_BITS", "SHARE_BITS", "Responsibilities", "ShareOfTable", "shares_by_cell"]
 
 SCORE_BITS = 12
 """Logarithms are whole multiples of 2^-12."""
