@@ -47,6 +47,15 @@ def test_the_quickstart_of_the_readme_runs(folder: Path) -> None:
     assert first != second
 
 
+def test_a_private_model_is_fitted_checked_and_used_as_printed(folder: Path) -> None:
+    (shell,) = blocks("docs/private-models.md", "sh")
+    run(["bash", "-euc", shell], folder)
+    foretold = (folder / "foretold.csv").read_text().splitlines()
+    assert foretold[0] == "systolic"
+    assert all(70 <= float(line) <= 230 for line in foretold[1:])
+    assert len(foretold) == 3
+
+
 @pytest.mark.parametrize("document", ["docs/adding-a-generator.md", "docs/kahm.md"])
 def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder: Path) -> None:
     parts = blocks(document, "python")

@@ -110,9 +110,12 @@ def _bounds(options_type: type[Any]) -> dict[str, Between]:
 
 @functools.cache  # read from the source, and pages ask at every view
 def _field_docstrings(options_type: type) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in options_type.__bases__:
+        if dataclasses.is_dataclass(base):
+            found |= _field_docstrings(base)
     tree = ast.parse(textwrap.dedent(inspect.getsource(options_type)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found: dict[str, str] = {}
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue

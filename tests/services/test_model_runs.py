@@ -20,9 +20,11 @@ from synth.bundle.checks import check
 from synth.bundle.verify import Verdict, verdict_of
 from synth.cli import main
 from synth.errors import ConfigError, InputError, JobError, TableError, VerificationError
-from synth.estimators import MODELS
+from synth.estimators import MODELS, describe
+from synth.generators.options import option_fields
 from synth.progress import NullProgress
 from synth.schema import load_config
+from synth.schema.config import config_of_text
 from synth.services.entering import enter_bundles
 from synth.services.trying_out import try_out
 
@@ -146,6 +148,21 @@ def test_it_is_tried_out_on_one_row_and_on_none(command: Synth) -> None:
     with Application.from_environment() as application:
         try_out(load_config("town.yaml"), application.settings, NullProgress())
         assert application.ledger_rows() == []
+
+
+@pytest.mark.parametrize("ids", [False, True], ids=["replace one", "add or remove, with ids"])
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model_ends_in_a_bundle_on_one_row_and_on_none(name: str, ids: bool, command: Synth) -> None:
+    text = TEXT.replace("toy-line", name)
+    if "classifier" in name:
+        text = text.replace("label: income", "label: town")
+    if ids:
+        text = text.replace("rows_per_unit: 1", "rows_per_unit: 3, id_column: name")
+    else:
+        text = text.replace("row_count: private", "row_count: public\nnumber_of_units: 500")
+    assert all(field.help for field in option_fields(describe(name).options))
+    with Application.from_environment() as application:
+        try_out(config_of_text(text), application.settings, NullProgress())
 
 
 def test_its_release_is_entered_again(command: Synth, tmp_path: Path) -> None:
