@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +90,58 @@ def test_a_run_is_sealed_verified_reported_and_replayed(tmp_path: Path) -> None:
         replay(bundle, tmp_path / "other", generator="independent")
 
 
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_its_errors_about_held_out_rows_can_be_paid_for(row_count: str, tmp_path: Path) -> None:
+    schema = replace(SCHEMA, row_count=row_count, number_of_units=4000 if row_count == "public" else None)
+    config = replace(
+        config_of(
+            holdout=0.3,
+            prediction_share=0.3,
+            groups=("region",),
+            epsilon=8.0,
+            options={"steps": 20},
+            people_at_most=4000,
+        ),
+        schema=schema,
+    )
+    check_config(config)
+    random = np.random.default_rng(0)
+    age, region = random.integers(0, 10, 4000), random.integers(0, 2, 4000)
+    # What the north earns follows from age, what the south earns hardly does.
+    spread = np.where(region == 0, 4, 25)
+    income = (8 * age + 15 + spread * random.normal(size=4000)).clip(0, 99).astype(np.int64)
+    codes = {"age": age, "region": region, "income": income}
+    train, held = (
+        PrivateTable.from_codes(schema, codes, account_key=bytes(32), holdout=0.3, part=part)
+        for part in ("train", "holdout")
+    )
+    measured = fit_and_sample(config, train, NullProgress(), holdout=held)
+    key, folder = Keys(bytes(32), bytes(32), bytes(range(32))), tmp_path / "run"
+    folder.mkdir()
+    sealed = seal_release(config, measured, folder, sealing=Sealing(signer=key), progress=NullProgress())
+    assert not check(sealed.path, expected_key=key.public_key_pem).failures
+    assert replay(sealed.path, tmp_path / "again").as_certified
+    report = {entry["id"]: entry for entry in json.loads((folder / "report.json").read_text())["evidence"]}
+    # The released model on the held-out rows themselves, from the file that anybody gets.
+    told = json.loads((folder / "model.json").read_text())["fitted"]
+    rows = {name: held._column(name).astype(int) for name in schema.names}
+    score = told["intercept"] + sum(
+        told["slopes"][name] * (rows[name] / (schema.size_of(name) - 1) - 0.5) for name in ("age", "region")
+    )
+    losses = (np.clip(score + 0.5, 0, 1) - rows["income"] / 99) ** 2
+    found = report["predictions.mse"]
+    assert found["title"] == "Mean squared error, released model"
+    assert abs(found["value"] - losses.mean()) <= 3 * found["error"]
+    by_region = report["predictions.groups.region"]["figures"][0]["rows"]
+    for place, (name, _, loss, error, _) in enumerate(by_region):
+        assert name == ("north", "south")[place]
+        assert abs(loss - losses[rows["region"] == place].mean()) <= 3 * error
+    assert by_region[1][2] > 2 * by_region[0][2]
+    (asked,) = [one for one in sealed.certificate.receipts if one.part == "holdout"]
+    assert asked.sensitivity == pytest.approx(math.sqrt(2) if row_count == "public" else 1.0, rel=1e-6)
+    assert ("predictions", 0.3) in [(part.name, part.share) for part in forecast(config).parts]
+
+
 TEXT = """
 account: toys
 budget: {epsilon: 2.0}
@@ -119,12 +173,22 @@ def test_a_configuration_names_it_and_is_written_back() -> None:
         ("generator: {name: independent}", "'model' and 'generator' are both given"),
         ("rules: [age >= income]", "'model' and 'rules' are both given"),
         ("evaluation_share: 0.2", "'model' and 'evaluation_share' are both given"),
-        ("prediction_share: 0.2", "'model' and 'prediction_share' are both given"),
+        ("prediction_share: 0.2", "nobody is held out"),
     ],
 )
 def test_what_is_said_of_rows_is_refused_beside_it(more: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         config_of_text(TEXT + more)
+
+
+def test_errors_of_a_model_without_them_or_of_a_class_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="'region' is none"):
+        config_of(holdout=0.3, prediction_share=0.3, label="region")
+    paid = config_of(holdout=0.3, prediction_share=0.3)
+    assert config_of_text(config_to_yaml(paid)) == paid
+    monkeypatch.delattr("toy_models.line.Line.losses")
+    with pytest.raises(ConfigError, match="predictions of model 'toy-line' cannot be paid for"):
+        check_config(paid)
 
 
 @pytest.mark.parametrize(

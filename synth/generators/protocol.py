@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import numbers_and_groups
 from synth.privacy.answers import AnswerSource
+from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import Schema
@@ -442,3 +443,26 @@ class ReleasedModel(PrivateModel):
             If it is no model that predicts.
         """
         raise ConfigError(f"model '{self.card.name}' describes rows and predicts nothing.")
+
+    def check_losses(self) -> None:
+        """Refuse a model that has none, before it is fitted.
+
+        Raises
+        ------
+        ConfigError
+            As :meth:`losses`.
+        """
+        if type(self).losses is ReleasedModel.losses:
+            ReleasedModel.losses(self)
+
+    def losses(self) -> Losses:
+        """Return by how much its prediction of a number errs, as what a hold-out can be asked.
+
+        The range of the target is that of its declared grid.
+
+        Raises
+        ------
+        ConfigError
+            If it predicts no number from features that are looked up.
+        """
+        raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for. Leave prediction_share out.")

@@ -82,7 +82,8 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     if sums and config.evaluation_share > 0 and not _measures_one_ways(config):
         parts.append(BudgetShare("evaluation", "How often is each value of each column?", config.evaluation_share))
     if config.prediction_share > 0:
-        question = f"How well is '{config.label}' of held-out rows predicted after training on synthetic ones?"
+        trained = "by the model" if config.is_model else "after training on synthetic ones"
+        question = f"How well is '{config.label}' of held-out rows predicted {trained}?"
         parts.append(BudgetShare(PREDICTIONS, question, config.prediction_share))
     left = 1 - sum(part.share for part in parts)
     if left <= 0:

@@ -280,8 +280,13 @@ class RunConfig:
         if not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {self.seed}.")
         self._check_columns()
-        if self.is_model and (self.constraints or self.prediction_share):
-            raise ConfigError("rules and prediction_share are about rows that are made, and a model makes none.")
+        if self.is_model and self.constraints:
+            raise ConfigError("rules are about rows that are made, and a model makes none.")
+        if self.is_model and self.prediction_share and self.schema.modelled_column(str(self.label)).levels <= 2:
+            raise ConfigError(
+                f"prediction_share cannot be used: what a model predicts can be paid for where it is a number, and "
+                f"'{self.label}' is none. Leave it out."
+            )
 
     @property
     def is_model(self) -> bool:
@@ -325,7 +330,7 @@ _KEYS = {
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
 }  # fmt: skip
-_OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share", "prediction_share")
+_OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys that say something of rows that are made, of which a model makes none."""
 
 _OF_SCHEMA = tuple(known.name for known in dataclass_fields(Schema) if known.init)

@@ -20,6 +20,7 @@ from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.estimators import drawn_rows, make
 from synth.generators import Fact, GeneratorTask, Picture, State
+from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
 from synth.privacy.feature_maps import FeatureMap
@@ -179,8 +180,11 @@ def fit_and_sample(
         progress.phase("Sampling")
     codes = drawn_rows(fitted, config)
     if held is not None:
-        progress.phase("Predicting from synthetic rows")
-        held.noisy_sum(_prediction(codes, config), share=held.remaining_share, query=PREDICTION_QUERY, source="report")
+        progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
+        asked = (
+            loss_question(fitted.losses(), config) if isinstance(fitted, ReleasedModel) else _prediction(codes, config)
+        )
+        held.noisy_sum(asked, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
         codes,
         fitted.state(),

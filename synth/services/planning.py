@@ -7,6 +7,7 @@ import json
 from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.estimators import describe, make
 from synth.generators import GeneratorTask
+from synth.generators.protocol import ReleasedModel
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
@@ -42,7 +43,9 @@ def check_config(config: RunConfig) -> None:
     kind = describe(config.generator).kind
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
-    make(config.generator, task, config.options)
+    fitted = make(config.generator, task, config.options)
+    if config.prediction_share and isinstance(fitted, ReleasedModel):
+        fitted.check_losses()
     parse_constraints(config.constraints, config.schema)
     _check_written(config)
     units = config.schema.number_of_units

@@ -15,6 +15,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, Stack
 from synth.privacy.more.gradients import GradientQuestion
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from toy_models import CARDS, LineOptions
@@ -68,6 +69,10 @@ class Line(ReleasedModel):
         column = self._schema.modelled_column(self._label)
         low, high = column.grid()[[0, -1]]
         return low + np.clip(self._features.evaluate(columns) @ self._line + 0.5, 0, 1) * (high - low)
+
+    def losses(self) -> Losses:
+        # The first feature is the same for every row; codes lie from -1/2 to 1/2.
+        return Losses(self._features, self._line, self._lookup(self._label))
 
     def state(self) -> State:
         return {"line": self._line.copy()}

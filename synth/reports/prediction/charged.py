@@ -433,6 +433,15 @@ def mean_loss(losses: float, rests: float, noise_std: float) -> Measure:
     return Measure(value, error) if error <= WIDEST_LOSS else Measure(None, None)
 
 
+_HOW = {
+    False: "Boosted trees were trained on synthetic rows, their values rounded to whole numbers and their predictions "
+    "to one of 64; then",
+    True: "The released model's predictions were worked out in whole numbers, its features to 2^-16 and its "
+    "coefficients to 2^-20; then",
+}
+"""How predictions came about, by whether a model was released."""
+
+
 class _ChargedLosses(_Paid):
     """Numbers read off sums of losses."""
 
@@ -456,21 +465,22 @@ class _ChargedLosses(_Paid):
         sentence = _HIDDEN
         root = self._root(found)
         if root is not None:
+            trained = "The released model" if self._config.is_model else "Trained on synthetic rows only"
             sentence = (
-                "Trained on synthetic rows only; tested on held-out rows, whose squared errors carry privacy noise. "
-                f"Its root is {root:.3g} {self._target.unit}."
+                f"{trained}; tested on held-out rows, whose squared errors carry privacy noise. Its root is "
+                f"{root:.3g} {self._target.unit}."
             )
-            if not self._losses.predictor.features.columns:
+            if not (self._config.is_model or self._losses.predictor.features.columns):
                 sentence += " The synthetic rows taught nothing: their mean is always predicted."
-        return self._evidence("mse", "Mean squared error, synthetic rows", found, sentence, unit="declared range as 1")
+        title = f"Mean squared error, {'released model' if self._config.is_model else 'synthetic rows'}"
+        return self._evidence("mse", title, found, sentence, unit="declared range as 1")
 
     def _rows(self, overall: LossTable) -> ChargedEvidence:
         rows = float(overall.losses[0] + overall.rests[0])
         sentence = (
-            f"Noisy number of held-out rows with a known '{self._target.column.name}'. Boosted trees were trained on "
-            "synthetic rows, their values rounded to whole numbers and their predictions to one of 64; then squared "
-            "errors of held-out rows were added up, with noise. The 95 % ranges come from the known noise alone; they "
-            f"do not cover the chance of who was held out.{self._aside(float(overall.left_out[0]))}"
+            f"Noisy number of held-out rows with a known '{self._target.column.name}'. {_HOW[self._config.is_model]} "
+            "squared errors of held-out rows were added up, with noise. The 95 % ranges come from the known noise "
+            f"alone; they do not cover the chance of who was held out.{self._aside(float(overall.left_out[0]))}"
         )
         measure = Measure(max(rows, 0.0), BAR * math.sqrt(2) * overall.noise_std)
         return self._evidence("rows", "Test rows", measure, sentence, unit="rows")
