@@ -12,7 +12,6 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui.draft import (
-    CLASS_ROLES,
     MAXIMUM_PAIR_CELLS,
     MODELLED_ROLES,
     MOST_PILLS,
@@ -328,17 +327,16 @@ def task_questions() -> None:
     held = draft()
     left, right = st.columns(2, gap="large")
     modelled = [row["name"] for row in held["columns"] if row["role"] in MODELLED_ROLES]
-    classes = [row["name"] for row in held["columns"] if row["role"] in CLASS_ROLES]
-    if held["label"] not in classes:
+    if held["label"] not in modelled:
         held["label"] = None
         st.session_state.pop("field:label", None)
     with left:
         st.selectbox(
             "Column to predict (optional)",
-            [None, *classes],
+            [None, *modelled],
             placeholder="none",
             format_func=partial(name_or, none="none"),
-            help="Some generators keep what predicts this column better. A category or yes/no column.",
+            help="Some generators keep what predicts this column better. The report says how well it is predicted.",
             **bind("label"),
         )
     with right:

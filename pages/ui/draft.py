@@ -31,7 +31,6 @@ from synth.schema import (
 )
 
 __all__ = [
-    "CLASS_ROLES",
     "EPSILON_STOPS",
     "MAXIMUM_PAIR_CELLS",
     "MODELLED_ROLES",
@@ -274,8 +273,6 @@ _MODELLED = [one for one in COLUMN_TYPES.values() if issubclass(one, ModelledCol
 _TYPE_OF: dict[str, type[Column]] = {one.role: one for one in COLUMN_TYPES.values()}
 
 MODELLED_ROLES = tuple(one.role for one in _MODELLED)
-CLASS_ROLES = tuple(one.role for one in _MODELLED if not one.is_ordered)
-"""Roles of columns whose values are classes."""
 
 FREE_TEXT = "text (dropped)"
 """A role of its own on the screen, which leaves the column out and says why."""
