@@ -86,7 +86,7 @@ def test_a_run_is_sealed_verified_reported_and_replayed(tmp_path: Path) -> None:
     again = replay(bundle, tmp_path / "again")
     assert again.as_certified, again.lines
     assert (tmp_path / "again" / "model.json").read_bytes() == (folder / "model.json").read_bytes()
-    with pytest.raises(InputError, match="no rows can be drawn"):
+    with pytest.raises(InputError, match="no rows follow from its answers"):
         replay(bundle, tmp_path / "other", generator="independent")
 
 

@@ -38,7 +38,7 @@ from synth.bundle.certificate import (
 )
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
-from synth.bundle.model_file import model_from_bytes, model_to_json, restored_model
+from synth.bundle.model_file import differing, model_from_bytes, model_to_json, restored_model
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.verify import Findings
 from synth.bundle.writer import written_texts
@@ -436,10 +436,8 @@ def _model_problems(archive: Archive, certificate: Certificate, config: RunConfi
         needed = {}
     if needed.keys() != state.keys():
         yield "model.safetensors does not hold exactly the tensors that drawing rows needs."
-    for name in sorted(needed.keys() & state.keys()):
-        ours, theirs = needed[name], state[name]
-        if (ours.shape, ours.dtype) != (theirs.shape, theirs.dtype) or ours.tobytes() != theirs.tobytes():
-            yield f"model.safetensors holds other numbers in '{name}' than drawing rows needs."
+    for name in differing(needed, state):
+        yield f"model.safetensors holds other numbers in '{name}' than drawing rows needs."
 
 
 def _evidence(archive: Archive) -> list[Evidence]:

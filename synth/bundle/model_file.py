@@ -18,16 +18,27 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_safetensors
 from safetensors.numpy import save as save_safetensors
 
-from synth.bundle.archive import canonical_json
+from synth.bundle.archive import canonical_json, parse_canonical
 from synth.errors import VerificationError
 from synth.estimators import describe, restore
 from synth.generators.protocol import GeneratorTask, ReleasedModel, State
 from synth.schema import OptionValue, RunConfig, Schema, schema_from_document, schema_to_document
 
-__all__ = ["ModelCard", "card_from_stream", "model_from_bytes", "model_to_bytes", "model_to_json", "restored_model"]
+__all__ = [
+    "ModelCard",
+    "card_from_stream",
+    "differing",
+    "model_from_bytes",
+    "model_to_bytes",
+    "model_to_json",
+    "restored_model",
+    "without_words",
+]
 
 MODEL_VERSION = 1
 """Of ``model.json``: it goes up when a key means something else."""
+
+_WORDS = frozenset({"title", "summary", "reference", "assumed"})
 
 _KEY = "hermitage"
 _MAXIMUM_HEADER = 64 * 2**20
@@ -158,6 +169,21 @@ def model_to_json(data: bytes) -> bytes:
             "fitted": fitted.document(),
         }
     )
+
+
+def without_words(data: bytes) -> dict[str, Any]:
+    """Return what ``model.json`` says in numbers and names: without the words that a later version may choose anew."""
+    return {key: value for key, value in parse_canonical(data, name="model.json").items() if key not in _WORDS}
+
+
+def differing(ours: State, theirs: State) -> list[str]:
+    """Return the names of the tensors that two models both have, and that differ in a bit."""
+    return [
+        name
+        for name in sorted(ours.keys() & theirs.keys())
+        if (ours[name].shape, ours[name].dtype) != (theirs[name].shape, theirs[name].dtype)
+        or ours[name].tobytes() != theirs[name].tobytes()
+    ]
 
 
 def card_from_stream(stream: BinaryIO) -> ModelCard:

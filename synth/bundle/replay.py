@@ -5,7 +5,6 @@ Rows are drawn again from the fitted generator. A model draws none, so it is fit
 
 from __future__ import annotations
 
-import io
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,12 +17,21 @@ from numpy.typing import NDArray
 from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
 from synth.bundle.measurements import Measurements, measurements_from_bytes
-from synth.bundle.model_file import ModelCard, model_from_bytes, model_to_bytes, model_to_json
+from synth.bundle.model_file import (
+    ModelCard,
+    differing,
+    model_from_bytes,
+    model_to_bytes,
+    model_to_json,
+)
+from synth.bundle.model_file import (
+    without_words as model_without_words,
+)
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_table
 from synth.errors import ConfigError, VerificationError
 from synth.estimators import drawn_rows, make, restore
-from synth.generators import GeneratorTask, PrivateModel
+from synth.generators import GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
 from synth.reports.code_tables import compare_marginals
@@ -50,7 +58,9 @@ class Replay:
     Attributes
     ----------
     identical : bool
-        Whether ``synthetic.csv``, or ``model.json`` where a model is released, is the certified one, byte for byte.
+        Whether ``synthetic.csv`` is the certified one, byte for byte; where a model is released, whether every number
+        of ``model.json`` and ``model.safetensors`` is, and byte for byte unless another version of this program wrote
+        the words of ``model.json``.
     report_identical : bool, optional
         Whether ``report.json``, made again from the answers in the bundle, is the certified one: byte for byte, or in
         all but its words where ``words_version`` says so. None where the answers of a table were fitted again.
@@ -118,16 +128,17 @@ def replay(
     folder = Path(out)
     with open_archive(Path(bundle)) as archive:
         certificate = certificate_from_dict(parse_canonical(archive.read("certificate.json"), name="certificate.json"))
-        card, _ = model_from_bytes(archive.read("model.safetensors"))
+        card, state = model_from_bytes(archive.read("model.safetensors"))
         config = _config(archive, card)
         if config.is_model:
-            return _model_again(archive, certificate, config, folder, generator=generator, progress=progress)
+            if generator is not None:
+                raise ConfigError(f"The bundle is of the model '{card.generator}': no rows follow from its answers.")
+            return _model_again(archive, certificate, config, state, folder, progress=progress)
         again = refit or generator is not None
         costs_differ: tuple[str, ...] = ()
         if again:
             fitted, costs_differ = _refitted(archive, config, generator, progress)
         else:
-            card, state = model_from_bytes(archive.read("model.safetensors"))
             fitted = restore(card.generator, card.task, card.options, state)
         codes = drawn_rows(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
@@ -149,23 +160,29 @@ def _model_again(
     archive: Archive,
     certificate: Certificate,
     config: RunConfig,
+    state: State,
     folder: Path,
     *,
-    generator: str | None,
     progress: Progress | None,
 ) -> Replay:
-    """Fit a model to its answers again, and compare what it tells."""
-    if generator is not None:
-        raise ConfigError(f"The bundle is of the model '{config.generator}': no rows can be drawn from its answers.")
+    """Fit a model to its answers again, and compare its tensors and what it tells."""
     fitted, costs_differ = _refitted(archive, config, None, progress)
     folder.mkdir(parents=True, exist_ok=True)
-    told = model_to_json(model_to_bytes(ModelCard.of(config), fitted.state()))
+    again = fitted.state()
+    told = model_to_json(model_to_bytes(ModelCard.of(config), again))
     (folder / "model.json").write_bytes(told)
-    identical = sha256_of(io.BytesIO(told)) == certificate.files.get("model.json")
+    certified = archive.read("model.json")
+    # Another version of this program may have worded it otherwise; its numbers it may not have told otherwise.
+    reworded = told != certified and certificate.versions.get(SOURCE) != current_versions()[SOURCE]
+    same = model_without_words(told) == model_without_words(certified) if reworded else told == certified
+    identical = same and again.keys() == state.keys() and not differing(again, state)
     _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
     report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     line = (
-        "model.json is the certified one, byte for byte: the noisy answers were fitted again."
+        "model.json: every number is the certified one; the noisy answers were fitted again. Its words are those of "
+        "another version, so they were not compared."
+        if identical and reworded
+        else "model.json is the certified one, byte for byte: the noisy answers were fitted again."
         if identical
         else f"'{config.generator}', fitted again to the noisy answers, is another model than the certified one: the "
         "bundle was altered, or other versions of packages compute it otherwise (certificate.json names them)."

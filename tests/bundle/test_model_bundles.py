@@ -160,6 +160,42 @@ def test_other_numbers_of_which_everything_else_follows_are_found_by_fitting_aga
     assert "is another model than the certified one" in again.lines[0]
 
 
+def test_words_of_another_version_are_not_compared_and_numbers_are(bundle: Path, tmp_path: Path, key: Key) -> None:
+    def other_version(document: dict[str, Any]) -> None:
+        document["versions"]["source"] = "0" * 32
+
+    def other_title(document: dict[str, Any]) -> None:
+        document["title"] = "Line of old"
+
+    for change, identical in ((other_title, True), (slope, False)):
+        path = altered(
+            bundle,
+            tmp_path / "forged.zip",
+            files={"model.json": json_with(change)},
+            certificate=other_version,
+            sign_with=key,
+        )
+        assert checked(path).json["not_compared"] == ["model.json"]
+        again = replay(path, tmp_path / "again")
+        assert again.identical == identical
+        assert ("words are those of another version" in again.lines[0]) == identical
+
+
+def test_a_tensor_that_model_json_does_not_tell_is_compared_too(
+    bundle: Path, tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Line.document
+    monkeypatch.setattr(Line, "document", lambda self: {**right(self), "intercept": 0.0})
+    files = {
+        "model.safetensors": lambda data: model_to_bytes(
+            (read := model_from_bytes(data))[0], {"line": read[1]["line"] + np.array([2.0**-30, 0, 0])}
+        ),
+        "model.json": lambda _: model_to_json(members_of(bundle)["model.safetensors"]),
+    }
+    path = altered(bundle, tmp_path / "forged.zip", files=files, sign_with=key)
+    assert not replay(path, tmp_path / "again").identical
+
+
 def test_another_answer_is_found_by_fitting_again(bundle: Path, tmp_path: Path, key: Key) -> None:
     """The last one: after it nothing was asked at other parameters."""
 
