@@ -8,7 +8,7 @@ from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simula
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["BUNDLES", "configuration", "stand_in"]
+__all__ = ["BUNDLES", "MODELS", "configuration", "stand_in"]
 
 COLUMNS = """
   patient: {type: identifier}
@@ -79,6 +79,15 @@ BUNDLES = {
 """Name of a bundle: columns, unit and relation, further settings, generator, its options, private rows."""
 
 
+MODELS = {
+    "gaussian-mixture": (NUMBERS, ADD_REMOVE, "", "gaussian-mixture", "{steps: 3}", 400),
+    "regression-with-missing-inputs": (
+        *(NUMBERS, REPLACE, "label: b\n"),
+        *("regression-with-missing-inputs", "{steps: 3}", 400),
+    ),
+}
+"""The same of models, which make no rows."""
+
 SHAPES = {
     "age": SimulatedColumn(shape="bell"),
     "weight": SimulatedColumn(shape="bell", follows="age", strength=0.6),
@@ -94,10 +103,11 @@ SHAPES = {
 
 def configuration(name: str) -> RunConfig:
     """Return the configuration of a case."""
-    columns, unit, further, generator, options, _ = BUNDLES[name]
+    columns, unit, further, fitted, options, _ = (BUNDLES | MODELS)[name]
+    kind = "model" if name in MODELS else "rows: 100\ngenerator"
     text = (
-        f"account: {name}\n{unit}people_at_most: 5000\nbudget: {{epsilon: 4.0, delta: 1e-6}}\nrows: 100\n"
-        f"{further}generator: {{name: {generator}, options: {options}}}\nseed: 3\ndevice: cpu\n"
+        f"account: {name}\n{unit}people_at_most: 5000\nbudget: {{epsilon: 4.0, delta: 1e-6}}\n"
+        f"{further}{kind}: {{name: {fitted}, options: {options}}}\nseed: 3\ndevice: cpu\n"
         f"domain_source: {{outcome: the form that is filled in}}\ncolumns:{columns}"
     )
     return replace(parse_config(read_mapping(text)), format=SIMULATED_FORMAT)
@@ -110,4 +120,5 @@ def stand_in(name: str) -> bytes:
     if "outcome" in schema.names:
         first = next(key for key in ("age", "dose", "b") if key in schema.names)
         shapes["outcome"] = SimulatedColumn(follows=first, strength=0.7)
-    return simulated_table(Simulation(BUNDLES[name][-1], shapes, seed=list(BUNDLES).index(name)), schema)
+    cases = BUNDLES | MODELS
+    return simulated_table(Simulation(cases[name][-1], shapes, seed=list(cases).index(name)), schema)
