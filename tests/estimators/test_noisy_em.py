@@ -18,11 +18,12 @@ from recorded_noise import RecordedNoise
 from synth.bundle.checks import check
 from synth.bundle.replay import replay
 from synth.errors import ConfigError, InputError
-from synth.estimators import describe, make, restore
+from synth.estimators import MODELS, describe, make, restore
 from synth.estimators.expectation_maximization import CARDS
 from synth.estimators.expectation_maximization import fits as em_fits
 from synth.estimators.expectation_maximization.fits import _NoisyEM
 from synth.generators import GeneratorTask
+from synth.generators.options import option_fields
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
 from synth.privacy.answers import of_kind
 from synth.privacy.more.em_steps import EMStepQuestion
@@ -328,6 +329,18 @@ def test_nothing_is_told_before_a_fit() -> None:
 
 def test_every_card_is_found() -> None:
     assert [describe(name).title for name in NAMES] == [card.title for card in CARDS]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_option_of_a_model_has_its_help_also_where_another_class_declares_it(name: str) -> None:
+    fields = option_fields(describe(name).options)
+    assert fields
+    assert all(field.help for field in fields)
+
+
+def test_an_option_that_is_declared_anew_has_its_own_default() -> None:
+    defaults = {field.name: field.default for field in option_fields(describe(INPUTS).options)}
+    assert (defaults["step_size"], defaults["start"], defaults["steps"]) == (0.5, 0.0, 10)
 
 
 # Intervals

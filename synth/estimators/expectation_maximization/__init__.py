@@ -78,7 +78,7 @@ class InputOptions(EMOptions):
     """Part of the cells that are missing, for intervals alone. Taken to be public knowledge."""
 
 
-_REFERENCE = "Wang, Ding, Xu and Huai 2020, Differentially private (gradient) expectation maximization."
+_REFERENCE = "Wang, Ding, Hu, Xie, Pan and Xu 2020, arXiv 2010.13520."
 
 GROUPS = Card(
     name="gaussian-mixture",
