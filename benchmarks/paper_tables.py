@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["adult_numbers", "insurance", "red_wine"]
+__all__ = ["adult_numbers", "census_numbers", "insurance", "red_wine", "wine_numbers"]
 
 Matrix = NDArray[np.float64]
 
@@ -20,6 +20,22 @@ def adult_numbers() -> tuple[Matrix, NDArray[np.bool_]]:
     """Return five numbers of the training rows of Adult, and whether the income is above 50K."""
     rows = pd.read_csv(_folder() / "adult" / "adult.data.gz", header=None, skipinitialspace=True)
     return rows[list(ADULT_NUMBERS)].to_numpy(dtype=np.float64), (rows[14] == ">50K").to_numpy()
+
+
+def census_numbers() -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return six numbers of the census of 1994 and 1995, and whether the income is above 50K."""
+    path = _folder() / "census_income_kdd" / "census-income.test.gz"
+    rows = pd.read_csv(path, header=None, skipinitialspace=True)
+    return rows[[0, 16, 17, 18, 30, 39]].to_numpy(dtype=np.float64), rows[41].str.startswith("50000").to_numpy()
+
+
+def wine_numbers() -> tuple[Matrix, NDArray[np.bool_]]:
+    """Return eleven measurements of red and white wines, and whether a wine is red: classes that are far apart."""
+    red, white = (
+        pd.read_csv(_folder() / "wine_quality" / f"winequality-{name}.csv", sep=";").to_numpy(dtype=np.float64)[:, :-1]
+        for name in ("red", "white")
+    )
+    return np.concatenate([red, white]), np.arange(len(red) + len(white)) < len(red)
 
 
 def insurance() -> tuple[Matrix, NDArray[np.float64]]:
