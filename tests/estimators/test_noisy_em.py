@@ -214,11 +214,23 @@ def test_a_run_is_sealed_verified_and_fitted_again(
 def test_what_is_forecast_is_what_is_spent() -> None:
     config = config_of(REGRESSIONS, "add or remove")
     parts = {part.name: part.share for part in forecast(config).parts}
+    assert parts.keys() == {"row count", "centre and spread of columns", "step, 4 times"}
     receipts = measured_on(config).receipts
     whole = sum(receipt.mu_squared_units for receipt in receipts)
-    assert len(parts) == 2
-    spent = sum(one.mu_squared_units for one in receipts if one.query != "number of rows")
-    assert spent / whole == pytest.approx(parts["model"], rel=1e-4)
+    spent = sum(one.mu_squared_units for one in receipts if one.query.startswith("step"))
+    assert spent / whole == pytest.approx(parts["step, 4 times"], rel=1e-4)
+
+
+def test_what_a_step_moves_is_told_before_a_fit_by_both_accountings() -> None:
+    found = forecast(config_of(REGRESSIONS, "replace one"))
+    assert found.of_model is not None
+    (fact,) = found.of_model.facts
+    (_, ours), (_, printed) = fact.rows
+    measured = measured_on(config_of(REGRESSIONS, "replace one"))
+    # Two coordinates; a step of length 1 along the mean gradient.
+    noise = measured.state["noise_std"][-1] * np.sqrt(2)
+    assert fact.value == pytest.approx(noise, rel=0.05)
+    assert 1.1 < float(printed) / float(ours) < 1.7
 
 
 def test_one_line_of_the_file_moves_a_step_by_its_bound_and_no_more() -> None:

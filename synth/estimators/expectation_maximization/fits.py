@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -20,13 +21,14 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.estimators.expectation_maximization import GROUPS, INPUTS, REGRESSIONS, EMOptions
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
-from synth.privacy.answers import AnswerSource
+from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, Model, RegressionPair
 from synth.privacy.more.em_steps import Bounding, EMStepQuestion
-from synth.privacy.more.gradients import LARGEST_CLIP, SMALLEST_CLIP
+from synth.privacy.more.gradients import LARGEST_CLIP, SMALLEST_CLIP, NoisyGradient
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, TruncationSetting, gaussian_mu
+from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 
@@ -125,6 +127,7 @@ class _NoisyEM(ReleasedModel):
         if options.algorithm == 3 and self._kind is not GaussianPair:
             raise ConfigError(f"{name} has no algorithm 3: its next step is no mean over rows. Choose 1 or 2.")
         self._fitted: _Fitted | None = None
+        self._ratio = 1.0
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -150,6 +153,8 @@ class _NoisyEM(ReleasedModel):
         setting = TruncationSetting(
             round(rows), d, budget.epsilon, budget.delta, options.tau, options.zeta, options.steps
         )
+        # The paper's noise over that of the exact curve; a forecast asks for it before any step.
+        self._ratio = gaussian_mu(budget.epsilon, budget.delta) / (math.sqrt(2) * setting.epsilon_tilde)
         clip = options.clip_norm if options.algorithm == 1 else LARGEST_TRUNCATED * setting.scale
         clip, precision = min(max(clip, SMALLEST_CLIP), LARGEST_CLIP), setting.precision
         beta, path, noise = self._start(), [], []
@@ -165,7 +170,6 @@ class _NoisyEM(ReleasedModel):
             moved = self._moved(question.parameters, answer.gradient / rows)
             beta = np.clip(moved, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
             progress.step(step + 1, options.steps)
-        ratio = gaussian_mu(budget.epsilon, budget.delta) / (math.sqrt(2) * setting.epsilon_tilde)
         found = _Fitted(
             path=np.stack([*path, beta]),
             noise_std=np.array(noise),
@@ -173,7 +177,7 @@ class _NoisyEM(ReleasedModel):
             spread=spread,
             seen=seen,
             covariance=np.zeros((d, d)),
-            numbers=np.array([rows, clip, precision, ratio]),
+            numbers=np.array([rows, clip, precision, self._ratio]),
         )
         self._fitted = dataclasses.replace(found, covariance=self._covariance(found))
         return self
@@ -219,11 +223,29 @@ class _NoisyEM(ReleasedModel):
             "noise_std": told.noise_std.tolist(),
         }
 
+    def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
+        """Return what the noise of one step moves the coefficients by, by both accountings."""
+        steps = of_kind(asked, NoisyGradient)
+        if not steps:
+            return ()
+        rate = 1.0 if self._options.algorithm == 3 else self._options.step_size
+        error = rate * steps[-1].noise_std / max(rows, 1.0) * math.sqrt(len(self._coordinates))
+        return (
+            Fact(
+                "noise",
+                "What the noise of a step moves the coefficients by",
+                round(error, 4),
+                "A distance in units of spreads; the fit ends at least as far from what the same steps lead to without "
+                "noise.",
+                ("Accounting", "Distance"),
+                _by_both(error, self._ratio),
+            ),
+        )
+
     def facts(self) -> tuple[Fact, ...]:
         """Return what the noise does to the coefficients, by both accountings, and the coefficients."""
         told = self._told
         error, ratio = float(np.sqrt(np.trace(told.covariance))), float(told.numbers[3])
-        accountings = (("exact curve, used here", error), ("as the paper reckons", error * ratio))
         rows = tuple(
             (one.name, round(float(beta), 4), round(float(beta - wide), 4), round(float(beta + wide), 4))
             for one, beta, wide in zip(self._coordinates, told.coefficients, WIDTH_95 * told.errors, strict=True)
@@ -236,7 +258,7 @@ class _NoisyEM(ReleasedModel):
                 "The distance, in units of spreads, to what the same steps lead to without noise; the paper's "
                 f"accounting of the same budget needs {ratio:.2f} times the noise.",
                 ("Accounting", "Distance"),
-                tuple((name, round(number, 5)) for name, number in accountings),
+                _by_both(error, ratio),
             ),
             Fact(
                 "coefficients",
@@ -527,6 +549,11 @@ class RegressionWithMissingInputs(_NoisyLines):
         x = random.standard_normal((DRAWN_ROWS, beta.size))
         noise = self._options.noise_std * random.standard_normal(DRAWN_ROWS)
         return np.column_stack([x, random.random(x.shape) < seen[:-1], (x * beta).sum(axis=1) + noise])
+
+
+def _by_both(error: float, ratio: float) -> tuple[tuple[str, float], ...]:
+    """Return an error by the exact curve, and by the paper's accounting, which needs ``ratio`` times the noise."""
+    return ("exact curve, used here", round(error, 5)), ("as the paper reckons", round(error * ratio, 5))
 
 
 def _interval(value: float, error: float) -> dict[str, float]:
