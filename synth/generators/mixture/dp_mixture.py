@@ -257,12 +257,7 @@ class DpMixture(Generator):
         if not self._mixtures or not self._parts:
             return ()
         apart = np.concatenate(
-            [
-                np.stack(
-                    [np.abs(one.column(d) - one.weights @ one.column(d)).sum(axis=1) / 2 for d in self._each], axis=1
-                )
-                for one in self._mixtures
-            ]
+            [np.stack([_apart(one, d) for d in range(len(self._parts))], axis=1) for one in self._mixtures]
         )
         shares = np.concatenate([size * one.weights for size, one in zip(self._classes, self._mixtures, strict=True)])
         names = [
