@@ -39,12 +39,12 @@ CARD = Card(
         "within a kind, columns are unrelated."
     ),
     best_for=(
-        "Large tables whose columns go together because rows are of a few kinds: 20,000 rows and more at epsilon 1, "
-        "fewer classes of the label. The model itself is short enough to read."
+        "Seeing which kinds of row a large table has: the model is short enough to read. Tables whose columns go "
+        "together because rows are of a few kinds: 20,000 rows and more at epsilon 1, few classes of the label."
     ),
     loses_where=(
         "Small tables and budgets, where it counts columns by class alone; two columns that determine each other; "
-        "detail inside a bin."
+        "detail inside a bin. On every table we measured dp-hp-adaptive is closer to the rows."
     ),
     reference="Park et al. 2017 (DP-EM); Wang et al. 2020; one joint sensitivity for all components is ours.",
     made_by="synth.generators.mixture.dp_mixture:DpMixture",

@@ -167,7 +167,7 @@ class DpMixture(Generator):
     Notes
     -----
     Differs from DP-EM (Park 2017; Wang 2020, Algorithm 3): one sensitivity for all statistics of a step; averages of
-    late steps (as in stochastic approximation EM); twice as many components at first as are kept.
+    late steps (as in Delyon 1999); twice as many components at first as are kept.
     """
 
     card: ClassVar[Card] = CARD
