@@ -58,7 +58,8 @@ class Data:
 def of_columns(table: Table, test: np.ndarray, names: tuple[str, ...]) -> Data:
     places = [table.schema.names.index(name) for name in names]
     columns = tuple(table.schema.modelled[place] for place in places)
-    return Data(replace(table, schema=replace(table.schema, columns=columns), codes=table.codes[:, places]),
+    unit = replace(table.schema.unit, id_column=None)  # one row each
+    return Data(replace(table, schema=replace(table.schema, columns=columns, unit=unit), codes=table.codes[:, places]),
                 test[:, places])  # fmt: skip
 
 
