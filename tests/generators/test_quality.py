@@ -23,6 +23,7 @@ OPTIONS = {
     "dp-hp-adaptive": {},
     "kahm": {},
     "kernel-sos": {"features": 300, "support": 60, "steps": 60},
+    "dp-mixture": {},
 }
 
 
