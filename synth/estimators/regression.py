@@ -1,4 +1,4 @@
-r"""Private regression, of numbers and of two classes, on linear or Fourier features (after Liao 2024).
+r"""Private regression, of numbers and of classes, on linear or Fourier features (after Liao 2024).
 
 A row is coded by public bounds, never by what other rows hold. Two mechanisms, both of questions that a session answers
 with noise and a receipt: a descent along noisy clipped gradients, and ridge regression from noisy second moments. Which
@@ -28,15 +28,26 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from synth.errors import BudgetExceededError, InputError, PrivacyError
-from synth.models.losses import averaged_descent
-from synth.models.random_features import ridge_of_moments
+from synth.estimators.random_features.fitting import (
+    MECHANISMS,
+    MOST_CLASSES,
+    TOO_FEW,
+    Features,
+    Fit,
+    Mechanism,
+    RowFeatures,
+    by_descent,
+    by_ridge,
+    chosen_features,
+    expected_noise,
+    mean_of_target,
+    probabilities,
+    steps_of,
+    target_of_classes,
+)
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
-from synth.privacy.feature_maps import Constant, FeatureMap, Stack
 from synth.privacy.more.fourier import Fourier, angle_steps
-from synth.privacy.more.gradients import GradientQuestion, Loss
 from synth.privacy.more.lookups import Lookup
-from synth.privacy.more.row_maps import logistic
-from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.receipt import Receipt
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -47,8 +58,7 @@ __all__ = ["PrivacyAccount", "PrivateRandomFeatureClassifier", "PrivateRandomFea
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-Mechanism = Literal["gradient", "ridge"]
-Features = Literal["auto", "linear", "fourier"]
+Loss = Literal["squared", "huber"]
 
 LEVELS = 1024
 """Values that a feature or a label is told apart by, evenly from its lower to its upper bound."""
@@ -56,23 +66,11 @@ LEVELS = 1024
 TARGET = "y"
 """The column of labels; those of features are called after their place."""
 
-COUNT_SHARE, MEAN_SHARE = 0.05, 0.1
-"""Parts of mu^2 for a private number of rows, and, of what is left, for the mean of labels."""
+COUNT_SHARE = 0.05
+"""Part of mu^2 for a private number of rows."""
 
 FREQUENCIES, POSITIONS = 40, 128
 """Frequencies of Fourier features, and the values of a column that their angles tell apart."""
-
-FEW_ROWS, MANY_COLUMNS = 4000, 40
-"""Below this epsilon times rows, and above so many columns, linear features lose least."""
-
-RATE, CLIP = 4.0, 0.25
-"""Step and clip norm of a descent of squared errors of labels between -1/2 and 1/2."""
-
-LOGISTIC_RATE, LOGISTIC_CLIP = 16.0, 0.5
-"""Those of logistic regression, whose curvature is at most a quarter."""
-
-TOO_FEW = 200
-"""Below this epsilon times rows hardly anything is better than the mean."""
 
 
 class PrivacyAccount:
@@ -145,11 +143,13 @@ class _PrivateRandomFeatures(BaseEstimator):
     upper: float | ArrayLike
     row_count: RowCountRule
     features: Features
+    mechanism: Mechanism = "gradient"
     n_rows: int | None
     account: PrivacyAccount | None
     random_state: int
     features_: str
-    coef_: Vector
+    coef_: Matrix
+    coef_interval_: Matrix
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # noqa: N803
@@ -191,9 +191,13 @@ class _PrivateRandomFeatures(BaseEstimator):
                 session.count_rows(share=COUNT_SHARE, source=self.kind)
             n_rows = max(session.rows.value, 1.0)
             self.features_ = self._rule(n_rows)
-            self._fit_to(session, n_rows)
+            fit = self._fit_to(session, n_rows)
         finally:
             account.receipts += session.receipts
+        # Of one class alone the coefficients are a vector.
+        self.coef_ = fit.coefficients[0] if len(fit.coefficients) == 1 else fit.coefficients
+        self.coef_interval_ = np.stack(fit.interval, axis=-1).reshape(*self.coef_.shape, 2)
+        self.n_rows_ = {"rows": n_rows, "known": "public" if schema.rows_are_public else "released"}
         self.receipts_ = session.receipts
         spent = epsilon_of_receipts(session.receipts, self.delta)
         self.spent_ = {"epsilon": spent, "delta": self.delta, "hides": schema.neighbours.value}
@@ -210,6 +214,7 @@ class _PrivateRandomFeatures(BaseEstimator):
                 "columns": self.n_features_in_,
                 "features": self.features_,
                 "fitted": {name: np.asarray(getattr(self, name)).tolist() for name in self._fitted},
+                "rows": self.n_rows_,
                 "spent": self.spent_,
                 "receipts": [receipt.to_dict() for receipt in self.receipts_],
             },
@@ -227,54 +232,59 @@ class _PrivateRandomFeatures(BaseEstimator):
         for name, value in said["fitted"].items():
             setattr(made, name, np.array(value, dtype=np.float64) if isinstance(value, list) else value)
         made.features_, made.n_features_in_, made.spent_ = said["features"], int(said["columns"]), said["spent"]
+        made.n_rows_ = said.get("rows")  # texts of 0.4.0 do not say it, nor intervals
         made.receipts_ = tuple(map(Receipt.from_dict, said["receipts"]))
         return made
 
-    _fitted: ClassVar[tuple[str, ...]] = ("coef_",)
+    def expected_noise(self, *, n_rows: float, n_features: int) -> float:
+        """Foretell, before any row is read, how far noise moves a prediction: its root mean square.
+
+        Parameters
+        ----------
+        n_rows : float
+            A declared number of rows.
+        n_features : int
+
+        Returns
+        -------
+        float
+            In units of the labels of a regressor; of a classifier in units of a class's score. For rows that fill their
+            declared bounds evenly, and without the noise of the mean of labels.
+        """
+        self._require_settings()
+        budget = PrivacyBudget(self.epsilon, self.delta, _relation(self.row_count))
+        kind = self._chosen(n_rows, n_features)
+        return self._noise_foretold(self._row_features(n_features, kind), budget, n_rows)
+
+    _fitted: ClassVar[tuple[str, ...]] = ("coef_", "coef_interval_")
 
     @abstractmethod
     def _labels(self, y: ArrayLike) -> tuple[NDArray[np.int64], int]:
         """Return the codes of labels, and how many there are; what is private of them decides nothing."""
 
     @abstractmethod
-    def _fit_to(self, session: PrivateSession, n_rows: float) -> None:
+    def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
         """Ask for everything that is left of the budget, and fit."""
 
-    def _scores(self, x: ArrayLike) -> Vector:
+    @abstractmethod
+    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
+        """Return the noise of a prediction, as :meth:`expected_noise` does."""
+
+    def _scores(self, x: ArrayLike) -> Matrix:
         if not hasattr(self, "coef_"):
             raise NotFittedError("The model has not been fitted to any rows yet.")
         rows = self._numbers(x, reset=False)
-        return np.asarray(self._map().evaluate(self._codes(rows)) @ self.coef_)
+        seen = self._row_features(self.n_features_in_, self.features_).map.evaluate(self._codes(rows))
+        return np.asarray(seen @ self.coef_.T)
 
-    def _descent(
-        self, session: PrivateSession, labels: Lookup, n_rows: float, *, loss: Loss, rate: float, clip: float
-    ) -> Vector:
-        """Descend along noisy gradients from 0."""
-        features, steps = self._map(), 10 if self.epsilon < 0.3 else 30
-        asked = 0
-
-        def mean_gradient(at: Vector) -> Vector:
-            nonlocal asked
-            question = GradientQuestion(features, labels, loss, at, clip)
-            share = session.remaining_share / (steps - asked)
-            asked += 1
-            answer = session.noisy_gradient(question, share=share, query=f"gradient {asked}", source=self.kind)
-            return np.asarray(answer.gradient / n_rows)
-
-        found, _ = averaged_descent(mean_gradient, features=features.dimension, rate=rate, steps=steps)
-        return found
-
-    def _map(self) -> FeatureMap:
-        """Return the features, no longer than 1, over the codes of a row."""
-        d = self.n_features_in_
-        names = tuple(f"x{place}" for place in range(d))
-        if self.features_ == "linear":
-            weight = 1 / math.sqrt(d + 1)
+    def _row_features(self, columns: int, kind: str) -> RowFeatures:
+        names = tuple(f"x{place}" for place in range(columns))
+        if kind == "linear":
             steps = np.linspace(-1, 1, LEVELS)[:, None]
-            return Stack((*(Lookup(name, steps) for name in names), Constant()), (weight,) * (d + 1))
-        radians = np.random.default_rng(self.random_state).normal(size=(FREQUENCIES, d))
+            return RowFeatures(tuple(Lookup(name, steps) for name in names))
+        radians = np.random.default_rng(self.random_state).normal(size=(FREQUENCIES, columns))
         places = np.arange(LEVELS, dtype=np.int32) * POSITIONS // LEVELS
-        return Fourier(names, (places,) * d, angle_steps(radians / (POSITIONS - 1)))
+        return RowFeatures((), Fourier(names, (places,) * columns, angle_steps(radians / (POSITIONS - 1))))
 
     def _rule(self, n_rows: float) -> str:
         """Return what features are used, by declared and noisy numbers alone; warn where hardly anything helps."""
@@ -284,8 +294,12 @@ class _PrivateRandomFeatures(BaseEstimator):
                 f"With epsilon {self.epsilon:g} and about {reckoned:,.0f} rows hardly any model beats the mean.",
                 stacklevel=4,
             )
-        few = self.epsilon * reckoned < FEW_ROWS or self.n_features_in_ > MANY_COLUMNS
-        return ("linear" if few else "fourier") if self.features == "auto" else self.features
+        return self._chosen(reckoned, self.n_features_in_)
+
+    def _chosen(self, n_rows: float, columns: int) -> str:
+        return chosen_features(
+            self.features, mechanism=self.mechanism, epsilon=self.epsilon, n_rows=n_rows, columns=columns
+        )
 
     def _numbers(self, x: ArrayLike, *, reset: bool = True) -> Matrix:
         return _quoting_nothing(lambda: validate_data(self, x, dtype=np.float64, ensure_all_finite=False, reset=reset))
@@ -326,12 +340,16 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     target_lower, target_upper : float
         Public bounds of the labels; predictions are cut off there as well.
     row_count : {"public", "private"}
-        Whether one row replaced is hidden, and how many there are is public, or one row added or removed.
+        Which change of the rows is hidden. "public": one row replaced by another; all tables that are hidden from each
+        other have as many rows, so their number is public by that, and the length of X is used and told. "private": one
+        row added or removed; the number is measured with noise, which the fit pays for, and no other is used.
     mechanism : {"gradient", "ridge"}
+    loss : {"squared", "huber"}
+        What a descent makes small; ridge regression is of squared errors.
     features : {"auto", "linear", "fourier"}
-        "auto" decides by a public rule from rows, columns and epsilon. Ridge regression uses linear ones.
+        "auto" decides by a public rule from rows, columns and epsilon; for ridge regression they are linear.
     n_rows : int, optional
-        Rows that the public rule reckons with where their number is private.
+        A declared number of rows that the rule for features reckons with in place of the one above.
     account : PrivacyAccount, optional
         What is spent from. Without one an estimator can be fitted once, and clones of it not at all, so that no search
         over settings spends in silence.
@@ -341,8 +359,15 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     Attributes
     ----------
     coef_ : array of shape (n_coefficients,)
+    coef_interval_ : array of shape (n_coefficients, 2)
+        Where with 95 % the coefficients lie that the same fit finds from the same rows and the same noisy mean without
+        noise. It is made from the known noise alone and says nothing of other rows (sampling error), of the penalty of
+        ridge regression, or of steps and clips of a descent. Of a descent the spread is an upper bound, unless nearly all
+        rows lie in one corner of the declared bounds; of ridge regression it is estimated to first order.
     mean_ : float
         Noisy mean of the labels, in [-1/2, 1/2] of their range.
+    n_rows_ : dict
+        The number of rows that was used, and whether it is public or was released with noise.
     spent_ : dict
         Epsilon, delta and relation of this fit.
     receipts_ : tuple of Receipt
@@ -350,7 +375,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     """
 
     kind = "private regression"
-    _fitted = ("coef_", "mean_")
+    _fitted = ("coef_", "coef_interval_", "mean_")
 
     def __init__(
         self,
@@ -363,6 +388,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         target_upper: float = 1.0,
         row_count: RowCountRule = "public",
         mechanism: Mechanism = "gradient",
+        loss: Loss = "squared",
         features: Features = "auto",
         n_rows: int | None = None,
         account: PrivacyAccount | None = None,
@@ -376,6 +402,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         self.target_upper = target_upper
         self.row_count = row_count
         self.mechanism = mechanism
+        self.loss = loss
         self.features = features
         self.n_rows = n_rows
         self.account = account
@@ -390,51 +417,34 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         labels = _quoting_nothing(lambda: column_or_1d(y, dtype=np.float64, warn=True))
         return _coded(labels, self.target_lower, self.target_upper), LEVELS
 
-    def _fit_to(self, session: PrivateSession, n_rows: float) -> None:
+    def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
         steps = np.linspace(-0.5, 0.5, LEVELS)
-        share = MEAN_SHARE * session.remaining_share
-        labels = Lookup(TARGET, steps[:, None])
-        mean = session.noisy_sum(labels, share=share, query="mean of labels", source=self.kind)
-        self.mean_ = float(np.clip(mean.value[0] / n_rows, -0.5, 0.5))
+        self.mean_ = mean_of_target(session, TARGET, steps, n_rows=n_rows, source=self.kind)
         # What is left of a label, which is fitted: cut off, so that a mean that is off moves no bound.
         rest = Lookup(TARGET, np.clip(steps - self.mean_, -0.5, 0.5)[:, None])
+        features = self._row_features(self.n_features_in_, self.features_)
         if self.mechanism == "ridge":
-            self.coef_ = self._ridge(session, rest)
-        else:
-            self.coef_ = self._descent(session, rest, n_rows, loss="squared", rate=RATE, clip=CLIP)
+            return by_ridge(session, features, rest, source=self.kind)
+        return by_descent(
+            session, features, rest, loss=self.loss, steps=steps_of(self.epsilon), n_rows=n_rows, source=self.kind
+        )
 
-    def _ridge(self, session: PrivateSession, labels: Lookup) -> Vector:
-        """Solve from the noisy second moments of features and label, which are one vector per row."""
-        d = self.n_features_in_
-        scale = 1 / math.sqrt(d + 1)
-        columns = [np.linspace(-scale, scale, LEVELS)[:, None] for _ in range(d)]
-        # The constant stands beside the first column.
-        columns[0] = np.concatenate([columns[0], np.full((LEVELS, 1), scale)], axis=1)
-        tables = tuple(Lookup(f"x{place}", column) for place, column in enumerate(columns))
-        question = RowMoments((*tables, labels), math.sqrt(1.25), (0.0, 0.0, 1.0))
-        share = session.remaining_share
-        answer = session.noisy_sum(question, share=share, query="second moments", source=self.kind)
-        sums = answer.value / question.factors * question.clip**2
-        whole = np.zeros((d + 2, d + 2))
-        upper = np.triu_indices(d + 2)
-        whole[upper] = whole[upper[1], upper[0]] = sums
-        # The constant goes to the end, where the features of a descent have it.
-        order = [0, *range(2, d + 1), 1]
-        noise = answer.noise_std * question.clip**2
-        penalty = 0.5 * noise * math.sqrt(2 * (d + 1))
-        return ridge_of_moments(whole[np.ix_(order, order)], whole[order, d + 1], penalty=penalty)
+    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
+        steps = steps_of(self.epsilon)
+        width = float(self.target_upper - self.target_lower)
+        return width * expected_noise(
+            features, budget, mechanism=self.mechanism, loss=self.loss, steps=steps, n_rows=n_rows
+        )
 
     def _require_settings(self) -> None:
         super()._require_settings()
-        if self.mechanism not in get_args(Mechanism):
+        if self.mechanism not in MECHANISMS:
             raise InputError("mechanism must be gradient or ridge.")
-        if self.mechanism == "ridge" and self.features == "fourier":
-            raise InputError("Ridge regression is of linear features; choose the gradient mechanism for others.")
+        if self.loss not in get_args(Loss):
+            raise InputError("loss must be squared or huber.")
+        if self.mechanism == "ridge" and self.loss != "squared":
+            raise InputError("Ridge regression is of squared errors; choose the gradient mechanism for others.")
         _require_widths(self.target_upper - self.target_lower)
-
-    def _rule(self, n_rows: float) -> str:
-        found = super()._rule(n_rows)
-        return "linear" if self.mechanism == "ridge" else found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
@@ -443,20 +453,21 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
 
 
 class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
-    """Differentially private logistic regression of two classes, on linear or random Fourier features.
+    """Differentially private logistic regression of two or more classes, on linear or random Fourier features.
 
     Parameters
     ----------
-    classes : tuple of two labels
-        The classes, declared: a label that is not the second counts as the first.
+    classes : tuple of labels
+        The classes, declared: a label that is none of them counts as the first.
     epsilon, delta, lower, upper, row_count, features, n_rows, account, random_state
         As in :class:`PrivateRandomFeatureRegressor`.
 
     Attributes
     ----------
-    coef_ : array of shape (n_coefficients,)
-    classes_ : array of the two labels
-    spent_, receipts_, n_features_in_
+    coef_ : array of shape (n_coefficients,), or (n_classes, n_coefficients) of more than two classes
+    coef_interval_ : array of the shape of coef_ and a last axis of 2
+    classes_ : array of the labels
+    spent_, receipts_, n_rows_, n_features_in_
         As in :class:`PrivateRandomFeatureRegressor`.
     """
 
@@ -465,7 +476,7 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
     def __init__(
         self,
         *,
-        classes: tuple[Any, Any] = (0, 1),
+        classes: tuple[Any, ...] = (0, 1),
         epsilon: float = 1.0,
         delta: float = 1e-5,
         lower: float | ArrayLike = 0.0,
@@ -489,37 +500,51 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The two classes, in order."""
+        """The declared classes, in order."""
         return np.asarray(self.classes)
 
-    def decision_function(self, X: ArrayLike) -> Vector:  # noqa: N803
-        """Return the log odds of the second class; shape (n,)."""
+    def decision_function(self, X: ArrayLike) -> Matrix:  # noqa: N803
+        """Return the log odds of the second of two classes, shape (n,), or a score of each class; shape (n, classes).
+
+        Log chances are scores but for a number that is the same for all classes.
+        """
         return self._scores(X)
 
     def predict_proba(self, X: ArrayLike) -> Matrix:  # noqa: N803
-        """Return the probabilities of both classes; shape (n, 2)."""
-        second = logistic(self._scores(X))
-        return np.stack([1 - second, second], axis=1)
+        """Return the probabilities of the classes; shape (n, n_classes)."""
+        return probabilities(self._scores(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Return the likelier class of every row; shape (n,)."""
-        return np.asarray(self.classes_[(self._scores(X) > 0).astype(np.int64)])
+        """Return the likeliest class of every row, of equally likely ones the first; shape (n,)."""
+        scores = self._scores(X)
+        best = (scores > 0).astype(np.int64) if scores.ndim == 1 else np.argmax(scores, axis=1)
+        return np.asarray(self.classes_[best])
 
     def _labels(self, y: ArrayLike) -> tuple[NDArray[np.int64], int]:
-        return np.asarray(column_or_1d(y, warn=True) == self.classes_[1]).astype(np.int64), 2
+        given = column_or_1d(y, warn=True)
+        codes = np.zeros(len(given), dtype=np.int64)
+        for place, label in enumerate(self.classes_):
+            codes[np.asarray(given == label)] = place
+        return codes, len(self.classes)
 
-    def _fit_to(self, session: PrivateSession, n_rows: float) -> None:
-        labels = Lookup(TARGET, np.array([[0.0], [1.0]]))
-        self.coef_ = self._descent(session, labels, n_rows, loss="logistic", rate=LOGISTIC_RATE, clip=LOGISTIC_CLIP)
+    def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
+        features, steps = self._row_features(self.n_features_in_, self.features_), steps_of(self.epsilon)
+        loss, target = target_of_classes(TARGET, len(self.classes))
+        return by_descent(session, features, target, loss=loss, steps=steps, n_rows=n_rows, source=self.kind)
+
+    def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
+        loss, _ = target_of_classes(TARGET, len(self.classes))
+        steps = steps_of(self.epsilon)
+        return expected_noise(features, budget, mechanism="gradient", loss=loss, steps=steps, n_rows=n_rows)
 
     def _require_settings(self) -> None:
         super()._require_settings()
-        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
-            raise InputError("Two different classes have to be declared.")
+        if not 2 <= len(set(self.classes)) == len(self.classes) <= MOST_CLASSES:
+            raise InputError(f"Two to {MOST_CLASSES} different classes have to be declared.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[no-untyped-call]
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = len(self.classes) > 2
         tags.classifier_tags.poor_score = True
         return tags
 

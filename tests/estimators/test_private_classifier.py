@@ -60,6 +60,38 @@ def test_without_noise_it_takes_the_steps_of_gradient_descent() -> None:
     np.testing.assert_allclose(model.coef_, np.mean(late, axis=0), atol=2e-2)
 
 
+def three_classes(n: int = 3000, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    x = random.random((n, 2))
+    scores = np.stack([6 * x[:, 0], 6 * x[:, 1], np.full(n, 2.0)], axis=1)
+    return x, np.array(["a", "b", "c"])[np.argmax(scores + random.gumbel(size=(n, 3)), axis=1)]
+
+
+def test_of_several_classes_without_noise_a_step_is_one_clipped_vector() -> None:
+    x, y = three_classes(2000)
+    model = quiet(None, classes=("a", "b", "c"), features="linear").fit(x, y)
+    wide, wanted = np.column_stack([2 * x - 1, np.ones(len(x))]) / np.sqrt(3), y[:, None] == ["a", "b", "c"]
+    now, late = np.zeros((3, 3)), []
+    for step in range(30):
+        shares = np.exp(wide @ now.T)
+        slopes = shares / shares.sum(axis=1, keepdims=True) - wanted
+        rows = slopes[:, :, None] * wide[:, None]
+        rows /= np.maximum(1, np.linalg.norm(rows, axis=(1, 2)) / 0.5)[:, None, None]
+        now = now - 8 * rows.mean(axis=0)
+        late += [now] if step >= 15 else []
+    np.testing.assert_allclose(model.coef_, np.mean(late, axis=0), atol=2e-2)
+    shares = model.predict_proba(x)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert model.predict(x).tolist() == np.array(["a", "b", "c"])[np.argmax(shares, axis=1)].tolist()
+
+
+def test_several_classes_are_told_apart_with_noise() -> None:
+    x, y = three_classes()
+    fresh, wanted = three_classes(seed=1)
+    best = LogisticRegression().fit(x, y).score(fresh, wanted)
+    assert quiet(1, classes=("a", "b", "c"), epsilon=2.0).fit(x, y).score(fresh, wanted) > best - 0.03
+
+
 def test_probabilities_scores_and_classes_say_the_same() -> None:
     x, y = classes(names=("no", "yes"))
     model = quiet(2, classes=("no", "yes")).fit(x, y)
@@ -94,12 +126,16 @@ def test_a_classifier_is_written_and_read_as_json() -> None:
     read = PrivateRandomFeatureClassifier.from_json(model.to_json())
     assert read.predict_proba(x).tolist() == model.predict_proba(x).tolist()
     assert json.loads(read.to_json()) == json.loads(model.to_json())
+    several = PrivateRandomFeatureClassifier(classes=("no", "yes", "perhaps")).fit(x, y)
+    again = PrivateRandomFeatureClassifier.from_json(several.to_json())
+    assert again.predict_proba(x).tolist() == several.predict_proba(x).tolist()
     with pytest.raises(InputError, match="no private regression"):
         PrivateRandomFeatureRegressor.from_json(model.to_json())
 
 
 @pytest.mark.parametrize(
-    "settings", [{"classes": (1, 1)}, {"classes": (1, 2, 3)}, {"features": "cosine"}, {"lower": 2}]
+    "settings",
+    [{"classes": (1, 1)}, {"classes": (1,)}, {"classes": tuple(range(51))}, {"features": "cosine"}, {"lower": 2}],
 )
 def test_settings_that_make_no_sense_cost_nothing(settings: dict[str, object]) -> None:
     account = PrivacyAccount(1.0, 1e-5)

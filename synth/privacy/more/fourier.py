@@ -270,7 +270,7 @@ def _apart(sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def whole_waves(scale: float, bits: int) -> NDArray[np.float64]:
     """Return cosine and sine of every step of an angle, times ``scale``, in whole steps of 2^-bits; shape (4096, 2)."""
-    return np.trunc(np.stack(step_values(), axis=1) * (scale * 2.0**bits / 2.0**VALUE_BITS))
+    return np.asarray(np.trunc(np.stack(step_values(), axis=1) * (scale * 2.0**bits / 2.0**VALUE_BITS)))
 
 
 def waves_of_rows(

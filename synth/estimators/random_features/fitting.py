@@ -1,0 +1,348 @@
+r"""Fits of linear and Fourier features to noisy answers, and what the known noise does to their coefficients.
+
+A row's features are no longer than 1. Two mechanisms: a descent along noisy clipped gradients, and ridge regression
+from the noisy second moments of features and target, which are one vector per row. Everything here besides the
+questions follows from answers and from what is declared.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.models.losses import averaged_descent
+from synth.models.random_features import ridge_of_moments
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.answers import AnswerSource
+from synth.privacy.feature_maps import Constant, FeatureMap, Stack
+from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.gradients import GradientQuestion, Loss
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.row_maps import logistic
+from synth.privacy.more.row_moments import RowMoments
+from synth.schema import Neighbours
+
+__all__ = [
+    "DESCENTS",
+    "LEVEL_95",
+    "MECHANISMS",
+    "MOST_CLASSES",
+    "TOO_FEW",
+    "Descent",
+    "Features",
+    "Fit",
+    "Mechanism",
+    "RowFeatures",
+    "by_descent",
+    "by_ridge",
+    "chosen_features",
+    "expected_noise",
+    "mean_of_target",
+    "noise_of_average",
+    "probabilities",
+    "steps_of",
+    "target_of_classes",
+]
+
+Matrix = NDArray[np.float64]
+Vector = NDArray[np.float64]
+
+Mechanism = Literal["gradient", "ridge"]
+MECHANISMS: tuple[Mechanism, ...] = ("gradient", "ridge")
+Features = Literal["auto", "linear", "fourier"]
+
+MEAN_SHARE = 0.1
+"""Part of mu^2 for the mean of the target."""
+
+FEW_ROWS, MANY_COLUMNS = 4000, 40
+"""Below this epsilon times rows, and above so many columns, linear features lose least."""
+
+TOO_FEW = 200
+"""Below this epsilon times rows hardly anything is better than the mean."""
+
+MOST_CLASSES = 50
+"""Each has coefficients of its own, in one clipped vector."""
+
+EVEN_ROWS = 4096
+"""Made rows that noise is foretold for."""
+
+LEVEL_95 = 1.959963984540054
+"""Standard deviations to either side that hold 95 % of a Gaussian."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Step and clip norm of a descent: public constants, for targets from -1/2 to 1/2, or probabilities."""
+
+    rate: float
+    clip: float
+    curvature: float
+    """Largest second derivative of the loss."""
+
+    def rate_of(self, features: RowFeatures) -> float:
+        """Return the step for some features.
+
+        Waves are of length 1 and nearly alike near one another, so that a direction's second moment may be nearly 1:
+        with twice the step a descent would overshoot it. Linear features point into directions enough.
+        """
+        return self.rate / 2 if features.waves is not None else self.rate
+
+
+DESCENTS: dict[Loss, Descent] = {
+    "squared": Descent(4.0, 0.25, 1.0),
+    "huber": Descent(4.0, 0.1, 1.0),
+    "logistic": Descent(16.0, 0.5, 0.25),
+    "softmax": Descent(8.0, 0.5, 0.5),
+}
+"""By loss. Huber's slopes are at most 0.1 by themselves, so no gradient is longer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowFeatures:
+    """The features of a row of codes.
+
+    Attributes
+    ----------
+    tables : tuple of Lookup
+        Linear features: columns, each once, whose vectors are no longer than 1; a constant stands behind them.
+    waves : Fourier, optional
+        Fourier features, in place of the linear ones.
+    """
+
+    tables: tuple[Lookup, ...]
+    waves: Fourier | None = None
+
+    @property
+    def weight(self) -> float:
+        """What linear features are multiplied by, so that all of them together are no longer than 1."""
+        return 1 / math.sqrt(len(self.tables) + 1)
+
+    @property
+    def map(self) -> FeatureMap:
+        """The features as one map, no longer than 1."""
+        if self.waves is not None:
+            return self.waves
+        return Stack((*self.tables, Constant()), (self.weight,) * (len(self.tables) + 1))
+
+    def moments(self, target: Lookup) -> tuple[RowMoments, NDArray[np.int64]]:
+        """Return features and a target from -1/2 to 1/2 as one vector's products, and where each stands in it.
+
+        The places are in the order of ``map``, the target's last.
+        """
+        clip, products = math.sqrt(1.25), (0.0, 0.0, 1.0)
+        if self.waves is not None:
+            order = np.append(np.arange(1, self.waves.dimension + 1), 0)
+            return RowMoments((target,), clip, products, waves=self.waves), order
+        first, *others = (Lookup(one.column, one.table * self.weight, one.bins) for one in self.tables)
+        # The constant stands behind the first column.
+        constant = np.full((len(first.table), 1), self.weight)
+        first = Lookup(first.column, np.concatenate([first.table, constant], axis=1), first.bins)
+        width = sum(one.dimension for one in (first, *others))
+        at = first.dimension - 1
+        order = np.concatenate([np.delete(np.arange(width), at), [at, width]])
+        return RowMoments((first, *others, target), clip, products), order
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Coefficients, and what is known of the noise in them.
+
+    Attributes
+    ----------
+    coefficients : array of shape (classes, features)
+        One row, but for a softmax loss.
+    covariance : array of shape (features, features)
+        Of the noise in each row; of a descent a bound, whatever the rows are.
+    exact : bool
+        Whether the covariance is estimated, and no bound.
+    """
+
+    coefficients: Matrix
+    covariance: Matrix
+    exact: bool
+
+    @property
+    def interval(self) -> tuple[Matrix, Matrix]:
+        """Where the coefficients that the same fit finds without its noise lie with 95 %: lower and upper ends."""
+        half = LEVEL_95 * np.sqrt(np.diag(self.covariance))
+        return self.coefficients - half, self.coefficients + half
+
+
+def chosen_features(
+    features: Features, *, mechanism: Mechanism, epsilon: float, n_rows: float, columns: int
+) -> Literal["linear", "fourier"]:
+    """Return what features are used, by a public rule of declared and noisy numbers alone."""
+    if features != "auto":
+        return features
+    if mechanism == "ridge":
+        return "linear"  # noise of second moments grows with the square of the number of features
+    return "linear" if epsilon * n_rows < FEW_ROWS or columns > MANY_COLUMNS else "fourier"
+
+
+def steps_of(epsilon: float) -> int:
+    """Return how many steps a descent takes."""
+    return 10 if epsilon < 0.3 else 30
+
+
+def mean_of_target(session: AnswerSource, column: str, values: Vector, *, n_rows: float, source: str) -> float:
+    """Ask for the mean of a target from -1/2 to 1/2, with a tenth of what is left.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    column : str
+    values : array of shape (codes,)
+        The target of every code.
+    n_rows : float
+        Public or released.
+    source : str
+
+    Returns
+    -------
+    float
+        From -1/2 to 1/2.
+    """
+    share = MEAN_SHARE * session.remaining_share
+    answer = session.noisy_sum(Lookup(column, values[:, None]), share=share, query="mean of labels", source=source)
+    return float(np.clip(answer.value[0] / n_rows, -0.5, 0.5))
+
+
+def target_of_classes(column: str, classes: int) -> tuple[Loss, Lookup]:
+    """Return the loss and the target of the classes 0, 1, ... of a column; of two the second's chance is enough."""
+    if classes == 2:
+        return "logistic", Lookup(column, np.array([[0.0], [1.0]]))
+    return "softmax", Lookup(column, np.eye(classes))
+
+
+def probabilities(scores: Matrix) -> Matrix:
+    """Return the probabilities of classes: of log odds of the second, shape (n,), or of scores, shape (n, classes)."""
+    if scores.ndim == 1:
+        second = logistic(scores)
+        return np.stack([1 - second, second], axis=1)
+    parts = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(parts / parts.sum(axis=1, keepdims=True))
+
+
+def by_descent(
+    session: AnswerSource, features: RowFeatures, target: Lookup, *, loss: Loss, steps: int, n_rows: float, source: str
+) -> Fit:
+    """Spend what is left on noisy gradients, and descend along them from 0.
+
+    Parameters
+    ----------
+    session : AnswerSource
+    features : RowFeatures
+    target : Lookup
+        As a question takes it.
+    loss : {"squared", "huber", "logistic", "softmax"}
+    steps : int
+    n_rows : float
+        Public or released; gradients are divided by it.
+    source : str
+    """
+    of_loss, of_row = DESCENTS[loss], features.map
+    asked, std = 0, 0.0
+
+    def mean_gradient(at: Vector) -> Vector:
+        nonlocal asked, std
+        question = GradientQuestion(of_row, target, loss, at, of_loss.clip)
+        share = session.remaining_share / (steps - asked)
+        asked += 1
+        answer = session.noisy_gradient(question, share=share, query=f"gradient {asked}", source=source)
+        std = answer.noise_std / n_rows
+        return np.asarray(answer.gradient / n_rows)
+
+    width = of_row.dimension * target.dimension
+    rate = of_loss.rate_of(features)
+    found, _ = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps)
+    variance = noise_of_average(np.zeros(1), rate=rate, steps=steps, std=std)[0]
+    return Fit(found.reshape(target.dimension, -1), variance * np.eye(of_row.dimension), exact=False)
+
+
+def noise_of_average(curvatures: Vector, *, rate: float, steps: int, std: float) -> Vector:
+    r"""Return the variance of the average of a descent's later iterates along directions of given curvature.
+
+    .. math:: \eta^2 s^2 \sum_t \Big( \frac{1}{m} \sum_{k \ge t,\, k \in \text{last } m} (1 - \eta h)^{k - t} \Big)^2
+
+    where eta is ``rate``, s is ``std``, the standard deviation of the noise in every number of a mean gradient, and h
+    is a curvature. It is largest at h = 0, as long as eta h is at most 2: a gradient pulls noise of earlier steps back,
+    however rows lie. Of waves that holds for all rows; of linear features unless nearly all rows lie in one corner of
+    their declared bounds.
+    """
+    first = steps // 2
+    decay = 1 - rate * np.asarray(curvatures, dtype=np.float64)
+    variance = np.zeros_like(decay)
+    for step in range(steps):
+        kept = sum(decay ** (later - step) for later in range(max(first, step), steps))
+        variance += (rate * std * kept / (steps - first)) ** 2
+    return variance
+
+
+def by_ridge(session: AnswerSource, features: RowFeatures, target: Lookup, *, source: str) -> Fit:
+    r"""Spend what is left on the second moments of features and target, and solve.
+
+    The penalty follows from the noise alone. To first order the noise moves the coefficients by
+    :math:`G (e - E c)`, with E the noise of the moments of features, e that of their products with the target, c the
+    coefficients and G the inverse that is solved with; off the diagonal noise has half the variance s^2, so its
+    covariance is :math:`\tfrac{s^2}{2} G ((1 + |c|^2) I + c c^T) G`.
+    """
+    question, order = features.moments(target)
+    answer = session.noisy_sum(question, share=session.remaining_share, query="second moments", source=source)
+    sums = answer.value / question.factors * question.clip**2
+    moments = np.zeros((question.length, question.length))
+    upper = np.triu_indices(question.length)
+    moments[upper] = moments[upper[1], upper[0]] = sums
+    moments = moments[np.ix_(order, order)]
+    noise, width = answer.noise_std * question.clip**2, question.length - 1
+    penalty = 0.5 * noise * math.sqrt(2 * width)
+    found = ridge_of_moments(moments[:-1, :-1], moments[:-1, -1], penalty=penalty)
+    values, vectors = np.linalg.eigh(moments[:-1, :-1])
+    inverse = (vectors / (np.maximum(values, 0.0) + penalty)) @ vectors.T
+    spread = (1 + found @ found) * np.eye(width) + np.outer(found, found)
+    covariance = noise**2 / 2 * inverse @ spread @ inverse
+    return Fit(found[None], (covariance + covariance.T) / 2, exact=True)
+
+
+def expected_noise(
+    features: RowFeatures,
+    budget: PrivacyBudget,
+    *,
+    mechanism: Mechanism,
+    loss: Loss,
+    steps: int,
+    n_rows: float,
+) -> float:
+    """Foretell the noise of a prediction before any row is read: its root mean square, where targets are 1 wide.
+
+    It is exact to first order for rows whose codes are all as frequent in every column, independently; of a softmax
+    loss it is that of one class's score.
+
+    Parameters
+    ----------
+    features : RowFeatures
+    budget : PrivacyBudget
+        All of which the fit spends, but for the mean of the target.
+    mechanism : {"gradient", "ridge"}
+    loss : {"squared", "huber", "logistic", "softmax"}
+    steps : int
+    n_rows : float
+        Declared, or released.
+    """
+    random = np.random.default_rng(0)
+    sizes = dict(size for one in (*features.tables, *filter(None, (features.waves,))) for size in one.code_sizes)
+    seen = features.map.evaluate({name: random.integers(0, size, EVEN_ROWS) for name, size in sizes.items()})
+    lengths = np.linalg.eigvalsh(seen.T @ seen / EVEN_ROWS).clip(min=0.0)
+    replaced = budget.neighbours is not Neighbours.ADD_REMOVE
+    mu = math.sqrt(budget.mu_squared * ((1 - MEAN_SHARE) if loss in ("squared", "huber") else 1))
+    if mechanism == "ridge":
+        noise = 1.25 * (math.sqrt(2) if replaced else 1) / mu
+        inverse = 1 / (n_rows * lengths + 0.5 * noise * math.sqrt(2 * len(lengths)))
+        return math.sqrt(float(lengths @ inverse**2) * noise**2 / 2)
+    used = DESCENTS[loss]
+    std = (2 if replaced else 1) * used.clip * math.sqrt(steps) / mu / n_rows
+    found = noise_of_average(used.curvature * lengths, rate=used.rate_of(features), steps=steps, std=std)
+    return math.sqrt(float(lengths @ found))
