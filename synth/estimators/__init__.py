@@ -20,7 +20,11 @@ from synth.schema.constraints import parse_constraints, repair
 
 __all__ = ["MODELS", "describe", "drawn_rows", "make", "model_cards", "restore"]
 
-_FAMILIES: tuple[str, ...] = ("synth.estimators.expectation_maximization", "synth.generators.kahm.model")
+_FAMILIES: tuple[str, ...] = (
+    "synth.estimators.random_features",
+    "synth.estimators.expectation_maximization",
+    "synth.generators.kahm.model",
+)
 """Where models stand, in the order the app shows them."""
 
 MODELS: dict[str, Card] = {card.name: card for family in _FAMILIES for card in importlib.import_module(family).CARDS}

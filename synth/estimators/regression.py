@@ -29,8 +29,10 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 
 from synth.errors import BudgetExceededError, InputError, PrivacyError
 from synth.estimators.random_features.fitting import (
+    FREQUENCIES,
     MECHANISMS,
     MOST_CLASSES,
+    POSITIONS,
     TOO_FEW,
     Features,
     Fit,
@@ -68,9 +70,6 @@ TARGET = "y"
 
 COUNT_SHARE = 0.05
 """Part of mu^2 for a private number of rows."""
-
-FREQUENCIES, POSITIONS = 40, 128
-"""Frequencies of Fourier features, and the values of a column that their angles tell apart."""
 
 
 class PrivacyAccount:
@@ -362,8 +361,8 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     coef_interval_ : array of shape (n_coefficients, 2)
         Where with 95 % the coefficients lie that the same fit finds from the same rows and the same noisy mean without
         noise. It is made from the known noise alone and says nothing of other rows (sampling error), of the penalty of
-        ridge regression, or of steps and clips of a descent. Of a descent the spread is an upper bound, unless nearly all
-        rows lie in one corner of the declared bounds; of ridge regression it is estimated to first order.
+        ridge regression, or of steps and clips of a descent. Of a descent the spread is an upper bound, unless nearly
+        all rows lie in one corner of the declared bounds; of ridge regression it is estimated to first order.
     mean_ : float
         Noisy mean of the labels, in [-1/2, 1/2] of their range.
     n_rows_ : dict
@@ -419,7 +418,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
 
     def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
         steps = np.linspace(-0.5, 0.5, LEVELS)
-        self.mean_ = mean_of_target(session, TARGET, steps, n_rows=n_rows, source=self.kind)
+        self.mean_ = mean_of_target(session, Lookup(TARGET, steps[:, None]), n_rows=n_rows, source=self.kind)
         # What is left of a label, which is fitted: cut off, so that a mean that is off moves no bound.
         rest = Lookup(TARGET, np.clip(steps - self.mean_, -0.5, 0.5)[:, None])
         features = self._row_features(self.n_features_in_, self.features_)

@@ -28,9 +28,11 @@ from synth.schema import Neighbours
 
 __all__ = [
     "DESCENTS",
+    "FREQUENCIES",
     "LEVEL_95",
     "MECHANISMS",
     "MOST_CLASSES",
+    "POSITIONS",
     "TOO_FEW",
     "Descent",
     "Features",
@@ -63,6 +65,9 @@ FEW_ROWS, MANY_COLUMNS = 4000, 40
 
 TOO_FEW = 200
 """Below this epsilon times rows hardly anything is better than the mean."""
+
+FREQUENCIES, POSITIONS = 40, 128
+"""Frequencies of Fourier features, and the places of a range that their angles tell apart."""
 
 MOST_CLASSES = 50
 """Each has coefficients of its own, in one clipped vector."""
@@ -188,15 +193,13 @@ def steps_of(epsilon: float) -> int:
     return 10 if epsilon < 0.3 else 30
 
 
-def mean_of_target(session: AnswerSource, column: str, values: Vector, *, n_rows: float, source: str) -> float:
+def mean_of_target(session: AnswerSource, target: Lookup, *, n_rows: float, source: str) -> float:
     """Ask for the mean of a target from -1/2 to 1/2, with a tenth of what is left.
 
     Parameters
     ----------
     session : AnswerSource
-    column : str
-    values : array of shape (codes,)
-        The target of every code.
+    target : Lookup
     n_rows : float
         Public or released.
     source : str
@@ -207,7 +210,7 @@ def mean_of_target(session: AnswerSource, column: str, values: Vector, *, n_rows
         From -1/2 to 1/2.
     """
     share = MEAN_SHARE * session.remaining_share
-    answer = session.noisy_sum(Lookup(column, values[:, None]), share=share, query="mean of labels", source=source)
+    answer = session.noisy_sum(target, share=share, query="mean of labels", source=source)
     return float(np.clip(answer.value[0] / n_rows, -0.5, 0.5))
 
 
