@@ -287,13 +287,19 @@ class _PrivateRandomFeatures(BaseEstimator):
 
     def _rule(self, n_rows: float) -> str:
         """Return what features are used, by declared and noisy numbers alone; warn where hardly anything helps."""
-        reckoned = float(self.n_rows or n_rows)
+        reckoned = self._reckoned(n_rows)
         if self.epsilon * reckoned < TOO_FEW:
             warnings.warn(
                 f"With epsilon {self.epsilon:g} and about {reckoned:,.0f} rows hardly any model beats the mean.",
                 stacklevel=4,
             )
         return self._chosen(reckoned, self.n_features_in_)
+
+    def _steps(self, n_rows: float) -> int:
+        return steps_of(self.epsilon, self._reckoned(n_rows))
+
+    def _reckoned(self, n_rows: float) -> float:
+        return float(self.n_rows or n_rows)
 
     def _chosen(self, n_rows: float, columns: int) -> str:
         return chosen_features(
@@ -348,7 +354,7 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
     features : {"auto", "linear", "fourier"}
         "auto" decides by a public rule from rows, columns and epsilon; for ridge regression they are linear.
     n_rows : int, optional
-        A declared number of rows that the rule for features reckons with in place of the one above.
+        A declared number of rows that the rules for features and steps reckon with in place of the one above.
     account : PrivacyAccount, optional
         What is spent from. Without one an estimator can be fitted once, and clones of it not at all, so that no search
         over settings spends in silence.
@@ -425,11 +431,11 @@ class PrivateRandomFeatureRegressor(RegressorMixin, _PrivateRandomFeatures):
         if self.mechanism == "ridge":
             return by_ridge(session, features, rest, source=self.kind)
         return by_descent(
-            session, features, rest, loss=self.loss, steps=steps_of(self.epsilon), n_rows=n_rows, source=self.kind
+            session, features, rest, loss=self.loss, steps=self._steps(n_rows), n_rows=n_rows, source=self.kind
         )
 
     def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
-        steps = steps_of(self.epsilon)
+        steps = self._steps(n_rows)
         width = float(self.target_upper - self.target_lower)
         return width * expected_noise(
             features, budget, mechanism=self.mechanism, loss=self.loss, steps=steps, n_rows=n_rows
@@ -527,13 +533,13 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
         return codes, len(self.classes)
 
     def _fit_to(self, session: PrivateSession, n_rows: float) -> Fit:
-        features, steps = self._row_features(self.n_features_in_, self.features_), steps_of(self.epsilon)
+        features, steps = self._row_features(self.n_features_in_, self.features_), self._steps(n_rows)
         loss, target = target_of_classes(TARGET, len(self.classes))
         return by_descent(session, features, target, loss=loss, steps=steps, n_rows=n_rows, source=self.kind)
 
     def _noise_foretold(self, features: RowFeatures, budget: PrivacyBudget, n_rows: float) -> float:
         loss, _ = target_of_classes(TARGET, len(self.classes))
-        steps = steps_of(self.epsilon)
+        steps = self._steps(n_rows)
         return expected_noise(features, budget, mechanism="gradient", loss=loss, steps=steps, n_rows=n_rows)
 
     def _require_settings(self) -> None:

@@ -98,11 +98,11 @@ def test_intervals_hold_what_the_same_fit_finds_without_noise(mechanism: str, le
 @pytest.mark.parametrize("way", WAYS)
 def test_the_noise_of_predictions_is_foretold_before_a_row_is_read(way: str) -> None:
     """Rows that fill their bounds evenly, as is assumed; labels that no clip touches."""
-    x = np.random.default_rng(3).random((3000, 3))
-    y = np.full(3000, 0.5)
-    settings = {"epsilon": 3.0, "target_lower": -100, "target_upper": 101} | WAYS[way]
-    foretold = PrivateRandomFeatureRegressor(**settings).expected_noise(n_rows=3000, n_features=3)
-    models = [quiet(key, **settings).fit(x, y) for key in range(4)]
+    x = np.random.default_rng(3).random((1500, 3))
+    y = np.full(1500, 0.5)
+    settings = {"epsilon": 2.0, "target_lower": -100, "target_upper": 101} | WAYS[way]
+    foretold = PrivateRandomFeatureRegressor(**settings).expected_noise(n_rows=1500, n_features=3)
+    models = [quiet(key, **settings).fit(x, y) for key in range(8)]
     scores = [201 * (model._scores(x[:500])) for model in models]
     found = np.sqrt(np.mean(np.square(scores)))
     assert 0.6 < found / foretold < 1.6
@@ -119,7 +119,7 @@ def test_a_number_of_rows_says_how_it_is_known(row_count: str) -> None:
 
 
 def test_without_noise_a_descent_takes_the_steps_of_gradient_descent() -> None:
-    x, y = line(4000)
+    x, y = line(3900)
     model = quiet(None, features="linear").fit(x, y)
     wide = np.column_stack([2 * x - 1, np.ones(len(x))]) / 2
     rest = np.clip(y - 0.5 - model.mean_, -0.5, 0.5)

@@ -145,7 +145,7 @@ class _Model(ReleasedModel):
             columns=len(self._coded),
         )
         self._features = self._features_of(kind)
-        self._steps = self._options.steps or steps_of(epsilon)
+        self._steps = self._options.steps or steps_of(epsilon, self._rows)
         self._expected = expected_noise(
             self._features,
             session.budget,
