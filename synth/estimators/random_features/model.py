@@ -38,6 +38,8 @@ from synth.privacy.more.lookups import Lookup
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 
+__all__ = ["PrivateClassifier", "PrivateRegression"]
+
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
