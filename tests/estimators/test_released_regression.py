@@ -255,7 +255,12 @@ def test_a_run_from_a_file_is_verified_and_replayed(
     gradients = [one for one in asked if one.startswith("gradient")]
     assert gradients == [f"gradient {step}" for step in range(1, len(gradients) + 1)]
     assert ("number of rows" in asked) is (row_count == "private")
-    assert sum(part.share for part in forecast(config).parts) == pytest.approx(1.0)
+    planned = forecast(config)
+    assert sum(part.share for part in planned.parts) == pytest.approx(1.0)
+    assert planned.of_model is not None
+    (foretold,) = planned.of_model.facts
+    if row_count == "public":  # the number that is declared is the one that is used
+        assert f"{foretold.value:.4g}" == f"{told['noise_of_a_prediction']['root_mean_square']:.4g}"
     sensitivities = {one["sensitivity"] for one in certificate["receipts"] if one["query"].startswith("gradient")}
     assert sensitivities <= {2.0 if row_count == "public" else 1.0}
 

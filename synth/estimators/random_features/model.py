@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -35,6 +36,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.privacy.more.gradients import Loss
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
 
@@ -307,9 +309,9 @@ class _Model(ReleasedModel):
             "intervals": COVERS,
         }
 
-    def facts(self) -> tuple[Fact, ...]:
-        """Return the noise of a prediction, and the terms of a linear score."""
-        noise = Fact(
+    @property
+    def _noise(self) -> Fact:
+        return Fact(
             "noise",
             "Noise of a prediction",
             _short(self._width * self._expected, 4),
@@ -317,8 +319,15 @@ class _Model(ReleasedModel):
             f"Known before any row is read, from epsilon, {len(self._coded)} columns and {self._rows:,.0f} rows "
             f"({'public' if self._rows_are_public else 'released with noise'}).",
         )
+
+    def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
+        """Return the noise of a prediction, which a planned fit works out as one on rows does."""
+        return (self._noise,)
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return the noise of a prediction, and the terms of a linear score."""
         if self._features.waves is not None or len(self._fit.coefficients) > 1:
-            return (noise,)
+            return (self._noise,)
         terms = [
             (
                 str(one["term"]),
@@ -328,7 +337,7 @@ class _Model(ReleasedModel):
             for one in self._terms()
         ]
         header = ("term", "of", "coefficient", "95 % from", "95 % to")
-        return (noise, Fact("coefficients", "Coefficients", len(terms), COVERS, header, tuple(terms)))
+        return (self._noise, Fact("coefficients", "Coefficients", len(terms), COVERS, header, tuple(terms)))
 
     @property
     @abstractmethod
