@@ -232,8 +232,8 @@ def _prediction_share(plan: Plan, config: RunConfig) -> None:
         step=0.05,
         format="%.2f",
         disabled=refusal is not None,
-        help="Pays for noisy counts of held-out people by prediction and label: the report can then publish how well "
-        "the label is predicted after training on synthetic rows.",
+        help="Pays for noisy counts of held-out people by prediction and label, or of a number for noisy sums of "
+        "squared errors: the report can then publish how well the label is predicted after training on synthetic rows.",
         **bind("prediction_share"),
     )
     if refusal is not None:

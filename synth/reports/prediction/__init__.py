@@ -15,7 +15,7 @@ from synth.errors import InputError
 from synth.progress import Progress
 from synth.reports.controls import owner_control
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence
-from synth.reports.panels import Cards, Choice, Heading, Option, Panel, Renewing, Warned, Words
+from synth.reports.panels import Cards, Choice, Folded, Heading, Option, Panel, Renewing, Warned, Words
 from synth.reports.prediction.charged import charged_predictions
 from synth.reports.report import (
     GROUPS,
@@ -250,10 +250,11 @@ def _over_runs(shown: Shown) -> list[Panel]:
     """Show what groups lose on average over runs like this one, or offer to work it out."""
     averaged = shown.exact_of(_EXCESS)
     reason = next((entry for entry in averaged if entry.id == f"{_EXCESS}.none"), None)
-    cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")] if averaged else []
+    # Folded: beside what a single run lost, the tab would be twice as long.
+    cards: list[Panel] = [Folded("By group, mean of runs", [Cards(averaged, key="owner-groups-reruns")])]
     return [
         Heading("Who pays for privacy, on average over runs"),
-        *(cards if reason is None else [Words(_said(reason))]),
+        *([Words(_said(reason))] if reason is not None else cards if averaged else []),
         Renewing(_RERUNS.name),
     ]
 
