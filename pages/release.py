@@ -9,6 +9,7 @@ from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, draft
 from pages.ui.words import DELTA_MEANS, amount, cell_and_row, note, plain, upper
 from synth.bundle.certificate import certificate_from_dict, promise
+from synth.estimators import describe
 from synth.schema import Schema
 from synth.services.views import RunView
 
@@ -17,7 +18,7 @@ __all__ = ["screen"]
 ATTESTATIONS = (
     "No protected unit has more rows in the table than I declared, or the cap is enforced by a column.",
     "What I declared public was typed from public knowledge, without looking at the rows.",
-    "I may share a table with this promise.",
+    "I may share a {made} with this promise.",
 )
 
 
@@ -35,13 +36,13 @@ def screen() -> None:
     checklist(run)
     if run.state != "released":
         if stop is None:
-            attest_and_seal(run_id)
+            attest_and_seal(run)
     else:
         st.success("Sealed and signed.")
         if stop is None:
-            download(run_id)
+            download(run)
         certificate_summary(run_id)
-        how_to_verify()
+        how_to_verify(run)
 
 
 def checklist(run: RunView) -> None:
@@ -51,10 +52,12 @@ def checklist(run: RunView) -> None:
     st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")
-        for name, meaning in _checks(application().config_of(run.run_id).schema):
+        checks = _checks(application().config_of(run.run_id).schema) if run.rows else _CHECKS_OF_A_MODEL
+        for name, meaning in checks:
             st.markdown(f"✓ **{name}.** {plain(meaning)}")
         badge("safe")
-        note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
+        if run.rows:
+            note("Synthetic rows that happen to equal real ones stay: removing them would tell which rows are real.")
 
 
 def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
@@ -77,12 +80,28 @@ def _checks(schema: Schema) -> tuple[tuple[str, str], ...]:
     )
 
 
-def attest_and_seal(run_id: str) -> None:
+_CHECKS_OF_A_MODEL = (
+    ("Labelled as a private model", "README.txt says that it was fitted to noisy answers, and that no row is in it."),
+    (
+        "Disclosure",
+        "The report holds only numbers that may be published; no path and no name of this machine, its user or the "
+        "uploaded file stands in any file.",
+    ),
+    ("Structure", "model.json follows, number by number, from the saved model; columns are those of the schema."),
+    (
+        "Documentation",
+        "Schema, configuration, report and measurements are there, and README.txt says how the model is fitted again.",
+    ),
+)
+
+
+def attest_and_seal(run: RunView) -> None:
     """Ask for the attestations by name; then the release can be sealed."""
     st.subheader("What only you can say")
     demonstration = bool(draft()["demonstration"])
+    statements = tuple(text.format(made="table" if run.rows else "model") for text in ATTESTATIONS)
     given = [
-        st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(ATTESTATIONS)
+        st.checkbox(text, value=demonstration, key=f"attest-{position}") for position, text in enumerate(statements)
     ]
     name = st.text_input(
         "Your name, kept in the records with these statements",
@@ -92,14 +111,15 @@ def attest_and_seal(run_id: str) -> None:
     ready = all(given) and bool(name.strip())
     if st.button("Seal release", type="primary", key="seal", disabled=not ready):
         with st.spinner("Checking and sealing the bundle"):
-            application().release(run_id, attestations=ATTESTATIONS, attested_by=name.strip())
+            application().release(run.run_id, attestations=statements, attested_by=name.strip())
         st.rerun()
     if not ready:
         note("All three statements and a name are needed. The download opens after the seal.")
 
 
-def download(run_id: str) -> None:
-    """Offer the sealed bundle; the right to it is checked again when the button is pressed."""
+def download(run: RunView) -> None:
+    """Offer the sealed bundle, and a model by itself; the right is checked again when a button is pressed."""
+    run_id = run.run_id
     st.download_button(
         "Download the bundle (zip)",
         # A callable: nothing is served before the press, and an unreleased run is refused inside.
@@ -110,6 +130,16 @@ def download(run_id: str) -> None:
         on_click="ignore",
         key="download-bundle",
     )
+    if not run.rows:
+        st.download_button(
+            "Download the model (model.json)",
+            data=lambda: application().model(run_id),
+            file_name=f"model-{run_id[:8]}.json",
+            mime="application/json",
+            on_click="ignore",
+            key="download-model",
+        )
+        note("The model in plain numbers, which need no program of ours. Its certificate is in the bundle.")
 
 
 def certificate_summary(run_id: str) -> None:
@@ -130,15 +160,20 @@ def certificate_summary(run_id: str) -> None:
         st.markdown(f"- {plain(line)}")
 
 
-def how_to_verify() -> None:
+def how_to_verify(run: RunView) -> None:
     """Say how anybody checks the bundle, without this server."""
     st.subheader("How anybody can check it")
-    st.markdown("With the package, offline: the promise, every file and every cell are checked again:")
+    of_what = "every cell" if run.rows else "every number of the model"
+    st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
     st.code("python -m synth verify hermitage.zip", language="bash")
-    st.markdown(
-        "The same rows again, byte for byte, from the saved model, with the versions that the certificate names:"
-    )
+    again = "The same rows again, byte for byte, from the saved model"
+    if not run.rows:
+        again = "The model fitted again to the noisy answers, to the same bytes"
+    st.markdown(f"{again}, with the versions that the certificate names:")
     st.code("python -m synth replay hermitage.zip --out again", language="bash")
+    if not run.rows and describe(run.generator).predicts:
+        st.markdown("Predictions for rows of your own, from the checked bundle:")
+        st.code("python -m synth model predict hermitage.zip TABLE --out predictions.csv", language="bash")
     note("Or give it to the third card on the Start page.")
 
 

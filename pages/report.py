@@ -51,7 +51,7 @@ def screen() -> None:
     run_id = draft()["run_id"]
 
     evidence = read_evidence(application().report(run_id))
-    found = tabs()
+    found = tabs(application().config_of(run_id))
     # Only the open tab is drawn: exact numbers are looked at, and the look recorded, when their tab is opened.
     places = st.tabs([tab.title for tab in found], on_change="rerun", key="report-tab")
     for tab, place in zip(found, places, strict=True):
@@ -181,7 +181,7 @@ def _(piece: Promised, run_id: str) -> None:
     facts = (
         ("Epsilon", amount(run.epsilon), piece.sentence),
         ("Delta", f"{run.delta:g}", DELTA_MEANS),
-        ("Generator", run.generator, "Learned from noisy answers alone."),
+        ("Generator" if run.rows else "Model", run.generator, "Learned from noisy answers alone."),
     )
     for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):
         with place.container(border=True, height="stretch"):

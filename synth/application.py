@@ -369,10 +369,17 @@ class Application:
 
     def bundle(self, run_id: str) -> bytes:
         """Return the bundle of a released run; the right to it is checked again."""
+        return self._released(run_id, "bundle.zip")
+
+    def model(self, run_id: str) -> bytes:
+        """Return ``model.json`` of a released run that made a model; the right to it is checked again."""
+        return self._released(run_id, "model.json")
+
+    def _released(self, run_id: str, name: str) -> bytes:
         if self.store.runs[run_id].state is not WorkState.RELEASED:
             raise JobError("This run is not released yet. Read the report and seal the release first.")
         self.stops.check(self.config_of(run_id))
-        return (self.folder(run_id) / "bundle.zip").read_bytes()
+        return (self.folder(run_id) / name).read_bytes()
 
     def verify(self, bundle: BinaryIO) -> Verdict:
         """Check somebody's bundle; it is piped to the process that looks at it, and lies on no disk."""

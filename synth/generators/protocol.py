@@ -226,6 +226,8 @@ class Fact:
         Headings of the table; empty without one.
     rows : tuple of tuples
         Rows of the table.
+    ranges : bool
+        Whether the last three cells of every row are a number and the ends of its range, which are drawn.
     """
 
     name: str
@@ -234,6 +236,7 @@ class Fact:
     sentence: str
     header: tuple[str, ...] = ()
     rows: tuple[tuple[float | int | str, ...], ...] = ()
+    ranges: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,14 +67,19 @@ def is_upper_bound(entry: Evidence) -> bool:
     return any(entry.id in report.upper_bounds for report in reports())
 
 
-def tabs() -> tuple[Tab, ...]:
-    """Return the tabs of the report's screen, in order."""
-    return tuple(sorted({screen.tab for report in reports() for screen in report.screens}))
+def tabs(config: RunConfig) -> tuple[Tab, ...]:
+    """Return the tabs of the report's screen for a configuration, in order."""
+    return tuple(sorted({screen.tab for report in _about(config) for screen in report.screens}))
+
+
+def _about(config: RunConfig) -> Iterator[Report]:
+    """Return the reports that have something to say: of a model those that are not about rows alone."""
+    return (report for report in reports() if report.of_models or not config.is_model)
 
 
 def screens_of(tab: Tab, config: RunConfig) -> tuple[Screen, ...]:
     """Return what a tab shows of a configuration, in order."""
-    found = (screen for report in reports() for screen in report.screens)
+    found = (screen for report in _about(config) for screen in report.screens)
     return tuple(sorted((one for one in found if one.tab == tab and one.wanted(config)), key=lambda one: one.place))
 
 

@@ -351,6 +351,8 @@ class Report:
         Ids of the numbers by which runs are compared first.
     upper_bounds : tuple of str
         Ids of bounds that are rounded up as far as they are printed.
+    of_models : bool
+        Whether it says something of a model, which makes no rows.
     summary : callable, optional
         A mapping that stands in report.json beside the numbers, under the report's id.
     """
@@ -363,6 +365,7 @@ class Report:
     owner: _OwnerPart | None = None
     failed: Callable[[str], OwnerOnlyEvidence] | None = None
     fault: str = ""
+    of_models: bool = False
     stand_in: Callable[[OwnerRows, int, Progress], StandInPart] | None = None
     options: tuple[ReportOption, ...] = ()
     renewals: tuple[Renewal, ...] = ()

@@ -267,6 +267,7 @@ class _NoisyEM(ReleasedModel):
                 INTERVALS,
                 ("Column", "Coefficient", "From", "To"),
                 rows,
+                ranges=True,
             ),
         )
 

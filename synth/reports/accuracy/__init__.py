@@ -95,13 +95,17 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 
 
 def _known(shown: Shown) -> list[Panel]:
+    if shown.config.is_model:
+        return []
     return [Badge("safe"), Cards(shown.public_of("accuracy"), key="accuracy")]
 
 
 def _forecast(shown: Shown) -> list[Panel]:
+    where = "of 'At a glance'" if shown.config.is_model else "above"
+    words = f"Worked out from the declaration alone. The numbers {where} follow from the answers of this run."
     return [
         Heading("Forecast before the run"),
-        Words("Worked out from the declaration alone. The numbers above follow from the answers of this run.", "note"),
+        Words(words, "note"),
         Forecasted(),
     ]
 
@@ -110,6 +114,7 @@ REPORT = Report(
     id="accuracy",
     title="Accuracy you can expect",
     sections={"accuracy": Section("Accuracy you can expect")},
+    of_models=True,
     public=_public,
     screens=(Screen(ACCURACY, _known), Screen(ACCURACY, _forecast, place=2)),
 )

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from synth.generators.protocol import Fact, Picture
+from synth.estimators import make
+from synth.generators.protocol import Fact, GeneratorTask, Picture
 from synth.privacy.accounting import worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.code_tables import sets_of
 from synth.reports.drawing import rounded_up
 from synth.reports.evidence import SafeEvidence
-from synth.reports.figures import Table
+from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
 from synth.reports.measured import ComparedTable
-from synth.reports.panels import Cards, Heading, Panel, Promised
+from synth.reports.panels import Cards, Heading, Panel, Promised, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.schema import RunConfig
 
@@ -126,10 +127,27 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 
 def fact_evidence(fact: Fact, section: str) -> SafeEvidence:
     """Return what a generator or a model says of itself as a number that may be published, with its table."""
-    figures = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
+    figures: tuple[Figure, ...] = (Table(fact.title, fact.header, fact.rows),) if fact.header else ()
+    if fact.ranges:
+        figures = (*_beside_their_ranges(fact), *figures)
     return SafeEvidence(
         id=f"{section}.{fact.name}", title=fact.title, value=fact.value, sentence=fact.sentence, figures=figures
     )
+
+
+def _beside_their_ranges(fact: Fact) -> tuple[Bars, ...]:
+    """Draw numbers of different units beside each other: each divided by half its range, so that 1 is all of that."""
+    found = []
+    for *words, value, low, high in fact.rows:
+        half = (float(high) - float(low)) / 2
+        if half > 0 and len(found) < MAXIMUM_HEAT_MAP_SIDE:
+            found.append((" ".join(map(str, words)), float(value) / half))
+    if not found:
+        return ()
+    names, values = zip(*found, strict=True)
+    series = Series(fact.title.lower(), "measured", values, (1.0,) * len(values))
+    title = f"{fact.title}: what reaches 0 may be noise alone"
+    return (Bars(title, "half the 95 % range", names, (series,)),)
 
 
 def _of_picture(picture: Picture) -> SafeEvidence:
@@ -191,8 +209,15 @@ def _panels(shown: Shown) -> list[Panel]:
         else "Over everything in this report that may be published."
     )
     panels: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
+    panels += _assumed(shown.config) if shown.config.is_model else []
     pictures = shown.public_of(_PICTURE)
     return [*panels, Heading(_PICTURES), Cards(pictures, key="pictures")] if pictures else panels
+
+
+def _assumed(config: RunConfig) -> list[Panel]:
+    task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
+    assumptions = make(config.generator, task, config.options).assumptions
+    return [Heading("Assumed to be public"), *map(Words, assumptions)] if assumptions else []
 
 
 REPORT = Report(
@@ -204,6 +229,7 @@ REPORT = Report(
         "model": Section("Model"),
         _PICTURE: Section(_PICTURES),
     },
+    of_models=True,
     public=_public,
     screens=(Screen(Tab(10, "● At a glance"), _panels),),
     upper_bounds=(_ROW_EPSILON,),
