@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
-from driving import described, errors, go, texts
+from driving import described, errors, go, texts, wait_for_run
 from streamlit.testing.v1 import AppTest
 from toy_models import CARDS
 
 from pages.ui.draft import config_of, fill_from_config, new_draft, take_table
 from pages.ui.session import application
-from synth.estimators import MODELS
+from synth.estimators import MODELS, describe, model_cards
+from synth.generators.options import option_fields
 from synth.schema import config_to_mapping
 
 
@@ -38,6 +42,20 @@ def test_a_card_says_what_a_model_is_for_and_nothing_is_spent_without_a_target()
     assert "spend" not in {str(button.key) for button in app.button}
     go(app, "budget")
     assert not errors(app), "the other screens go on speaking of rows"
+
+
+@pytest.mark.parametrize("name", [card.name for card in model_cards()])
+def test_every_model_can_be_chosen_and_its_options_are_explained(name: str) -> None:
+    fields = option_fields(describe(name).options)
+    assert all(field.help for field in fields)
+    app = go(described(), "models")
+    app.button(key=f"choose-{name}").click().run()
+    assert not errors(app)
+    assert not app.exception
+    if describe(name).needs.label:
+        app.selectbox(key="field:model_label").set_value("smoker" if "classifier" in name else "age").run()
+    # Every refusal is one sentence of a model's own, and never an incident.
+    assert not [error for error in errors(app) if f"'{name}'" not in error]
 
 
 def test_what_it_asks_costs_and_assumes_is_known_beforehand(chosen: AppTest) -> None:
@@ -96,3 +114,44 @@ def test_the_draft_of_a_model_survives_its_configuration(chosen: AppTest) -> Non
     fill_from_config(draft, config)
     assert config_to_mapping(config_of(draft)) == config_to_mapping(config)
     assert draft["rows"] == rows_before
+
+
+def test_a_model_goes_from_its_card_to_a_download() -> None:
+    app = go(described(), "models")
+    app.button(key="choose-gaussian-mixture").click().run()
+    assert not errors(app)
+    app.button(key="spend").click().run()
+    assert "even if you do not like the model" in texts(app)
+    app.button(key="confirm-spend").click().run()
+    assert wait_for_run(app) == "reported", application().run(app.session_state["draft"]["run_id"]).message
+    go(app, "report")
+    assert not errors(app)
+    assert not app.exception
+    words = texts(app)
+    assert [tab.label for tab in app.tabs[:2]] == ["● At a glance", "● Accuracy you can expect"]
+    assert not [tab for tab in app.tabs if tab.label.startswith("○")], "nothing compares rows"
+    assert "Model gaussian-mixture" in words
+    assert "Assumed to be public" in words
+    (coefficients,) = [frame.value for frame in app.dataframe if "From" in frame.value.columns]
+    assert list(coefficients["Column"]) == ["age"]
+    (relative,) = [frame.value for frame in app.dataframe if "coefficients, range ±" in frame.value.columns]
+    (low, high), value = coefficients[["From", "To"]].iloc[0], coefficients["Coefficient"].iloc[0]
+    assert relative["coefficients"].iloc[0] == pytest.approx(value / ((high - low) / 2), rel=1e-3)
+    go(app, "release")
+    words = texts(app)
+    assert "Labelled as a private model" in words
+    assert "Synthetic rows" not in words
+    assert app.checkbox(key="attest-2").label == "I may share a model with this promise."
+    for place in range(3):
+        app.checkbox(key=f"attest-{place}").check()
+    app.text_input(key="attested-by").set_value("A. Owner").run()
+    app.button(key="seal").click().run()
+    assert not errors(app)
+    run_id = app.session_state["draft"]["run_id"]
+    assert json.loads(application().model(run_id))["model"] == "gaussian-mixture"
+    assert application().verify(io.BytesIO(application().bundle(run_id))).ok
+    go(app, "compare")
+    assert "Runs that made a model are not listed: what is compared here are tables." in texts(app)
+    go(app, "generate")
+    (runs,) = [frame.value for frame in app.dataframe if "generator or model" in frame.value.columns]
+    assert runs["generator or model"].iloc[0] == "gaussian-mixture"
