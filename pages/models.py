@@ -8,7 +8,7 @@ import streamlit as st
 
 from pages.ui.badges import badge
 from pages.ui.draft import MODELLED_ROLES, MOST_PILLS, Draft, config_of
-from pages.ui.fitting import confirm_and_start, draw_cards, options_form, seed_and_device
+from pages.ui.fitting import confirm_and_start, draw_cards, modes_panel, options_form, seed_and_device
 from pages.ui.forecast import forecast_panel, parts_table
 from pages.ui.guards import guard, through_the_application
 from pages.ui.running import prepare_or_follow
@@ -42,16 +42,18 @@ def _prepare() -> None:
     card = describe(held["model"])
     st.subheader(card.title)
     columns_form(held, card)
-    options_form(card.name, option_fields(card.options), held["model_options"])
-    seed_and_device("Draws what a model chooses at random, so that anybody can fit it again.", *st.columns(2))
     if card.needs.label and held["model_label"] is None:
         st.info("Choose the column to predict.")
         return
     held["makes"] = "model"
-    # Its refusal does not hide the runs below.
-    with guard():
-        forecast_of_model()
-        confirm_and_start(verb="fit", made="model")
+    releases = modes_panel(card, "model_options")
+    options_form(card.name, option_fields(card.options), held["model_options"])
+    seed_and_device("Draws what a model chooses at random, so that anybody can fit it again.", *st.columns(2))
+    if releases:
+        # Its refusal does not hide the runs below.
+        with guard():
+            forecast_of_model()
+            confirm_and_start(verb="fit", made="model")
 
 
 def model_cards_panel(held: Draft) -> None:
@@ -67,7 +69,7 @@ def model_cards_panel(held: Draft) -> None:
 
 def _choose(name: str) -> None:
     held = draft()
-    held.update(model=name, model_options={})
+    held.update(model=name, model_options={}, protection="record")
     if not describe(name).needs.label:
         held["model_label"] = None
     elif held["model_label"] is None:

@@ -230,10 +230,10 @@ def config_of(draft: Draft) -> RunConfig:
         body[key] = draft[key]
     if draft["row_count"] == "public":
         body["number_of_units"] = draft["number_of_units"]
-    if draft["makes"] == "model":
-        return parse_config(_of_model(draft, body))
     if draft["protection"] == "cell":
         body |= {"protection": "cell", "cell_change": draft["cell_change"]}
+    if draft["makes"] == "model":
+        return parse_config(_of_model(draft, body))
     if draft["generator"]:
         body["generator"] = {"name": draft["generator"], "options": draft["options"]}
     if draft["domain_source"]:

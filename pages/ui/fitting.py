@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from pages.ui.badges import badge
+from pages.ui.charts import show_table
 from pages.ui.draft import config_of
 from pages.ui.guards import guarded
 from pages.ui.session import application, bind, draft
-from pages.ui.words import amount, note, plain
+from pages.ui.words import amount, note, plain, upper
 from synth.generators.options import OptionField
-from synth.generators.protocol import Card
+from synth.generators.protocol import Card, Mode
+from synth.reports.expected import Forecast
 from synth.schema import RunConfig
 
-__all__ = ["confirm_and_start", "draw_cards", "options_form", "seed_and_device"]
+__all__ = ["confirm_and_start", "draw_cards", "modes_panel", "options_form", "seed_and_device"]
 
 _CARDS_IN_A_ROW = 3
+_MODE = "field:mode"
+_NOISE = "noise of one cell (1 = the whole range of the column)"
 _DEVICE_CHOICES = {"auto": "GPU where there is one", "cpu": "CPU", "cuda": "GPU"}
 
 
@@ -61,6 +67,117 @@ def _card(card: Card, choose: Callable[[str], None], *, chosen: bool, ready: boo
         st.button("Choose", key=f"choose-{card.name}", on_click=choose, args=(card.name,), disabled=not ready)
 
 
+def modes_panel(card: Card, place: str) -> bool:
+    """Say where another one is better, let a mode be chosen by what it promises, and show what it will do.
+
+    Parameters
+    ----------
+    card : Card
+        Of what is chosen.
+    place : str
+        Where the draft keeps its options.
+
+    Returns
+    -------
+    bool
+        Whether what is chosen can make a release; one without modes always can.
+    """
+    held = draft()
+    # Whole rows are hidden until a mode is chosen that hides one cell.
+    held["protection"] = "record"
+    advice = card.advice(config_of(held).schema)
+    if advice:
+        st.info(advice)
+    if not card.modes:
+        return True
+    mode = _mode_chooser(card.modes, place)
+    held["protection"] = mode.hides
+    if mode.refusal:
+        st.error(plain(mode.refusal))
+        return False
+    if mode.perturbs_rows:
+        if not _shows_nothing_new(card.modes[0].title):
+            return False
+        _mode_facts(application().plan(config_of(held)).forecast, card.modes[0].title)
+    return True
+
+
+def _shows_nothing_new(instead: str) -> bool:
+    """Whether one row for every private one may be let out, by what was declared; if not, say what to declare."""
+    held = draft()
+    if held["row_count"] == "public" and held["rows_per_unit"] == 1:
+        return True
+    unit = plain(held["protects"] or "person")
+    st.error(
+        "This mode releases one noisy row for every private one, so the number of rows must be public and every "
+        f"{unit} may have only one. Declare both on 2 Describe if they are true, or choose '{plain(instead)}'."
+    )
+    return False
+
+
+def _mode_chooser(modes: tuple[Mode, ...], place: str) -> Mode:
+    held = draft()
+    by_name, unit = {mode.name: mode for mode in modes}, plain(held["protects"] or "person")
+    names = list(by_name)
+    chosen = str(held[place].get("mode", names[0]))
+    st.subheader("What is to be hidden")
+    name = st.radio(
+        "Mode",
+        names,
+        index=names.index(chosen) if chosen in names else 0,
+        format_func={mode.name: mode.title for mode in modes}.__getitem__,
+        captions=[plain(f"{mode.promise} {mode.beware}").replace("one person's", f"one {unit}'s") for mode in modes],
+        key=_MODE,
+        on_change=_keep_mode,
+        args=(modes, place),
+    )
+    mode = by_name[name]
+    if mode.hides == "cell":
+        st.warning(f"**{plain(mode.promise)}** {plain(mode.beware)}")
+        st.slider(
+            "How far that cell may change, as a fraction of its declared range",
+            min_value=0.05,
+            max_value=1.0,
+            step=0.05,
+            **bind("cell_change"),
+        )
+    return mode
+
+
+def _keep_mode(modes: tuple[Mode, ...], place: str) -> None:
+    held, name = draft(), str(st.session_state[_MODE])
+    held[place] = {key: value for key, value in held[place].items() if key != "mode"}
+    if name != modes[0].name:
+        held[place]["mode"] = name
+    # Before the page is drawn again: what stands above it says what is hidden.
+    held["protection"] = next(mode.hides for mode in modes if mode.name == name)
+
+
+def _mode_facts(forecast: Forecast, instead: str) -> None:
+    """Show what noisy rows will carry: the noise of every column, and what noise on cells is worth for a row."""
+    if forecast.row_epsilon is not None:
+        st.metric("The same setting, for replacing a whole row", f"ε = {upper(forecast.row_epsilon)}")
+        badge("safe")
+        note(
+            f"At delta {forecast.delta:g}, for a row with the same label; a changed label has no protection. "
+            f"The epsilon you enter, {amount(forecast.epsilon)}, is for one cell. Compare other generators with this "
+            "number, not with that one."
+        )
+    if not forecast.row_noise:
+        return
+    drowned = [noise.column for noise in forecast.row_noise if noise.drowned]
+    frame = pd.DataFrame(
+        {"column": [noise.column for noise in forecast.row_noise], _NOISE: [noise.std for noise in forecast.row_noise]}
+    )
+    badge("safe")
+    show_table(frame, alt="Noise that every cell will carry, by column", key="row-noise", formats={_NOISE: "%.2f"})
+    if drowned:
+        st.warning(
+            f"In {len(drowned)} of {len(frame)} columns the noise is wider than the column's whole range. Single rows "
+            f"will mean nothing; choose mode '{plain(instead)}', or a larger epsilon."
+        )
+
+
 def options_form(name: str, fields: Sequence[OptionField], held: dict[str, Any]) -> None:
     """Draw options from their declaration; what is left alone keeps its default.
 
@@ -72,6 +189,8 @@ def options_form(name: str, fields: Sequence[OptionField], held: dict[str, Any])
     held : dict
         Where what differs from its default is kept, by name.
     """
+    # A mode decides what is promised, so it is chosen by its own words and not among the settings.
+    fields = [field for field in fields if field.name != "mode"]
     with st.expander(f"Options of {name} (public defaults)"):
         if not fields:
             note("There are no options.")

@@ -137,7 +137,7 @@ def fact_evidence(fact: Fact, section: str) -> SafeEvidence:
 
 def _beside_their_ranges(fact: Fact) -> tuple[Bars, ...]:
     """Draw numbers of different units beside each other: each divided by half its range, so that 1 is all of that."""
-    found = []
+    found: list[tuple[str, float]] = []
     for *words, value, low, high in fact.rows:
         half = (float(high) - float(low)) / 2
         if half > 0 and len(found) < MAXIMUM_HEAT_MAP_SIDE:
