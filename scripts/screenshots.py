@@ -23,7 +23,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
 
 from conftest import browser, server  # noqa: E402
-from walking import CODEBOOK, Walker, small_table, walk_to_generate  # noqa: E402
+from walking import (  # noqa: E402
+    CODEBOOK,
+    Walker,
+    seal,
+    small_table,
+    walk_to_fitted,
+    walk_to_generate,
+    walk_to_model,
+)
 
 from synth.demonstration import demonstration_bytes  # noqa: E402
 
@@ -84,6 +92,7 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
     photographer.picture("run")
     reports(photographer)
     seal(photographer)
+    photographer.picture("release")
     photographer.visit("Ledger", "Ledger")
     photographer.picture("ledger")
     photographer.visit("Admin", "Admin")
@@ -137,18 +146,24 @@ def reports(photographer: Photographer) -> None:
         photographer.picture(name)
 
 
-def seal(photographer: Photographer) -> None:
-    """State what has to be stated and seal the release."""
-    page = photographer.page
-    photographer.press("Continue to 6 Release")
-    photographer.see("Release")
-    for position in range(3):
-        page.get_by_role("checkbox").nth(position).check(force=True)
-        photographer.settle()
-    photographer.fill("Your name, kept in the records with these statements", "A. Owner")
-    photographer.press("Seal release")
-    page.get_by_role("button", name="Download the bundle (zip)").wait_for()
-    photographer.picture("release")
+def private_model(photographer: Photographer) -> None:
+    """Fit a regression to the demonstration table: its form, its report, its release."""
+    photographer.open()
+    photographer.press("Open the demo table")
+    photographer.see("Upload a table")
+    for label, heading in (
+        ("2 Describe", "Describe the table"),
+        ("3 Budget", "Choose a privacy budget"),
+        ("4 Generate", "Generate rows"),
+    ):
+        photographer.press(f"Continue to {label}")
+        photographer.see(heading)
+    walk_to_model(photographer, target="cost")
+    photographer.picture("model")
+    walk_to_fitted(photographer)
+    photographer.picture("model-report")
+    seal(photographer)
+    photographer.picture("model-release")
 
 
 def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
@@ -162,6 +177,7 @@ def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
     photographer.picture("run")
     reports(photographer)
     seal(photographer)
+    photographer.picture("release")
     photographer.visit("4 Generate", "Generate rows")
     photographer.press("Prepare another run")
     photographer.page.locator(".st-key-choose-independent button").click()
@@ -176,6 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "screenshots")
     parser.add_argument("--generator")
+    parser.add_argument("--models", action="store_true", help="the screens of private models alone")
     parser.add_argument("--adult", type=Path, metavar="FILE", help="adult.data.gz")
     arguments = parser.parse_args()
     arguments.into.mkdir(parents=True, exist_ok=True)
@@ -187,10 +204,12 @@ def main() -> None:
         photographer = Photographer(engine, running.address, arguments.into)
         if arguments.adult is not None:
             walk_adult(photographer, arguments.adult, factory.mktemp("adult"))
-        else:
+        elif not arguments.models:
             walk(photographer, arguments.generator, factory.mktemp("stand-in"))
         if arguments.adult is None and arguments.generator is None:
-            modes_of_kahm(photographer, factory.mktemp("kahm"))
+            if not arguments.models:
+                modes_of_kahm(photographer, factory.mktemp("kahm"))
+            private_model(photographer)
         photographer.close()
 
 

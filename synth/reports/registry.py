@@ -69,18 +69,20 @@ def is_upper_bound(entry: Evidence) -> bool:
 
 def tabs(config: RunConfig) -> tuple[Tab, ...]:
     """Return the tabs of the report's screen for a configuration, in order."""
-    return tuple(sorted({screen.tab for report in _about(config) for screen in report.screens}))
+    return tuple(sorted({screen.tab for screen in _about(config)}))
 
 
-def _about(config: RunConfig) -> Iterator[Report]:
-    """Return the reports that have something to say: of a model those that are not about rows alone."""
-    return (report for report in reports() if report.of_models or not config.is_model)
+def _about(config: RunConfig) -> Iterator[Screen]:
+    """Return what is shown of tables; of a model only what is not about synthetic rows."""
+    screens = (screen for report in reports() for screen in report.screens)
+    return (screen for screen in screens if not config.is_model or screen.of_models(config))
 
 
 def screens_of(tab: Tab, config: RunConfig) -> tuple[Screen, ...]:
     """Return what a tab shows of a configuration, in order."""
-    found = (screen for report in _about(config) for screen in report.screens)
-    return tuple(sorted((one for one in found if one.tab == tab and one.wanted(config)), key=lambda one: one.place))
+    return tuple(
+        sorted((one for one in _about(config) if one.tab == tab and one.wanted(config)), key=lambda one: one.place)
+    )
 
 
 def options_of_reports() -> tuple[ReportOption, ...]:

@@ -292,6 +292,8 @@ class Screen:
         Whether it shows exact numbers: reading them is entered in the ledger.
     wanted : callable
         Whether there is anything to show for a configuration.
+    of_models : callable
+        Whether it says something of a configuration of a model, which makes no rows.
     place : int
         Screens of one tab are shown in this order, and in that of the registry where it is the same.
     without : str
@@ -303,6 +305,7 @@ class Screen:
     exact: bool = False
     place: int = 0
     wanted: Callable[[RunConfig], bool] = lambda config: True
+    of_models: Callable[[RunConfig], bool] = lambda config: False
     without: str = (
         "No owner-only report: the rows were deleted before it could be built, or building it failed (see the log)."
     )
@@ -351,8 +354,6 @@ class Report:
         Ids of the numbers by which runs are compared first.
     upper_bounds : tuple of str
         Ids of bounds that are rounded up as far as they are printed.
-    of_models : bool
-        Whether it says something of a model, which makes no rows.
     summary : callable, optional
         A mapping that stands in report.json beside the numbers, under the report's id.
     """
@@ -365,7 +366,6 @@ class Report:
     owner: _OwnerPart | None = None
     failed: Callable[[str], OwnerOnlyEvidence] | None = None
     fault: str = ""
-    of_models: bool = False
     stand_in: Callable[[OwnerRows, int, Progress], StandInPart] | None = None
     options: tuple[ReportOption, ...] = ()
     renewals: tuple[Renewal, ...] = ()

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 from serving import ROOT, Server
-from walking import CODEBOOK, Walker, small_table, walk_to_bundle, walk_to_generate
+from walking import (
+    CODEBOOK,
+    Walker,
+    seal,
+    small_table,
+    walk_to_bundle,
+    walk_to_fitted,
+    walk_to_generate,
+    walk_to_model,
+)
 
 from synth.application import Application
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
@@ -202,4 +211,31 @@ def test_no_page_asks_anything_of_another_machine(server: Server, browser: Any) 
     walker.visit("Ledger", "Ledger")
     strangers = [url for url in asked if not re.match(r"(http|ws)://127\.0\.0\.1:|data:|blob:", url)]
     assert strangers == []
+    walker.close()
+
+
+def test_a_regression_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:
+    """Private models as a person walks them: target and columns, the budget spent, the report, the model downloaded."""
+    table, codebook = small_table(tmp_path, "incomes.csv"), tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="incomes"), encoding="utf-8")
+    walker = Walker(browser, server.address)
+    page = walker.page
+    walk_to_generate(walker, table, codebook, "incomes")
+    walk_to_model(walker)
+    assert wide(walker) <= 0
+    walk_to_fitted(walker)
+    assert "Assumed to be public" in walker.text() or "Coefficients" in walker.text()
+    assert wide(walker) <= 0
+    seal(walker)
+    page.get_by_role("button", name="Download the model (model.json)").wait_for()
+    bundle = tmp_path / "model.zip"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download the bundle (zip)").click()
+    download.value.save_as(bundle)
+    assert "model.json" in zipfile.ZipFile(bundle).namelist()
+    verdict = subprocess.run(
+        [sys.executable, "-m", "synth", "verify", str(bundle)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+    assert walker.refused == []
     walker.close()

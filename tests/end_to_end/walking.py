@@ -8,7 +8,16 @@ import random
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CODEBOOK", "Walker", "small_table", "walk_to_bundle", "walk_to_generate"]
+__all__ = [
+    "CODEBOOK",
+    "Walker",
+    "seal",
+    "small_table",
+    "walk_to_bundle",
+    "walk_to_fitted",
+    "walk_to_generate",
+    "walk_to_model",
+]
 
 CODEBOOK = """
 account: {account}
@@ -162,19 +171,48 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
         page.get_by_role("tab", name=tab).click()
         walker.settle()
     page.get_by_text("These numbers were read directly from the private rows.").first.wait_for()
-    walker.press("Continue to 6 Release")
-    walker.see("Release")
-    for position in range(3):
-        page.get_by_role("checkbox").nth(position).check(force=True)
-        walker.settle()
-    walker.fill("Your name, kept in the records with these statements", "A. Owner")
-    walker.press("Seal release")
+    seal(walker)
     button = page.get_by_role("button", name="Download the bundle (zip)")
     button.wait_for()
     with page.expect_download() as download:
         button.click()
     download.value.save_as(target)
     return target
+
+
+def walk_to_model(walker: Walker, *, model: str = "regression-with-missing-inputs", target: str = "income") -> None:
+    """Walk from the choice of a generator to a model with its target."""
+    page = walker.page
+    walker.visit("Private models", "Private models")
+    page.locator(f".st-key-choose-{model} button").click()
+    walker.settle()
+    page.get_by_role("combobox", name="Target: the column to predict").click()
+    page.get_by_role("option", name=target, exact=True).click()
+    page.get_by_role("button", name="and fit").wait_for()
+    walker.settle()
+
+
+def walk_to_fitted(walker: Walker) -> None:
+    """Spend what stands on the button, and walk to the report of the model."""
+    page = walker.page
+    button = page.get_by_role("button", name="and fit").first.inner_text()
+    walker.press(button)
+    page.get_by_role("dialog").get_by_role("button", name=button).click()
+    page.get_by_role("button", name="Continue to 5 Report").wait_for()
+    walker.press("Continue to 5 Report")
+    walker.see("Read the report")
+
+
+def seal(walker: Walker) -> None:
+    """Walk from the report to a sealed release."""
+    walker.press("Continue to 6 Release")
+    walker.see("Release")
+    for position in range(3):
+        walker.page.get_by_role("checkbox").nth(position).check(force=True)
+        walker.settle()
+    walker.fill("Your name, kept in the records with these statements", "A. Owner")
+    walker.press("Seal release")
+    walker.page.get_by_role("button", name="Download the bundle (zip)").wait_for()
 
 
 def _bytes(frame: Any) -> bytes:

@@ -95,8 +95,6 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
 
 
 def _known(shown: Shown) -> list[Panel]:
-    if shown.config.is_model:
-        return []
     return [Badge("safe"), Cards(shown.public_of("accuracy"), key="accuracy")]
 
 
@@ -114,7 +112,6 @@ REPORT = Report(
     id="accuracy",
     title="Accuracy you can expect",
     sections={"accuracy": Section("Accuracy you can expect")},
-    of_models=True,
     public=_public,
-    screens=(Screen(ACCURACY, _known), Screen(ACCURACY, _forecast, place=2)),
+    screens=(Screen(ACCURACY, _known), Screen(ACCURACY, _forecast, place=2, of_models=lambda config: True)),
 )

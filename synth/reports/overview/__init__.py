@@ -229,8 +229,7 @@ REPORT = Report(
         "model": Section("Model"),
         _PICTURE: Section(_PICTURES),
     },
-    of_models=True,
     public=_public,
-    screens=(Screen(Tab(10, "● At a glance"), _panels),),
+    screens=(Screen(Tab(10, "● At a glance"), _panels, of_models=lambda config: True),),
     upper_bounds=(_ROW_EPSILON,),
 )

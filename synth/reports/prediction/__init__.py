@@ -30,6 +30,7 @@ from synth.reports.report import (
     Tab,
     groups_declared,
 )
+from synth.schema import RunConfig
 
 __all__ = ["REPORT"]
 
@@ -304,6 +305,10 @@ def _said(entry: Evidence) -> str:
     return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
 
 
+def _is_paid_for(config: RunConfig) -> bool:
+    return config.prediction_share > 0
+
+
 REPORT = Report(
     id="prediction",
     title="Prediction",
@@ -336,9 +341,9 @@ REPORT = Report(
     ),
     renewals=(_RENEWAL, _RERUNS),
     screens=(
-        Screen(_TAB, _public_panels),
+        Screen(_TAB, _public_panels, of_models=_is_paid_for),
         Screen(_TAB, _exact_panels, exact=True),
-        Screen(GROUPS, _paid_group_panels, wanted=groups_declared, place=1),
+        Screen(GROUPS, _paid_group_panels, wanted=groups_declared, of_models=_is_paid_for, place=1),
         Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
     ),
     spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),
