@@ -179,10 +179,16 @@ def measured_on(config: RunConfig) -> FittedRun:
     return fit_and_sample(config, table_of(config.generator, config.schema), NullProgress())
 
 
-@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [(GROUPS, {"algorithm": 3, "truncation": "soft"}), (REGRESSIONS, {}), (INPUTS, {"algorithm": 2})],
+    ("name", "options", "world"),
+    [
+        (GROUPS, {"algorithm": 3, "truncation": "soft"}, "replace one"),
+        (GROUPS, {"algorithm": 3, "truncation": "soft"}, "add or remove three rows"),
+        (REGRESSIONS, {}, "add or remove"),
+        (REGRESSIONS, {}, "replace one of three rows"),
+        (INPUTS, {"algorithm": 2}, "add or remove"),
+        (INPUTS, {"algorithm": 2}, "replace one"),
+    ],
 )
 def test_a_run_is_sealed_verified_and_fitted_again(
     name: str, options: dict[str, Any], world: str, tmp_path: Path
