@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from synth.generators import GENERATORS
+from synth.estimators import describe
 from synth.schema import DropColumn, Schema
 
 
 def suited(name: str, schema: Schema, label: str | None) -> Schema:
-    """Return the schema with columns dropped that a generator does not take; as it is where it takes every table."""
-    needs = GENERATORS[name].needs
+    """Return the schema with columns dropped that a generator or model does not take, if there are any."""
+    needs = describe(name).needs
     if not needs.numbers or needs.are_met(schema, label):
         return schema
 
