@@ -206,10 +206,10 @@ def main() -> None:
             walk_adult(photographer, arguments.adult, factory.mktemp("adult"))
         elif not arguments.models:
             walk(photographer, arguments.generator, factory.mktemp("stand-in"))
-        if arguments.adult is None and arguments.generator is None:
-            if not arguments.models:
-                modes_of_kahm(photographer, factory.mktemp("kahm"))
+        if arguments.models:
             private_model(photographer)
+        elif arguments.adult is None and arguments.generator is None:
+            modes_of_kahm(photographer, factory.mktemp("kahm"))
         photographer.close()
 
 
