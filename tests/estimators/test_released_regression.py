@@ -131,6 +131,18 @@ def test_a_model_is_made_again_from_its_arrays(way: str) -> None:
     assert (again.facts(), again.pictures()) == (model.facts(), model.pictures())
 
 
+@pytest.mark.parametrize("way", [way for way, (name, *_) in WAYS.items() if name == "private-regression"])
+def test_its_losses_are_those_of_what_it_predicts(way: str) -> None:
+    name, label, options = WAYS[way]
+    model = fitted(name, label, key=1, **options)
+    columns = codes_of(300, seed=2)[20:]  # whose costs are known
+    columns[:3, 0] = [50, 51, 0]
+    errors = (model.predict(columns) - 0.5 * columns[:, 3]) / 500
+    found = model.losses().evaluate(dict(zip(SCHEMA.names, columns.T, strict=True)))
+    # Features are whole steps of 2^-16 of 81 numbers, losses of 2^-14.
+    np.testing.assert_allclose(found, np.stack([errors**2, 1 - errors**2], axis=1), atol=2e-3)
+
+
 def test_coefficients_are_those_of_the_columns_and_intervals_hold_them() -> None:
     terms = fitted("private-regression", "cost", key=4, epsilon=20.0, features="linear").document()["terms"]
     found = {(one["term"], one.get("value")): one for one in terms}
@@ -204,10 +216,10 @@ columns:
 """
 
 
-def config_of(name: str, label: str, options: str, row_count: str) -> Any:
+def config_of(name: str, label: str, options: str, row_count: str, more: str = "") -> Any:
     text = TEXT.replace("NAME", name).replace("LABEL", label).replace("OPTIONS", options)
     public = "row_count: public\nnumber_of_units: 600" if row_count == "public" else "row_count: private"
-    return config_of_text(text + public + "\n")
+    return config_of_text(f"{text}{public}\n{more}")
 
 
 @pytest.fixture(autouse=True)
@@ -263,6 +275,24 @@ def test_a_run_from_a_file_is_verified_and_replayed(
         assert f"{foretold.value:.4g}" == f"{told['noise_of_a_prediction']['root_mean_square']:.4g}"
     sensitivities = {one["sensitivity"] for one in certificate["receipts"] if one["query"].startswith("gradient")}
     assert sensitivities <= {2.0 if row_count == "public" else 1.0}
+
+
+@pytest.mark.parametrize("row_count", ["public", "private"])
+def test_its_errors_about_held_out_rows_are_paid_for_and_checked(table: Path, tmp_path: Path, row_count: str) -> None:
+    paid = "holdout: 0.3\nprediction_share: 0.2\ngroups: [smokes]\n"
+    config = config_of("private-regression", "cost", "{steps: 4}", row_count, paid)
+    result = synth.run(config, tmp_path / "out", table=table)
+    assert result.epsilon <= 2.0
+    bundle = tmp_path / "out" / "bundle.zip"
+    assert synth.verify(bundle).ok
+    assert synth.replay(bundle, tmp_path / "again").as_certified
+    with zipfile.ZipFile(bundle) as archive:
+        receipts = json.loads(archive.read("certificate.json"))["receipts"]
+        told = {one["id"] for one in json.loads(archive.read("report.json"))["evidence"]}
+    (held,) = (one for one in receipts if one.get("part") == "holdout")
+    # Two numbers that add up to 1: with one column of groups they are told once for each group.
+    assert held["sensitivity"] == pytest.approx(math.sqrt(2) if row_count == "public" else 1.0, rel=1e-3)
+    assert {"predictions.mse", "predictions.groups.smokes"} <= told
 
 
 def test_a_replay_that_takes_other_steps_asks_at_other_parameters_and_is_refused(

@@ -33,9 +33,11 @@ from synth.estimators.random_features.fitting import (
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource
+from synth.privacy.feature_maps import Constant, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.privacy.more.gradients import Loss
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
@@ -436,6 +438,14 @@ class PrivateRegression(_Model):
         """Return the number, or the place of the date, of every row; within the declared bounds."""
         found = np.clip(self._scores(codes)[:, 0] + self._mean, -0.5, 0.5) + 0.5
         return np.asarray(self._low + self._width * found)
+
+    def losses(self) -> Losses:
+        """Return by how much its predictions err, squared, in parts of the declared range."""
+        places = np.zeros(self._label.size)
+        places[: self._label.levels] = np.linspace(-0.5, 0.5, self._label.levels)
+        features = Stack((self._features.map, Constant()), (0.5, 0.5))
+        parameters = 2 * np.append(self._fit.coefficients[0], self._mean)
+        return Losses(features, parameters, Lookup(self._label.name, places[:, None]))
 
     @property
     def _low(self) -> float:
