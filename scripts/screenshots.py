@@ -1,6 +1,6 @@
 """Take the pictures of docs/screenshots anew: a real server, a real browser, the demonstration table.
 
-Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--generator NAME] [--adult FILE]
+Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--generator NAME] [--models] [--adult FILE]
 
 With ``--adult adult.data.gz``, the reports of a run on the Adult table: examples/adult.yaml (epsilon 1, the default
 generator) with a fifth of the rows held out and a twentieth of the budget for predictions that may be published; and
@@ -158,12 +158,12 @@ def private_model(photographer: Photographer) -> None:
     ):
         photographer.press(f"Continue to {label}")
         photographer.see(heading)
-    walk_to_model(photographer, target="cost")
-    photographer.picture("model")
+    walk_to_model(photographer, model="private-regression", target="cost")
+    photographer.picture("models")
     walk_to_fitted(photographer)
-    photographer.picture("model-report")
+    photographer.picture("models-report")
     seal(photographer)
-    photographer.picture("model-release")
+    photographer.picture("models-release")
 
 
 def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
@@ -210,6 +210,7 @@ def main() -> None:
             private_model(photographer)
         elif arguments.adult is None and arguments.generator is None:
             modes_of_kahm(photographer, factory.mktemp("kahm"))
+            private_model(photographer)
         photographer.close()
 
 

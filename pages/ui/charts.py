@@ -166,7 +166,8 @@ def picture_figure(picture: Picture) -> go.Figure:
         )
     made.update_xaxes(title_text=letters(picture.across))
     finished = _finish(made, picture.title, picture.up)
-    finished.update_layout(height=440)
+    # Below everything: many names beside the title would run over it in a narrow window.
+    finished.update_layout(height=440, legend={"yref": "container", "y": 0, "x": 0, "xanchor": "left"})
     return finished
 
 

@@ -105,6 +105,18 @@ class Walker:
         box.press("Enter")
         self.settle()
 
+    def pick(self, label: str, option: str) -> None:
+        """Open a list and pick from it; a list that the page closed again, as any change of its size does, anew."""
+        box = self.page.get_by_role("combobox", name=label)
+        entry = self.page.get_by_role("option", name=option, exact=True)
+        for _ in range(10):
+            if entry.is_visible():
+                break
+            box.click()
+            self.page.wait_for_timeout(500)
+        entry.click()
+        self.settle()
+
     def upload(self, number: int, path: Path) -> None:
         self.settle()
         self.page.get_by_test_id("stFileUploaderDropzoneInput").nth(number).set_input_files(str(path))
@@ -186,8 +198,7 @@ def walk_to_model(walker: Walker, *, model: str = "regression-with-missing-input
     walker.visit("Private models", "Private models")
     page.locator(f".st-key-choose-{model} button").click()
     walker.settle()
-    page.get_by_role("combobox", name="Target: the column to predict").click()
-    page.get_by_role("option", name=target, exact=True).click()
+    walker.pick("Target: the column to predict", target)
     page.get_by_role("button", name="and fit").wait_for()
     walker.settle()
 

@@ -311,25 +311,27 @@ class _Model(ReleasedModel):
             "intervals": COVERS,
         }
 
-    @property
-    def _noise(self) -> Fact:
+    def _noise(self, known: str) -> Fact:
         return Fact(
             "noise",
             "Noise of a prediction",
             _short(self._width * self._expected, 4),
             f"Root mean square of what noise adds to {self._scored}, for rows that fill their declared ranges evenly. "
             f"Known before any row is read, from epsilon, {len(self._coded)} columns and {self._rows:,.0f} rows "
-            f"({'public' if self._rows_are_public else 'released with noise'}).",
+            f"({known}).",
         )
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
         """Return the noise of a prediction, which a planned fit works out as one on rows does."""
-        return (self._noise,)
+        return (
+            self._noise("public" if self._task.schema.rows_are_public else "declared; a fit asks for their number"),
+        )
 
     def facts(self) -> tuple[Fact, ...]:
         """Return the noise of a prediction, and the terms of a linear score."""
+        noise = self._noise("public" if self._rows_are_public else "released with noise")
         if self._features.waves is not None or len(self._fit.coefficients) > 1:
-            return (self._noise,)
+            return (noise,)
         terms = [
             (
                 str(one["term"]),
@@ -339,7 +341,8 @@ class _Model(ReleasedModel):
             for one in self._terms()
         ]
         header = ("term", "of", "coefficient", "95 % from", "95 % to")
-        return (self._noise, Fact("coefficients", "Coefficients", len(terms), COVERS, header, tuple(terms)))
+        told = Fact("coefficients", "Coefficients", len(terms), COVERS, header, tuple(terms), ranges=True)
+        return (noise, told)
 
     @property
     @abstractmethod
