@@ -25,7 +25,6 @@ from synth.errors import AttackError, TableError
 from synth.estimators import restore
 from synth.generators import CONTROL, GeneratorTask
 from synth.jobs import LocalEngine
-from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
@@ -38,7 +37,7 @@ from synth.rehearsal.stand_in import (
     of_stand_in,
 )
 from synth.reports.code_tables import CodeTable
-from synth.reports.document import published_evidence, report_document
+from synth.reports.document import report_document
 from synth.reports.drawing import number_text
 from synth.reports.evidence import SafeEvidence
 from synth.reports.registry import reports
@@ -405,15 +404,7 @@ def _asked(config: RunConfig, open_rows: OpenStandIn) -> PrivateTable:
 def _told(config: RunConfig, table: PrivateTable, held_out: CodeTable, progress: Progress) -> tuple[SafeEvidence, ...]:
     """Fit a model to a stand-in; return what it says of itself, and its error on the rows that were held out."""
     fitted = fit_and_sample(config, table, progress, predict=False)
-    said = published_evidence(
-        fitted.codes,
-        of_kind(fitted.answers, NoisyAnswer),
-        config,
-        rows=fitted.rows,
-        facts=fitted.facts,
-        pictures=fitted.pictures,
-        receipts=fitted.receipts,
-    )
+    said = fitted.evidence(config)
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     model = restore(config.generator, task, config.options, fitted.state)
     rows = np.stack(held_out, axis=1).astype(np.int64)

@@ -30,6 +30,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress, TellsOwner
 from synth.reports.document import published_evidence
+from synth.reports.evidence import Publishable
 from synth.reports.features import Target
 from synth.reports.forecast import PREDICTIONS, budget_parts
 from synth.reports.holdout import (
@@ -111,6 +112,19 @@ class FittedRun:
     facts: tuple[Fact, ...] = ()
     pictures: tuple[Picture, ...] = ()
     assumptions: tuple[str, ...] = ()
+
+    def evidence(self, config: RunConfig, progress: Progress | None = None) -> tuple[Publishable, ...]:
+        """Return the numbers that a report of the run may publish."""
+        return published_evidence(
+            self.codes,
+            of_kind(self.answers, NoisyAnswer),
+            config,
+            rows=self.rows,
+            facts=self.facts,
+            pictures=self.pictures,
+            receipts=self.receipts,
+            progress=progress,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,16 +254,7 @@ def seal_release(
         progress.phase("Writing")
         write_table(fitted.codes, schema, csv, parquet, config.seed)
     progress.phase("Reporting")
-    evidence = published_evidence(
-        fitted.codes,
-        of_kind(fitted.answers, NoisyAnswer),
-        config,
-        rows=fitted.rows,
-        facts=fitted.facts,
-        pictures=fitted.pictures,
-        receipts=fitted.receipts,
-        progress=progress,
-    )
+    evidence = fitted.evidence(config, progress)
     progress.phase("Sealing")
     certificate = certify(
         fitted.receipts,

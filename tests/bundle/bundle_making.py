@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import certify, current_versions
 from synth.bundle.checks import check
+from synth.bundle.replay import replay
 from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
@@ -174,6 +175,15 @@ def seal(config: RunConfig, folder: Path, key: Key, **changes: Any) -> SealedBun
 def checked(bundle: Path, public_key: bytes | None = None) -> Verdict:
     """Check a bundle as ``verify`` does, in this process: a process for each of hundreds of forgeries takes minutes."""
     return verdict_of(check(bundle, expected_key=public_key), key_given=public_key is not None)
+
+
+def require_verified_and_replayed(bundle: Path, key: Key, folder: Path) -> None:
+    """Require that a bundle holds, and that its table comes out the same, drawn again and fitted again."""
+    verdict = checked(bundle, key.public_key_pem)
+    assert verdict.ok, verdict.lines
+    for number, changes in enumerate(({}, {"refit": True})):
+        again = replay(bundle, folder / str(number), **changes)
+        assert again.identical, again.lines
 
 
 def members_of(bundle: Path) -> dict[str, bytes]:

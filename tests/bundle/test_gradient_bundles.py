@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 import pytest
-from bundle_making import Key, checked, config_of, members_of, simulated_codes
+from bundle_making import Key, config_of, members_of, require_verified_and_replayed, simulated_codes
 from forging import answers_of, costing, failures, forged, with_answer
 
 from synth.bundle.answers import ENTRIES
@@ -158,11 +158,7 @@ def test_it_is_a_generator() -> None:
 def test_a_run_is_sealed_verified_and_replayed(
     situation: str, bundles: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
-    verdict = checked(bundles[situation], key.public_key_pem)
-    assert verdict.ok, verdict.lines
-    for number, changes in enumerate(({}, {"refit": True})):
-        again = replay(bundles[situation], tmp_path / str(number), **changes)
-        assert again.identical, again.lines
+    require_verified_and_replayed(bundles[situation], key, tmp_path)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)

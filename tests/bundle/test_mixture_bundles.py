@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bundle_making import Key, checked, config_of, simulated_codes
+from bundle_making import Key, config_of, require_verified_and_replayed, simulated_codes
 from forging import answers_of, costing, failures, forged, with_answer
 
 from synth.bundle.measurements import Measurements
@@ -72,11 +72,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory, key: Key) -> dict[str, Pat
 def test_a_run_is_sealed_verified_and_replayed(
     situation: str, bundles: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
-    verdict = checked(bundles[situation], key.public_key_pem)
-    assert verdict.ok, verdict.lines
-    for number, changes in enumerate(({}, {"refit": True})):
-        again = replay(bundles[situation], tmp_path / str(number), **changes)
-        assert again.identical, again.lines
+    require_verified_and_replayed(bundles[situation], key, tmp_path)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from em_by_hand import row_of_step, unit_of_step
+from planted_in_units import planted_in
 from questions import small_codes, small_schema
 from recorded_noise import RecordedNoise
 
@@ -455,27 +456,8 @@ def plant_the_bound_of_one_coordinate(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EMStepQuestion, "unit_bound", costs.Bound(1.0, 2.0))
 
 
-def plant_no_factor_where_a_unit_is_replaced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: unit.norm)
-
-
-def plant_a_step_uncharged(patch: pytest.MonkeyPatch) -> None:
-    right = PrivateSession._open
-
-    def _open(self: PrivateSession, query: str, units: int, **named: Any) -> None:
-        right(self, query, units, **named)
-        self._spent_units -= units if query.endswith("7") else 0
-
-    patch.setattr(PrivateSession, "_open", _open)
-
-
 def plant_answers_repeated_at_wrong_parameters(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EMStepQuestion, "_same_as", lambda self, other: True)
-
-
-def plant_a_digest_without_parameters(patch: pytest.MonkeyPatch) -> None:
-    right = em_steps.Digest.add_array
-    patch.setattr(em_steps.Digest, "add_array", lambda self, array: right(self, 0 * array))
 
 
 def plant_missing_values_read_as_numbers(patch: pytest.MonkeyPatch) -> None:
@@ -489,11 +471,7 @@ def plant_missing_values_read_as_numbers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(em_steps, "_row_vectors", seen)
 
 
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    name.removeprefix("plant_").replace("_", " "): plant
-    for name, plant in list(globals().items())
-    if name.startswith("plant_")
-}
+PLANTED = planted_in(globals())
 
 
 def checks() -> Iterator[Callable[[], None]]:

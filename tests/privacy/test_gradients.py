@@ -16,6 +16,7 @@ from gradients_by_hand import row_by_hand, unit_by_hand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models_reference import reference
+from planted_in_units import planted_in
 from questions import SIZES, random_forest, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
@@ -676,25 +677,6 @@ def plant_answers_repeated_at_wrong_parameters(patch: pytest.MonkeyPatch) -> Non
     )
 
 
-def plant_a_digest_without_parameters(patch: pytest.MonkeyPatch) -> None:
-    right = gradients.Digest.add_array
-    patch.setattr(gradients.Digest, "add_array", lambda self, array: right(self, 0 * array))
-
-
-def plant_a_step_uncharged(patch: pytest.MonkeyPatch) -> None:
-    right = PrivateSession._open
-
-    def _open(self: PrivateSession, query: str, units: int, **named: Any) -> None:
-        right(self, query, units, **named)
-        self._spent_units -= units if query.endswith("7") else 0
-
-    patch.setattr(PrivateSession, "_open", _open)
-
-
-def plant_no_factor_where_a_unit_is_replaced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: unit.norm)
-
-
 def plant_the_factor_of_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gradients, "between_neighbours", lambda unit, schema, rows: costs.between_neighbours(unit, schema))
 
@@ -764,11 +746,7 @@ def plant_a_logistic_function_of_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gradients, "_slopes", slopes)
 
 
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    name.removeprefix("plant_").replace("_", " "): plant
-    for name, plant in list(globals().items())
-    if name.startswith("plant_")
-}
+PLANTED = planted_in(globals())
 
 
 def checks() -> Iterator[Callable[[], None]]:
