@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from pages.server.serving import Surface, lifespan, warm_up
 from pages.server.uploads import EncryptedUploads
-from pages.ui.frame import footer, header
+from pages.ui.frame import brand, footer, header
 from pages.ui.guards import guard, quiet_logs
 from pages.ui.session import keep_address
 from synth.errors import ConfigError
@@ -20,28 +20,25 @@ from synth.system.settings import Settings
 
 def screens() -> None:
     """Draw the view that the address names."""
-    st.set_page_config(page_title="Hermitage", layout="wide", initial_sidebar_state=200, menu_items={})
+    st.set_page_config(layout="wide", initial_sidebar_state=200, menu_items={})
     page = st.navigation(
-        {
-            "Hermitage": [st.Page("pages/start.py", title="Start", default=True)],
-            "A release": [
-                st.Page("pages/upload.py", title="1 Upload"),
-                st.Page("pages/describe.py", title="2 Describe"),
-                st.Page("pages/budget.py", title="3 Budget"),
-                st.Page("pages/rehearse.py", title="Rehearse (optional)"),
-                st.Page("pages/generate.py", title="4 Generate"),
-                st.Page("pages/models.py", title="Private models"),
-                st.Page("pages/report.py", title="5 Report"),
-                st.Page("pages/release.py", title="6 Release"),
-            ],
-            "Records": [
-                st.Page("pages/compare.py", title="Compare"),
-                st.Page("pages/ledger.py", title="Ledger"),
-                st.Page("pages/admin.py", title="Admin"),
-            ],
-        },
+        [
+            st.Page("pages/start.py", title="Start", default=True),
+            st.Page("pages/upload.py", title="1 Upload"),
+            st.Page("pages/describe.py", title="2 Describe"),
+            st.Page("pages/budget.py", title="3 Budget"),
+            st.Page("pages/rehearse.py", title="Rehearse (optional)"),
+            st.Page("pages/generate.py", title="4 Generate"),
+            st.Page("pages/models.py", title="Private models"),
+            st.Page("pages/report.py", title="5 Report"),
+            st.Page("pages/release.py", title="6 Release"),
+            st.Page("pages/compare.py", title="Compare"),
+            st.Page("pages/ledger.py", title="Ledger"),
+            st.Page("pages/admin.py", title="Admin"),
+        ],
         expanded=True,
     )
+    brand(page.title)
 
     # The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
     top, body, bottom = st.container(), st.container(), st.container()

@@ -1,6 +1,8 @@
-"""What stands around every screen: the header above it and the footer below it."""
+"""What stands around every screen: the name of its tab, the header above it and the footer below it."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import streamlit as st
 
@@ -12,14 +14,29 @@ from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
 from synth.version import __version__
 
-__all__ = ["ONE_OWNER", "footer", "header"]
+__all__ = ["ONE_OWNER", "brand", "footer", "header"]
 
 ONE_OWNER = "There is no login: one installation has one owner, and whoever reaches it sees all of it."
 _OUTSIDE = "No page asks another server for anything; usage statistics are off."
+_PICTURES = Path(__file__).parent / "pictures"
 
+_GROUPS = """<style>
+[data-testid='stSidebarNavItems'] > li:nth-child(2), [data-testid='stSidebarNavItems'] > li:nth-child(10)
+{margin-top: 1.2rem}
+</style>"""
+"""Space above the steps of a release, and above the records. Groups with headings, as Streamlit draws them, make a list
+that is none to a screen reader."""
 
 _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</style>"
 """White on the dark page's accent has a contrast of 2.5; the theme has no setting for the words of a button."""
+
+
+def brand(title: str) -> None:
+    """Put the logo above the list of screens, and the screen's name on the browser's tab."""
+    name = title.lstrip("0123456789 ")
+    st.set_page_config(page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png")
+    st.logo(str(_PICTURES / "logo.svg"), size="large")
+    st.html(_GROUPS)
 
 
 def header() -> None:
