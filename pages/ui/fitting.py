@@ -210,7 +210,8 @@ def _option(field: OptionField, held: dict[str, Any], *, key: str) -> None:
     elif field.kind is float:
         chosen = float(st.number_input(label, value=float(value), format="%g", key=key, help=words))
     elif field.choices:
-        place = field.choices.index(str(value)) if value in field.choices else 0
+        held_choice = str(field.choice(value))
+        place = field.choices.index(held_choice) if held_choice in field.choices else 0
         chosen = st.selectbox(label, field.choices, index=place, key=key, help=words)
     else:
         chosen = st.text_input(label, str(value), key=key, help=words)

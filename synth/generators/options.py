@@ -57,6 +57,11 @@ class OptionField:
     help: str
     choices: tuple[str, ...] = ()
 
+    def choice(self, value: object) -> object:
+        """Return the choice that a value stands for, else the value: a configuration reads "0.2" as a number."""
+        text = str(value) if isinstance(value, float) else value
+        return text if text in self.choices else value
+
 
 def option_fields(options_type: type[Any]) -> tuple[OptionField, ...]:
     """Return the fields of an options class in order, each with the docstring written under it."""
@@ -87,7 +92,9 @@ def build_options(options_type: type[Any], values: Mapping[str, object], *, of: 
     ConfigError
         If an option is unknown, of the wrong kind or out of range.
     """
-    return read_as(options_type, values, within=f"{of}: ")
+    fields = {field.name: field for field in option_fields(options_type)}
+    given = {name: fields[name].choice(value) if name in fields else value for name, value in values.items()}
+    return read_as(options_type, given, within=f"{of}: ")
 
 
 def check_between(name: str, value: float, low: float, high: float) -> None:
