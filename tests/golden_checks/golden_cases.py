@@ -8,7 +8,7 @@ from synth.rehearsal.simulation import SIMULATED_FORMAT, SimulatedColumn, Simula
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["BUNDLES", "MODELS", "configuration", "stand_in"]
+__all__ = ["BUNDLES", "LATER", "MODELS", "configuration", "stand_in"]
 
 COLUMNS = """
   patient: {type: identifier}
@@ -88,6 +88,14 @@ MODELS = {
 }
 """The same of models, which make no rows."""
 
+LATER = {
+    "kernel-sos": (NUMBERS, ADD_REMOVE, LABEL, "kernel-sos", "{features: 60, support: 20, steps: 10}", 400),
+    "dp-mixture": (COLUMNS, REPLACE, LABEL, "dp-mixture", "{components: 2, steps: 3}", 400),
+}
+"""The same of generators that came with version 0.5.0."""
+
+_CASES = BUNDLES | MODELS | LATER
+
 SHAPES = {
     "age": SimulatedColumn(shape="bell"),
     "weight": SimulatedColumn(shape="bell", follows="age", strength=0.6),
@@ -103,7 +111,7 @@ SHAPES = {
 
 def configuration(name: str) -> RunConfig:
     """Return the configuration of a case."""
-    columns, unit, further, fitted, options, _ = (BUNDLES | MODELS)[name]
+    columns, unit, further, fitted, options, _ = _CASES[name]
     kind = "model" if name in MODELS else "rows: 100\ngenerator"
     text = (
         f"account: {name}\n{unit}people_at_most: 5000\nbudget: {{epsilon: 4.0, delta: 1e-6}}\n"
@@ -120,5 +128,4 @@ def stand_in(name: str) -> bytes:
     if "outcome" in schema.names:
         first = next(key for key in ("age", "dose", "b") if key in schema.names)
         shapes["outcome"] = SimulatedColumn(follows=first, strength=0.7)
-    cases = BUNDLES | MODELS
-    return simulated_table(Simulation(cases[name][-1], shapes, seed=list(cases).index(name)), schema)
+    return simulated_table(Simulation(_CASES[name][-1], shapes, seed=list(_CASES).index(name)), schema)

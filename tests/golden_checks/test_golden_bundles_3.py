@@ -8,25 +8,21 @@ from pathlib import Path
 
 import pytest
 from bundles_written import WORDED, digests, members_of, written_again
+from golden_cases import BUNDLES
 
 from synth.bundle.archive import parse_canonical
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
-from synth.generators import GENERATORS
 from synth.reports.document import REPORT_VERSION, without_words
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-3"
 GOLDEN = sorted(FOLDER.glob("*.zip"))
 
-LATER_GENERATORS = {"dp-mixture", "kernel-sos"}
-"""Came with version 0.5.0."""
-
 by_bundle = pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 
 
-def test_there_is_a_bundle_for_every_generator() -> None:
-    assert set(GENERATORS) - LATER_GENERATORS <= {path.stem for path in GOLDEN}
-    assert len(GOLDEN) == 18
+def test_they_are_the_golden_cases() -> None:
+    assert {path.stem for path in GOLDEN} == set(BUNDLES)
 
 
 @pytest.mark.parametrize("name", ["dp-hp-adaptive-predictions", "independent", "kahm-rows", "kahm-cell"])

@@ -6,22 +6,37 @@ from pathlib import Path
 
 import pytest
 from bundles_written import members_of, written_again
+from golden_cases import BUNDLES, LATER
 
 from synth.bundle.replay import replay
 from synth.bundle.verify import verify
+from synth.generators import GENERATORS
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles-4"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+NAMES = {
+    "bundles-4": {"dp-hp-adaptive", "dp-hp-adaptive-predictions", "kahm-cell"},
+    "bundles-5-tables": set(LATER),
+}
+"""Groups, paid predictions and one hidden cell; and the generators that came with version 0.5.0."""
 
-by_bundle = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.zip")), ids=lambda path: path.stem)
+by_bundle = pytest.mark.parametrize(
+    "path", sorted(path for folder in NAMES for path in (GOLDEN / folder).glob("*.zip")), ids=lambda path: path.stem
+)
 
 
-def test_they_hold_groups_paid_predictions_and_one_hidden_cell() -> None:
-    assert {path.stem for path in FOLDER.glob("*.zip")} == {"dp-hp-adaptive", "dp-hp-adaptive-predictions", "kahm-cell"}
+@pytest.mark.parametrize("folder", NAMES)
+def test_none_is_missing(folder: str) -> None:
+    assert {path.stem for path in (GOLDEN / folder).glob("*.zip")} == NAMES[folder]
+
+
+def test_every_generator_has_a_golden_bundle_of_some_version() -> None:
+    """The others are in ``bundles-3``."""
+    assert set(GENERATORS) <= BUNDLES.keys() | LATER.keys()
 
 
 @by_bundle
 def test_it_verifies_in_these_words(path: Path) -> None:
-    verdict = verify(path, public_key=FOLDER / "public-key.pem")
+    verdict = verify(path, public_key=path.with_name("public-key.pem"))
     assert verdict.ok, verdict.json["failures"]
     assert verdict.json["not_compared"] == [], "every text is written again, by whichever version"
 
