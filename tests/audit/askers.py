@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from worlds import LABEL
 from synth.generators import GENERATORS, GeneratorTask, make
 from synth.generators.adaptive import dp_hp_adaptive, tables
 from synth.generators.adaptive.tables import SelectionRounds
+from synth.generators.sums_of_squares import kernel_sos
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
+from synth.models.sos_estimation import sobol_pool
 from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
@@ -44,7 +47,7 @@ QUICK: dict[str, Any] = {
     **{"steps": 1, "steps_per_epoch": 1, "batch_size": 16},
     **{"cells": 20_000},
     **{"n": 4, "block": 100},
-    **{"support": 20},
+    **{"support": 20, "bandwidth": "0.2"},
 }
 """Options, where a generator has them, that keep its questions and leave out its training."""
 
@@ -55,7 +58,9 @@ def generator(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     schema = suited(name, schema, LABEL)
 
     def ask(session: AnswerSource) -> Any:
-        return make(name, GeneratorTask(schema, LABEL, seed=0, device="cpu"), options).fit(session, NullProgress())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernel_sos, "sobol_pool", partial(sobol_pool, bits=8))
+            return make(name, GeneratorTask(schema, LABEL, seed=0, device="cpu"), options).fit(session, NullProgress())
 
     return ask
 

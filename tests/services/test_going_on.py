@@ -69,6 +69,7 @@ FAST: dict[str, dict[str, Any]] = {
     "dp-hp": {"order": 20, "epochs": 3, "steps_per_epoch": 8, "batch_size": 64},
     "dp-hp-adaptive": {"cells": 20_000},
     "kahm": {"n": 5, "block": 200},
+    "kernel-sos": {"features": 60, "support": 20, "steps": 10},
 }
 
 
