@@ -1,4 +1,4 @@
-"""Start: what this is, three ways in, and what it does not do."""
+"""Start: what this is, the ways in, and what it does not do."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pages.ui.session import (
     uploader_key,
 )
 from pages.ui.words import plain
+from synth.demonstration import CLINIC, NETWORK, Demonstration
 from synth.errors import SynthError
 
 __all__ = ["screen"]
@@ -48,12 +49,12 @@ def screen() -> None:
     with demonstration:
         st.subheader("Try with the demo table")
         st.markdown(
-            "Nothing private: 20,000 simulated visits to a clinic network. Every page is ready, one click each."
+            f"Nothing private: {NETWORK.visits:,} simulated visits to a clinic network. Every page is ready, one click "
+            "each."
         )
-        if st.button("Open the demo table", type="primary", key="open-demo"):
-            with st.spinner("Taking in the demo table"):
-                open_demonstration()
-            go("upload")
+        offer(NETWORK, "Open the demo table", primary=True)
+        st.markdown(f"Or see rows come out poor: {CLINIC.visits:,} visits to one clinic, on a small budget.")
+        offer(CLINIC, "Open a table that is too small")
     with begin:
         st.subheader("Start a release")
         st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
@@ -79,14 +80,22 @@ def screen() -> None:
     st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
 
 
-def open_demonstration() -> None:
-    """Take in the demonstration table and fill the draft with its configuration."""
-    table, config = application().demonstration()
+def offer(which: Demonstration, label: str, *, primary: bool = False) -> None:
+    """Show the button that opens a demonstration."""
+    if st.button(label, type="primary" if primary else "secondary", key=f"open-{which.stem}"):
+        with st.spinner("Taking in the table"):
+            open_demonstration(which)
+        go("upload")
+
+
+def open_demonstration(which: Demonstration) -> None:
+    """Take in a demonstration table and fill the draft with its configuration."""
+    table, config = application().demonstration(which)
     start_again()
     held = draft()
     take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     fill_from_config(held, config)
-    held.update(demonstration=True, account=table.account)
+    held.update(demonstration=which.why, account=table.account)
     forget_widgets()
 
 

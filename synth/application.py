@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Literal, Self
 
 from synth.bundle.verify import Verdict, verify
-from synth.demonstration import DEMONSTRATION_NAME, demonstration_bytes, demonstration_config
+from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
 from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
@@ -393,8 +393,8 @@ class Application:
 
     # Demonstration --------------------------------------------------------------------------------------------------
 
-    def demonstration(self) -> tuple[ReceivedTable, RunConfig]:
-        """Take the simulated table in and return it with a configuration that runs."""
-        config = demonstration_config()
-        table = self.receive(demonstration_bytes(), account=config.account, name=DEMONSTRATION_NAME)
+    def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
+        """Take a simulated table in and return it with a configuration that runs."""
+        config = demonstration_config(which)
+        table = self.receive(demonstration_bytes(which), account=config.account, name=which.table_name)
         return table, config

@@ -1,15 +1,19 @@
-"""The demonstration table: simulated visits to a regional clinic network. No real person is in it.
+"""The demonstration tables: simulated visits to a regional clinic network. No real person is in them.
 
 The process is public and seeded: patients are drawn with an age, a sex, a district, an insurance and a habit of
-smoking; each has one to six visits; a visit has a date (weekday and season), a diagnosis group that depends on age and
+smoking; each has one to four visits; a visit has a date (weekday and season), a diagnosis group that depends on age and
 season, a length of stay, a cost that follows from stay and diagnosis, blood pressure that is missing more often for the
-young, and a readmission that depends on age, stay, smoking and on living in the most remote district, the small group
-that fares worse.
+young, and a readmission that depends on age, stay, diagnosis, smoking and on living in the most remote district, the
+small group that fares worse.
+
+There are two. The network has people enough for its budget, so that its rows come out well. The clinic is one small
+house of it on purpose with too few people and too small a budget, so that the report shows how poor rows look.
 """
 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,9 @@ from synth.schema.documents import read_mapping
 from synth.system.paths import path_of
 
 __all__ = [
-    "DEMONSTRATION_NAME",
+    "CLINIC",
+    "NETWORK",
+    "Demonstration",
     "demonstration_bytes",
     "demonstration_config",
     "demonstration_config_text",
@@ -30,10 +36,65 @@ __all__ = [
     "write_demonstration",
 ]
 
-DEMONSTRATION_NAME = "demonstration-visits.csv"
-N_PATIENTS = 9_000
-N_VISITS = 20_000
 
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """One of the two tables: how many people and visits it has, and what is chosen for it.
+
+    Attributes
+    ----------
+    stem : str
+        How its files are named.
+    account : str
+        The account that its people are charged to.
+    patients, visits : int
+        How many of both are simulated; ``visits`` is between one and four times ``patients``.
+    people_at_most : int
+        The public bound that is declared.
+    epsilon : float
+    why : str
+        One sentence: why its rows come out as they do.
+    more : str
+        Further lines of the configuration.
+    """
+
+    stem: str
+    account: str
+    patients: int
+    visits: int
+    people_at_most: int
+    epsilon: float
+    why: str
+    more: str = ""
+
+    @property
+    def table_name(self) -> str:
+        """The file name of the table."""
+        return f"{self.stem}-visits.csv"
+
+
+NETWORK = Demonstration(
+    stem="demonstration",
+    account="demonstration",
+    patients=35_000,
+    visits=60_000,
+    people_at_most=40_000,
+    epsilon=2.0,
+    why="There are people enough for the budget, so the rows come out close.",
+    more="prediction_share: 0.1\n",
+)
+CLINIC = Demonstration(
+    stem="small-clinic",
+    account="demonstration of one clinic",
+    patients=1_200,
+    visits=2_000,
+    people_at_most=1_500,
+    epsilon=0.5,
+    why="There are too few people for so small a budget, on purpose, so the rows come out poor.",
+)
+
+MOST_VISITS = 4
+"""Of one patient: the fewer rows a person may have, the less noise protects the person."""
 DISTRICTS = (
     "Ashford", "Brook", "Castle", "Dale", "Eastgate", "Fairfield", "Grange", "Harbour", "Isle", "Kingsway", "Lakeside",
     "Moor",
@@ -43,31 +104,35 @@ DIAGNOSES = (
     "gastritis", "heart failure", "hypertension", "infection", "injury", "migraine", "pneumonia", "pregnancy", "stroke",
     "tumour",
 )  # fmt: skip
+_SEVERE = (9, 14, 16, 17)
+"""Heart failure, pneumonia, stroke, tumour: who had one of them comes back more often."""
+_COMMON = np.array([0, 0, 0.7, 0.4, 0, 0.2, 0.5, 0.4, 0, -0.4, 1.1, 0.9, 0.8, 0, -0.2, 0, -0.8, -0.6])
+"""How common each diagnosis is, as a log weight."""
 INSURANCES = ("public", "private", "worker", "none")
 
 _CONFIG = """
 table: {table}
-account: demonstration
-unit: {{protects: patient, rows_per_unit: 6, id_column: patient}}
+account: {account}
+unit: {{protects: patient, rows_per_unit: {most_visits}, id_column: patient}}
 row_count: private
-people_at_most: 10000
-budget: {{epsilon: 1.0}}
+people_at_most: {people_at_most}
+budget: {{epsilon: {epsilon}}}
 holdout: 0.2
 generator: {{name: {generator}, options: {{}}}}
-rows: 20000
+rows: {rows}
 label: readmitted
 groups: [sex, district]
-seed: 0
+{more}seed: 0
 columns:
   patient: {{type: identifier}}
-  visited: {{type: date, low: 2023-01-01, high: 2025-12-31, step: day, fallback: 2024-07-01}}
+  visited: {{type: date, low: 2023-01-01, high: 2025-12-31, step: month, fallback: 2024-07-01}}
   age: {{type: number, low: 0, high: 110, step: 1, fallback: 40}}
   sex: {{type: category, values: [female, male], fallback: female}}
   district: {{type: category, values: [{districts}], fallback: Ashford}}
   insurance: {{type: category, values: ["public", "private", "worker", "none"], fallback: public}}
   diagnosis: {{type: category, values: [{diagnoses}], fallback: infection}}
   stay_days: {{type: number, low: 0, high: 60, step: 1, special: [0], fallback: 0}}
-  cost: {{type: number, low: 0, high: 50000, step: 10, special: [0], fallback: 0}}
+  cost: {{type: number, low: 0, high: 40000, step: 50, special: [0], fallback: 0}}
   systolic: {{type: number, low: 70, high: 230, step: 1, missing: true}}
   diastolic: {{type: number, low: 40, high: 140, step: 1, missing: true}}
   smoker: {{type: yes_no, yes: "yes", no: "no", fallback: "no"}}
@@ -76,26 +141,26 @@ columns:
 """
 
 
-def demonstration_table(seed: int = 2026) -> pd.DataFrame:
-    """Simulate the table.
+def demonstration_table(which: Demonstration = NETWORK, *, seed: int = 2026) -> pd.DataFrame:
+    """Simulate a table.
 
     Returns
     -------
-    DataFrame of 20,000 visits of about 9,000 patients, 14 columns, in the order of the visits
+    DataFrame of ``which.visits`` visits of at most ``which.patients`` patients, 14 columns, in the order of the visits
     """
     random = np.random.default_rng(seed)
-    # One to six visits, few for most people; the last patients may drop out so that the table has a round length.
-    visits = 1 + random.binomial(5, random.beta(0.9, 2.8, N_PATIENTS))
-    patient = np.repeat(np.arange(N_PATIENTS), visits)
-    patient = np.sort(random.permutation(patient)[:N_VISITS] if len(patient) >= N_VISITS else _top_up(patient, random))
-    n = len(patient)
+    n_patients, n = which.patients, which.visits
+    # One to four visits, few for most people; the last patients may drop out so that the table has a round length.
+    visits = 1 + random.binomial(MOST_VISITS - 1, random.beta(0.9, 2.8, n_patients))
+    patient = np.repeat(np.arange(n_patients), visits)
+    patient = np.sort(random.permutation(patient)[:n] if len(patient) >= n else _top_up(visits, n, random))
 
-    district = random.choice(12, N_PATIENTS, p=_shares(np.linspace(2.2, 0.25, 12)))
-    age = np.clip(np.where(random.random(N_PATIENTS) < 0.3, random.normal(12, 9, N_PATIENTS).__abs__(),
-                           random.normal(56, 19, N_PATIENTS)), 0, 104).astype(int)  # fmt: skip
-    female = random.random(N_PATIENTS) < 0.53
-    insurance = np.where(age < 18, 0, random.choice(4, N_PATIENTS, p=(0.58, 0.2, 0.17, 0.05)))
-    smoker = random.random(N_PATIENTS) < np.where(age < 15, 0.0, 0.32 - 0.002 * age + 0.05 * ~female)
+    district = random.choice(12, n_patients, p=_shares(np.linspace(2.2, 0.25, 12)))
+    age = np.clip(np.where(random.random(n_patients) < 0.3, random.normal(12, 9, n_patients).__abs__(),
+                           random.normal(56, 19, n_patients)), 0, 104).astype(int)  # fmt: skip
+    female = random.random(n_patients) < 0.53
+    insurance = np.where(age < 18, 0, random.choice(4, n_patients, p=(0.58, 0.2, 0.17, 0.05)))
+    smoker = random.random(n_patients) < np.where(age < 15, 0.0, 0.32 - 0.002 * age + 0.05 * ~female)
 
     day = _days(n, random)
     diagnosis = _diagnoses(age[patient], female[patient], day, random)
@@ -103,7 +168,8 @@ def demonstration_table(seed: int = 2026) -> pd.DataFrame:
     cost = _costs(stay, diagnosis, insurance[patient], random)
     systolic, diastolic = _pressures(age[patient], smoker[patient], random)
     remote = district[patient] == 11
-    risk = -3.4 + 0.018 * age[patient] + 0.09 * np.minimum(stay, 20) + 0.55 * smoker[patient] + 1.1 * remote
+    severe = np.isin(diagnosis, _SEVERE)
+    risk = -4.6 + 0.03 * age[patient] + 0.16 * np.minimum(stay, 15) + severe + 0.9 * smoker[patient] + 1.2 * remote
     readmitted = random.random(n) < 1 / (1 + np.exp(-risk))
 
     order = np.argsort(day, kind="stable")
@@ -128,21 +194,25 @@ def demonstration_table(seed: int = 2026) -> pd.DataFrame:
     return frame.iloc[order].reset_index(drop=True)
 
 
-def demonstration_config(*, table: str | None = None, generator: str | None = None) -> RunConfig:
+def demonstration_config(
+    which: Demonstration = NETWORK, *, table: str | None = None, generator: str | None = None
+) -> RunConfig:
     """Return the configuration that belongs to the table."""
-    text = _CONFIG.format(
-        table="null" if table is None else table,
-        generator=generator or RunConfig.__dataclass_fields__["generator"].default,
-        districts=", ".join(DISTRICTS),
-        diagnoses=", ".join(DIAGNOSES),
-    )
-    return parse_config(read_mapping(text))
+    return parse_config(read_mapping(demonstration_config_text(which, table=table, generator=generator)))
 
 
-def demonstration_config_text(*, table: str, generator: str | None = None) -> str:
+def demonstration_config_text(
+    which: Demonstration = NETWORK, *, table: str | None = None, generator: str | None = None
+) -> str:
     """Return the same configuration as the text a person would write."""
     text = _CONFIG.format(
-        table=table,
+        table="null" if table is None else table,
+        account=which.account,
+        most_visits=MOST_VISITS,
+        people_at_most=which.people_at_most,
+        epsilon=which.epsilon,
+        rows=which.visits,
+        more=which.more,
         generator=generator or RunConfig.__dataclass_fields__["generator"].default,
         districts=", ".join(DISTRICTS),
         diagnoses=", ".join(DIAGNOSES),
@@ -150,23 +220,22 @@ def demonstration_config_text(*, table: str, generator: str | None = None) -> st
     return "# A simulated table: no real person is in it.\n" + text.lstrip()
 
 
-def demonstration_bytes(seed: int = 2026) -> io.BytesIO:
+def demonstration_bytes(which: Demonstration = NETWORK, *, seed: int = 2026) -> io.BytesIO:
     """Return the table as a CSV file in memory."""
-    frame = demonstration_table(seed)
-    text = frame.to_csv(index=False, lineterminator="\n")
+    text = demonstration_table(which, seed=seed).to_csv(index=False, lineterminator="\n")
     return io.BytesIO(text.encode())
 
 
-def write_demonstration(folder: str | Path) -> tuple[Path, Path]:
+def write_demonstration(folder: str | Path, which: Demonstration = NETWORK) -> tuple[Path, Path]:
     """Write the table and a configuration that runs into ``folder``; return both paths."""
     folder = path_of(folder, "the folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(f"The folder '{folder.name}' cannot be made. Name another one.") from None
-    table, config = folder / DEMONSTRATION_NAME, folder / "demonstration.yaml"
-    table.write_bytes(demonstration_bytes().getvalue())
-    config.write_text(demonstration_config_text(table=table.name), encoding="utf-8")
+    table, config = folder / which.table_name, folder / f"{which.stem}.yaml"
+    table.write_bytes(demonstration_bytes(which).getvalue())
+    config.write_text(demonstration_config_text(which, table=table.name), encoding="utf-8")
     return table, config
 
 
@@ -175,13 +244,13 @@ def _shares(weights: np.ndarray) -> np.ndarray:
     return shares
 
 
-def _top_up(patient: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Give more visits to patients who have fewer than six until there are enough."""
-    visits = np.bincount(patient, minlength=N_PATIENTS)
-    while visits.sum() < N_VISITS:
-        open_patients = np.flatnonzero(visits < 6)
-        visits[random.choice(open_patients, min(len(open_patients), N_VISITS - visits.sum()), replace=False)] += 1
-    return np.repeat(np.arange(N_PATIENTS), visits)
+def _top_up(visits: np.ndarray, n: int, random: np.random.Generator) -> np.ndarray:
+    """Give more visits to patients who have fewer than the most until there are enough."""
+    visits = visits.copy()
+    while visits.sum() < n:
+        open_patients = np.flatnonzero(visits < MOST_VISITS)
+        visits[random.choice(open_patients, min(len(open_patients), n - visits.sum()), replace=False)] += 1
+    return np.repeat(np.arange(len(visits)), visits)
 
 
 def _days(n: int, random: np.random.Generator) -> np.ndarray:
@@ -196,7 +265,7 @@ def _diagnoses(age: np.ndarray, female: np.ndarray, day: np.ndarray, random: np.
     """Diagnosis groups by age, sex and season, by the Gumbel trick on log weights."""
     n = len(age)
     winter = np.cos(2 * np.pi * day / 365.25)
-    weight = np.zeros((n, len(DIAGNOSES)))
+    weight = np.zeros((n, len(DIAGNOSES))) + _COMMON
     slope = np.array([2, -1.5, 0.5, 0, 1.5, 0, 1.2, 0.2, 0, 3.5, 2.2, 0, -0.8, -0.8, 1.0, 0, 3.0, 1.8])
     season = np.array([0, 0.5, 0, 1.2, 0, 0.3, 0, 0.3, 0, 0.2, 0, 0.6, -0.4, 0, 1.2, 0, 0, 0])
     weight += slope * (age[:, None] - 45) / 45 + season * winter[:, None]
@@ -215,11 +284,11 @@ def _stays(diagnosis: np.ndarray, age: np.ndarray, random: np.random.Generator) 
 
 
 def _costs(stay: np.ndarray, diagnosis: np.ndarray, insurance: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Cost in multiples of ten: log-normal, following from stay and diagnosis; zero where nothing is billed."""
-    base = 60 + 25 * (diagnosis % 7) + 640 * stay
+    """Cost in multiples of fifty: log-normal, following from stay and diagnosis; zero where nothing is billed."""
+    base = 120 + 60 * (diagnosis % 7) + 640 * stay
     cost = base * np.exp(random.normal(0, 0.35, len(stay)))
     free = random.random(len(stay)) < np.where(stay == 0, 0.25, 0.02) + 0.2 * (insurance == 3)
-    return np.where(free, 0, np.clip(10 * np.round(cost / 10), 10, 50_000)).astype(int)
+    return np.where(free, 0, np.clip(50 * np.round(cost / 50), 50, 40_000)).astype(int)
 
 
 def _pressures(age: np.ndarray, smoker: np.ndarray, random: np.random.Generator) -> list[ExtensionArray]:

@@ -309,11 +309,11 @@ def test_a_look_at_the_rows_is_recorded_with_the_account(synth: Synth, config: P
 
 
 def test_the_demonstration_runs_as_it_says(synth: Synth, tmp_path: Path) -> None:
-    written = synth("demo", "demo")
+    written = synth("demo", "demo", "--small")
     assert written.returncode == 0
     assert "simulated" in written.stdout
     done = synth(
-        "run", "demo/demonstration.yaml", "--generator", "independent", "--rows", "500", "--out", "release",
+        "run", "demo/small-clinic.yaml", "--generator", "independent", "--rows", "500", "--out", "release",
         "--no-owner-report",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

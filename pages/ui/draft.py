@@ -75,7 +75,7 @@ def new_draft() -> Draft:
         "table_id": None,
         "test_table_id": None,
         "run_id": None,
-        "demonstration": False,
+        "demonstration": "",  # what the header says of a demonstration
         "described": False,
         "account": "",
         "format": {},

@@ -48,7 +48,7 @@ def header() -> None:
     if table is not None:
         line = f"**{plain(table.name)}** · {_unit_sentence()} · {_epsilon_left(table.account)}"
         if draft()["demonstration"]:
-            line += ". Simulated data: no real person is in this table."
+            line += f". Simulated data: no real person is in this table. {draft()['demonstration']}"
     left, right = st.columns([5, 3], vertical_alignment="top")
     note(line, left)
     with right.container(horizontal=True, horizontal_alignment="right"):

@@ -108,9 +108,9 @@ def tell(line: str) -> None:
 
 
 def _demo(parsed: argparse.Namespace) -> int:
-    from synth.demonstration import write_demonstration
+    from synth.demonstration import CLINIC, NETWORK, write_demonstration
 
-    table, config = write_demonstration(parsed.folder)
+    table, config = write_demonstration(parsed.folder, CLINIC if parsed.small else NETWORK)
     say(f"Wrote {table} (simulated: no real person is in it) and {config}.")
     say(f"Next: python -m synth run {config} --out {Path(parsed.folder) / 'release'}")
     return 0
@@ -437,6 +437,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="write a simulated table and a configuration that runs")
     demo.add_argument("folder", metavar="DIR")
+    demo.add_argument("--small", action="store_true", help="a clinic with too few people for its budget: poor rows")
     demo.set_defaults(command=_demo)
 
     _add_run(commands, "run", "make a synthetic table, or fit a private model, and its bundle")

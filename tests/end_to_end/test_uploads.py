@@ -19,6 +19,7 @@ from serving import Server, started_server
 from walking import Walker
 
 from synth.application import Application
+from synth.demonstration import CLINIC
 from synth.store import TableState, now
 from synth.system.settings import Settings
 
@@ -271,7 +272,7 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
 def test_a_server_that_nobody_visits_deletes_what_is_due_and_names_what_is_out_of_place(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as application:
-        table, _ = application.demonstration()
+        table, _ = application.demonstration(CLINIC)
         application.store.tables.keep_until(table.table_id, now() - timedelta(seconds=1))
         stray = home / "vault" / "22222222-2222-3333-4444-555555555555.table"
         stray.write_bytes(b"ciphertext")

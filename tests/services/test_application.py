@@ -20,6 +20,7 @@ from town import CONFIG, TABLE
 
 from synth.application import Application
 from synth.cli.local import run_locally
+from synth.demonstration import CLINIC, demonstration_config
 from synth.errors import BudgetExceededError, ConfigError, JobError, LedgerError, TableError
 from synth.progress import NullProgress
 from synth.rehearsal.grid import Grid
@@ -342,7 +343,16 @@ def test_a_configuration_that_nobody_edited_is_carried_out(application: Applicat
 
 def test_the_demonstration_is_ready_to_run(application: Application) -> None:
     table, config = application.demonstration()
-    assert table.n_rows == 20_000
+    assert table.n_rows == 60_000
     plan = application.plan(config)
     assert plan.refusal is None
     assert plan.forecast.columns
+
+
+def test_a_demonstration_too_small_for_its_budget_is_ready_to_run_too(application: Application) -> None:
+    table, config = application.demonstration(CLINIC)
+    assert table.n_rows == 2_000
+    plan = application.plan(config)
+    assert plan.refusal is None
+    enough = application.plan(demonstration_config()).forecast
+    assert all(10 * a.moved < b.moved for a, b in zip(enough.columns, plan.forecast.columns, strict=True))

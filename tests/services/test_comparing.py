@@ -10,7 +10,7 @@ import pytest
 
 from synth.application import Application
 from synth.cli import main
-from synth.demonstration import write_demonstration
+from synth.demonstration import CLINIC, write_demonstration
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.services.comparing import compared_runs
 
@@ -22,7 +22,7 @@ def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HERMITAGE_HOME", str(folder / "home"))
         patch.delenv("DATABASE_URL", raising=False)
-        _, config = write_demonstration(folder / "demo")
+        _, config = write_demonstration(folder / "demo", CLINIC)
         for name, epsilon in (("first", "1"), ("second", "0.5")):
             words = ["run", str(config), "--generator", "independent", "--epsilon", epsilon, "--no-owner-report"]
             assert main([*words, "--out", str(folder / name)]) == 0
@@ -61,7 +61,7 @@ def test_more_budget_has_less_noise_side_by_side(home: Path) -> None:
     assert found == again
     with Application.from_environment() as application:
         assert application.ledger_rows() == spent
-        assert application.account("demonstration").notes == ()
+        assert application.account(CLINIC.account).notes == ()
 
 
 @pytest.mark.parametrize("case", ["one", "twice", "five", "others", "unfinished"])
