@@ -8,7 +8,7 @@ from functools import partial, singledispatch
 import streamlit as st
 
 from pages.ui.badges import OWNER_ONLY_NOTE, badge
-from pages.ui.charts import show_table, table_of
+from pages.ui.charts import accent, show_table, table_of
 from pages.ui.evidence import cards, number_card, read_evidence
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
@@ -16,8 +16,11 @@ from pages.ui.long_work import LongWork, long_work
 from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import DELTA_MEANS, amount, note, plain
+from synth.reports.document import first_screen_html, first_screen_style
 from synth.reports.evidence import Evidence
+from synth.reports.first_screen import first_screen
 from synth.reports.panels import (
+    Answered,
     Badge,
     Cards,
     Choice,
@@ -39,19 +42,24 @@ from synth.reports.panels import (
 )
 from synth.reports.registry import renewal_called, report_of, screens_of, tabs
 from synth.reports.report import ACCURACY, OWNER_ONLY, Shown, Tab
+from synth.services.views import RunView
 
 __all__ = ["screen", "show_tab"]
 
 
 def screen() -> None:
     """Draw the screen."""
-    st.title("Read the report")
+    title, buttons = st.columns([3, 4], vertical_alignment="center")
+    title.title("Read the report")
     require("run")
     require("report")
     run_id = draft()["run_id"]
 
     evidence = read_evidence(application().report(run_id))
     found = tabs(application().config_of(run_id))
+    with buttons.container(horizontal=True, horizontal_alignment="right"):
+        _downloads(application().run(run_id))
+        st.button("Read on", key="read-on", on_click=_open_tab, args=(found[min(1, len(found) - 1)].title,))
     # Only the open tab is drawn: exact numbers are looked at, and the look recorded, when their tab is opened.
     places = st.tabs([tab.title for tab in found], on_change="rerun", key="report-tab")
     for tab, place in zip(found, places, strict=True):
@@ -63,6 +71,29 @@ def screen() -> None:
     st.divider()
     if st.button("Continue to 6 Release", type="primary", key="continue-release"):
         go("release")
+
+
+def _downloads(run: RunView) -> None:
+    """Offer the rows and the bundle where they are sealed; the right is checked again when a button is pressed."""
+    asked, sealed = application(), run.state == "released"
+    told = None if sealed else "Opens when the release is sealed, on 6 Release."
+    offered = [("Download bundle", asked.bundle, "bundle", f"hermitage-{run.run_id[:8]}.zip")]
+    if run.rows:
+        offered.insert(0, ("Download CSV", asked.rows, "rows", f"synthetic-{run.run_id[:8]}.csv"))
+    for label, given, key, name in offered:
+        st.download_button(
+            label,
+            data=partial(given, run.run_id),
+            file_name=name,
+            on_click="ignore",
+            disabled=not sealed,
+            help=told,
+            key=f"download-{key}",
+        )
+
+
+def _open_tab(title: str) -> None:
+    st.session_state["report-tab"] = title
 
 
 def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
@@ -173,6 +204,15 @@ def _(piece: Pick, run_id: str) -> None:
 def _(piece: Folded, run_id: str) -> None:
     with st.expander(piece.title):
         _draw_all(piece.panels, run_id)
+
+
+@_draw.register
+def _(piece: Answered, run_id: str) -> None:
+    asked = application()
+    first = first_screen(read_evidence(asked.report(run_id)), asked.config_of(run_id), asked.first_rows(run_id))
+    st.html(f"<style>:root{{--accent:{accent()}}}{first_screen_style()}</style>")
+    # Escaped where it is written; Streamlit's own element for markup drops every drawing.
+    st.markdown(first_screen_html(first), unsafe_allow_html=True)
 
 
 @_draw.register

@@ -16,6 +16,7 @@ from synth.jobs import LocalEngine
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.reports import evidence_from_dict
+from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
@@ -278,6 +279,15 @@ class Application:
         self._finished(run_id)
         return run_folder.read_json(self.folder(run_id) / "report.json")
 
+    def first_rows(self, run_id: str) -> TableRows:
+        """Return the first synthetic rows of a finished run, under their header; nothing where it made a model."""
+        self._finished(run_id)
+        table = self.folder(run_id) / "synthetic.csv"
+        if not table.exists():
+            return ()
+        with table.open("rb") as stream:
+            return first_rows(stream)
+
     def compare(self, run_ids: Sequence[str]) -> Comparison:
         """Put finished runs of one account side by side; errors as :func:`synth.services.comparing.compared_runs`."""
         reports = [self.report(run_id)["evidence"] for run_id in run_ids]
@@ -370,6 +380,10 @@ class Application:
     def bundle(self, run_id: str) -> bytes:
         """Return the bundle of a released run; the right to it is checked again."""
         return self._released(run_id, "bundle.zip")
+
+    def rows(self, run_id: str) -> bytes:
+        """Return ``synthetic.csv`` of a released run that made rows; the right to it is checked again."""
+        return self._released(run_id, "synthetic.csv")
 
     def model(self, run_id: str) -> bytes:
         """Return ``model.json`` of a released run that made a model; the right to it is checked again."""

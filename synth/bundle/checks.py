@@ -55,6 +55,7 @@ from synth.reports.evidence import (
     evidence_from_dict,
     publishable,
 )
+from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.holdout import PREDICTION_QUERY
 from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
@@ -163,7 +164,7 @@ class _Check:
         if certificate.is_model:
             self._step("model in plain numbers", lambda: self._told_problems(certificate, same=same))
         self._step("report", lambda: _report_problems(archive, certificate, same=same))
-        self._step("texts", lambda: self._text_problems(certificate, schema, same=same))
+        self._step("texts", lambda: self._text_problems(certificate, config, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
 
     def _begin(self, step: str) -> None:
@@ -255,9 +256,13 @@ class _Check:
         lines = [f"Assumed: {sentence}" for sentence in sentences if sentence not in certificate.assumptions]
         self.findings.promised += [line for line in lines if line not in self.findings.promised]
 
-    def _text_problems(self, certificate: Certificate, schema: Schema, *, same: bool) -> Iterator[str]:
+    def _text_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
         evidence = publishable(_evidence(self.archive))  # type: ignore[arg-type]  # owner-only ones are refused here
-        for name, written in written_texts(certificate, schema, evidence).items():
+        rows: TableRows = ()
+        if not certificate.is_model:
+            with self.archive.open("synthetic.csv") as table:
+                rows = first_rows(table)
+        for name, written in written_texts(certificate, config, evidence, rows).items():
             yield from self._made_again(name, self.archive.read(name) == written, same=same)
 
 

@@ -26,6 +26,7 @@ from synth.privacy.answers import RowCount
 from synth.privacy.questions import Answer
 from synth.reports.document import report_document, report_page
 from synth.reports.evidence import Publishable, publishable
+from synth.reports.first_screen import TableRows, first_rows, first_screen
 from synth.schema import Neighbours, RunConfig, Schema, config_to_yaml, schema_to_document
 
 __all__ = ["Contents", "SealedBundle", "Signer", "write_bundle", "written_texts"]
@@ -136,7 +137,7 @@ def write_bundle(
         "measurements.npz": measurements_to_bytes(Measurements(tuple(contents.answers), contents.rows)),
         "model.safetensors": model,
         "report.json": report_json,
-        **written_texts(contents.certificate, config.schema, evidence),
+        **written_texts(contents.certificate, config, evidence, _first_rows(contents)),
     }
     files = {name: _hash(members[name]) for name in signed_by_hash(tuple(members))}
     certificate = replace(contents.certificate, files=files)
@@ -153,6 +154,13 @@ def _table(contents: Contents) -> dict[str, bytes | Path]:
     if contents.synthetic_csv is None or contents.synthetic_parquet is None:
         raise PrivacyError("The bundle of a table needs the table.")
     return {"synthetic.csv": contents.synthetic_csv, "synthetic.parquet": contents.synthetic_parquet}
+
+
+def _first_rows(contents: Contents) -> TableRows:
+    if contents.synthetic_csv is None:
+        return ()
+    with contents.synthetic_csv.open("rb") as table:
+        return first_rows(table)
 
 
 def _refuse_test_noise(contents: Contents) -> None:
@@ -178,16 +186,21 @@ def _hash(contents: bytes | Path) -> str:
 # Texts that follow from the rest of a bundle -------------------------------------------------------------------------
 
 
-def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[Publishable]) -> dict[str, bytes]:
-    """Write every file of a bundle that follows from its certificate, its schema and the numbers of its report.
+def written_texts(
+    certificate: Certificate, config: RunConfig, evidence: Sequence[Publishable], rows: TableRows
+) -> dict[str, bytes]:
+    """Write every file of a bundle that follows from the rest of it.
 
     Parameters
     ----------
     certificate : Certificate
         With or without the hashes of files.
-    schema : Schema
+    config : RunConfig
+        What config.yaml holds.
     evidence : sequence of Publishable
         What report.json holds.
+    rows : tuple
+        The first rows of synthetic.csv, under its header; nothing where a model is released.
 
     Returns
     -------
@@ -195,10 +208,14 @@ def written_texts(certificate: Certificate, schema: Schema, evidence: Sequence[P
         Bytes by the name of the file.
     """
     page = report_page(
-        evidence, heading=_title(certificate), promise=promise(certificate), from_rows=not certificate.is_model
+        evidence,
+        heading=_title(certificate),
+        promise=promise(certificate),
+        first=first_screen(evidence, config, rows),
+        from_rows=not certificate.is_model,
     )
     return {
-        "README.txt": _readme_text(certificate, schema).encode("utf-8"),
+        "README.txt": _readme_text(certificate, config.schema).encode("utf-8"),
         "CITATION.cff": _citation_text(certificate).encode("utf-8"),
         "report.html": page.encode("utf-8"),
     }

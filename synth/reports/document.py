@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -21,9 +21,21 @@ from synth.generators.protocol import Fact, Picture
 from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
-from synth.reports.drawing import draw, letters, number_text
+from synth.reports.drawing import (
+    draw,
+    draw_gauge,
+    draw_small,
+    draw_triangle,
+    letters,
+    mark_symbol,
+    mark_text,
+    number_text,
+    pairs_of,
+    twin_of_bars,
+)
 from synth.reports.evidence import Evidence, Publishable, evidence_to_dict, publishable
 from synth.reports.figures import Figure
+from synth.reports.first_screen import FirstScreen
 from synth.reports.measured import MeasuredTable, compare_measured, measured_tables
 from synth.reports.registry import reports, section_words
 from synth.reports.report import PaidAnswers
@@ -31,6 +43,8 @@ from synth.schema import RunConfig
 
 __all__ = [
     "REPORT_VERSION",
+    "first_screen_html",
+    "first_screen_style",
     "owner_document",
     "published_evidence",
     "published_rows",
@@ -184,7 +198,12 @@ def _wordless(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def report_page(
-    evidence: Sequence[Publishable], *, heading: str, promise: Sequence[str], from_rows: bool = True
+    evidence: Sequence[Publishable],
+    *,
+    heading: str,
+    promise: Sequence[str],
+    first: FirstScreen | None = None,
+    from_rows: bool = True,
 ) -> str:
     """Write the page.
 
@@ -195,7 +214,9 @@ def report_page(
     heading : str
         Title of the page.
     promise : sequence of str
-        What the certificate promises, line by line, printed first.
+        What the certificate promises, line by line.
+    first : FirstScreen, optional
+        What stands before everything else.
     from_rows : bool
         Whether numbers were computed from synthetic rows too; a model makes none.
 
@@ -209,10 +230,11 @@ def report_page(
         shown = sections.setdefault(section_words(entry.section).heading, [])
         if entry.id.rpartition(".")[2] not in _COUNTS:
             shown.append(entry)
-    style = _template_text("report.css")
+    style = _template_text("report.css") + _template_text("first_screen.css")
     return (
         _template("report.html").render(
             heading=heading,
+            first=Markup("" if first is None else first_screen_html(first)),  # noqa: S704 - escaped there
             promise=promise,
             sections=sections,
             origin=_ORIGIN if from_rows else _ORIGIN_OF_MODEL,
@@ -223,6 +245,30 @@ def report_page(
         )
         + "\n"
     )
+
+
+def first_screen_html(first: FirstScreen) -> str:
+    """Write the first screen as HTML without a script, a link or a style: the same on the owner's screen."""
+    return _template("first_screen.html").render(
+        first=first,
+        draw_gauge=_marked(draw_gauge),
+        draw_small=_marked(draw_small),
+        draw_triangle=_marked(draw_triangle),
+        mark_symbol=_marked(mark_symbol),
+        mark_text=mark_text,
+        pairs_of=pairs_of,
+        table=_drawn,
+        twin_of_bars=twin_of_bars,
+    )
+
+
+def first_screen_style() -> str:
+    """Return the style sheet of the first screen."""
+    return _template_text("first_screen.css")
+
+
+def _marked(drawing: Callable[[Any], str]) -> Callable[[Any], Markup]:
+    return lambda figure: Markup(drawing(figure))  # noqa: S704 - what it prints of anybody is escaped there
 
 
 @functools.cache

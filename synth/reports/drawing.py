@@ -7,9 +7,25 @@ import math
 
 from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.figures import Bars, Cell, Figure, HeatMap, Meaning, Series, Table
+from synth.reports.figures import Bars, Cell, Figure, Gauge, HeatMap, Mark, Meaning, Series, Table
 
-__all__ = ["COLOURS", "TRACES", "draw", "letters", "number_text", "rounded_up", "twin_of_picture"]
+__all__ = [
+    "COLOURS",
+    "TRACES",
+    "draw",
+    "draw_gauge",
+    "draw_small",
+    "draw_triangle",
+    "letters",
+    "mark_symbol",
+    "mark_text",
+    "number_text",
+    "pairs_of",
+    "rounded_up",
+    "short_text",
+    "twin_of_bars",
+    "twin_of_picture",
+]
 
 COLOURS: dict[Meaning, str] = {
     "synthetic": "#0072B2",
@@ -69,7 +85,7 @@ def draw(figure: Figure) -> str:
     elif isinstance(figure, HeatMap):
         picture, twin = _heat_map(figure), _heat_map_twin(figure)
     else:
-        picture, twin = _bars(figure), _bars_twin(figure)
+        picture, twin = _bars(figure), _table(twin_of_bars(figure))
     caption = f"<figcaption>{letters(figure.title)}</figcaption>"
     return f"<figure>{picture}{caption}</figure><details><summary>Numbers</summary>{twin}</details>"
 
@@ -338,13 +354,14 @@ def _alignment(cell: Cell) -> str:
     return "" if isinstance(cell, str) else ' class="n"'
 
 
-def _bars_twin(figure: Bars) -> str:
+def twin_of_bars(figure: Bars) -> Table:
+    """Return the numbers of bars as a table."""
     header = ["", *(f"{series.name} ({figure.unit})" for series in figure.series)]
     rows = [
         (category, *(_with_error(series, index) for series in figure.series))
         for index, category in enumerate(figure.categories)
     ]
-    return _table(Table(figure.title, tuple(header), tuple(rows)))
+    return Table(figure.title, tuple(header), tuple(rows))
 
 
 def _with_error(series: Series, index: int) -> Cell:
@@ -360,3 +377,144 @@ def _with_error(series: Series, index: int) -> Cell:
 def _heat_map_twin(figure: HeatMap) -> str:
     rows = tuple((name, *row) for name, row in zip(figure.names, figure.values, strict=True))
     return _table(Table(figure.title, ("", *figure.names), rows))
+
+
+# The first screen ---------------------------------------------------------------------------------------------------
+
+
+_LINE = 260
+"""Length of a gauge."""
+
+_SHORT_LABEL = 10
+
+
+def short_text(value: float) -> str:
+    """Write a number with the two digits that mean something beside a range."""
+    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+
+
+def mark_text(mark: Mark) -> str:
+    """Write the number of a mark, with half its range."""
+    return short_text(mark.value) + ("" if mark.error is None else f" ± {short_text(mark.error)}")
+
+
+def mark_symbol(mark: Mark) -> str:
+    """Return the sign of a mark, for the line of words under a gauge."""
+    return f'<svg viewBox="0 0 14 14" width="14" height="14" aria-hidden="true">{_sign(mark, 7, 7)}</svg>'
+
+
+def draw_gauge(gauge: Gauge) -> str:
+    """Return one line with every mark; what lies beyond a ceiling is crossed out."""
+    scale = _Scale(gauge.low, gauge.high, 10, 10 + _LINE)
+    level, end = 15, 10 + _LINE
+    shapes = [f'<path d="M10 {level}H{end}" stroke="currentColor" stroke-opacity="0.35"/>']
+    for mark in gauge.marks:
+        if mark.meaning == "ceiling":
+            place = scale(mark.value)
+            shapes.append(
+                f'<path d="M{place:.1f} {level}H{end}" stroke="currentColor" stroke-opacity="0.3" stroke-width="7" '
+                'stroke-dasharray="2 3"/>'
+            )
+        if mark.error is not None:
+            low, high = (scale(min(max(mark.value + sign * mark.error, gauge.low), gauge.high)) for sign in (-1, 1))
+            shapes.append(
+                f'<path d="M{low:.1f} {level}H{high:.1f}" stroke="{COLOURS[mark.meaning]}" stroke-width="5" '
+                'stroke-opacity="0.4"/>'
+            )
+    shapes += [_sign(mark, scale(min(max(mark.value, gauge.low), gauge.high)), level) for mark in gauge.marks]
+    shapes += [_mark(10, 38, "start", short_text(gauge.low)), _mark(end, 38, "end", short_text(gauge.high))]
+    shapes.append(f'<text x="{10 + _LINE / 2}" y="38" text-anchor="middle" {_TEXT}>{letters(gauge.unit)}</text>')
+    words = "; ".join(f"{mark.name} {mark_text(mark)}" for mark in gauge.marks)
+    return _svg(f"{gauge.title}, {gauge.unit}: {words}", _LINE + 20, 42, shapes)
+
+
+def _sign(mark: Mark, x: float, y: float) -> str:
+    if mark.meaning == "synthetic":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{COLOURS[mark.meaning]}"/>'
+    if mark.meaning == "control":
+        return (
+            f'<path d="M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z" fill="{COLOURS[mark.meaning]}" stroke="currentColor" '
+            'stroke-opacity="0.5"/>'
+        )
+    return f'<path d="M{x:.1f} {y - 7:.1f}v14" fill="none" {_stroke(mark.meaning)}/>'
+
+
+def draw_small(figure: Bars) -> str:
+    """Return bars with dots and whiskers, as small as six of them stand beside each other."""
+    wide, top, base = 160.0, 14.0, 76.0
+    highest = max((value for series in figure.series for value in series.values), default=0.0) or 1.0
+    slot = (wide - 4) / max(len(figure.categories), 1)
+
+    def up(value: float) -> float:
+        return base - (base - top) * min(max(value, 0.0) / highest, 1.0)
+
+    shapes = [f'<path d="M2 {base:.0f}H{wide - 2:.0f}" stroke="currentColor" stroke-opacity="0.35"/>']
+    for series in figure.series:
+        for index, value in enumerate(series.values):
+            middle = 2 + (index + 0.5) * slot
+            if series.meaning == "synthetic":
+                shapes.append(
+                    f'<rect x="{middle - 0.4 * slot:.1f}" y="{up(value):.1f}" width="{max(0.8 * slot, 0.5):.1f}" '
+                    f'height="{base - up(value):.1f}" fill="{COLOURS[series.meaning]}"/>'
+                )
+                continue
+            error = 0.0 if series.errors is None else series.errors[index]
+            shapes.append(
+                f'<path d="M{middle:.1f} {up(value + error):.1f}V{up(value - error):.1f}" '
+                'stroke="currentColor"/>'
+                f'<circle cx="{middle:.1f}" cy="{up(value):.1f}" r="2.2" fill="{COLOURS[series.meaning]}" '
+                'stroke="currentColor" stroke-width="0.6"/>'
+            )
+    ends = (figure.categories[0], figure.categories[-1]) if len(figure.categories) > 1 else figure.categories
+    for text, x, anchor in zip(ends, (2.0, wide - 2), ("start", "end"), strict=False):
+        shapes.append(_mark(x, base + 13, anchor, _end_of(text, last=anchor == "end")))
+    shapes.append(_mark(2, 10, "start", f"{short_text(highest)} %"))
+    return _svg(f"{figure.title}: synthetic rows beside noisy counts, {figure.unit}", int(wide), 92, shapes)
+
+
+def _end_of(text: str, *, last: bool) -> str:
+    """Return the name of the first or last category as short as an end of an axis: of a long range only its end."""
+    text = text if len(text) <= _SHORT_LABEL else text.split(" to ")[-1 if last else 0]
+    return text if len(text) <= _SHORT_LABEL else f"{text[: _SHORT_LABEL - 1]}…"
+
+
+def draw_triangle(figure: HeatMap) -> str:
+    """Return every pair once, under the diagonal of names; what was not measured is crossed out."""
+    count = len(figure.names)
+    side = max(11, min(24, 300 // max(count, 1)))
+    shapes = []
+    for line, name in enumerate(figure.names):
+        y = 4 + line * side
+        for column in range(line):
+            x, value = 4 + column * side, figure.values[line][column]
+            box = f'x="{x}" y="{y}" width="{side - 1}" height="{side - 1}"'
+            if value is None:
+                shapes.append(
+                    f'<rect {box} fill="none" stroke="currentColor" stroke-opacity="0.2"/><path d="M{x} {y + side - 1}'
+                    f'l{side - 1} {1 - side}" stroke="currentColor" stroke-opacity="0.3"/>'
+                )
+            else:
+                shapes.append(f'<rect {box} fill="#0072B2" fill-opacity="{_darkness(value):.3f}"/>')
+        label = name if len(name) <= 18 else name[:17] + "…"
+        shapes.append(_mark(4 + line * side + 3, y + side / 2 + 4, "start", label))
+    return _svg(figure.title, 4 + count * side + 110, 8 + count * side, shapes)
+
+
+FAR = 0.2
+"""Share of rows out of place that is as dark as a map becomes: the same on every map, so that maps compare."""
+
+
+def _darkness(value: float) -> float:
+    return 0.06 + 0.94 * min(max(value, 0.0) / FAR, 1.0)
+
+
+def pairs_of(figure: HeatMap) -> Table:
+    """Return the pairs of a map that were measured as a table, the farthest first."""
+    found = [
+        (value, f"{figure.names[line]} + {figure.names[column]}")
+        for line in range(len(figure.names))
+        for column in range(line)
+        if (value := figure.values[line][column]) is not None
+    ]
+    rows = tuple((name, value) for value, name in sorted(found, key=lambda pair: -pair[0]))
+    return Table(figure.title, ("pair", figure.unit), rows)

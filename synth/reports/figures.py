@@ -13,7 +13,19 @@ from typing import Any, Literal
 from synth.errors import InputError
 from synth.generators.protocol import Picture, Trace
 
-__all__ = ["Bars", "Cell", "Figure", "HeatMap", "Meaning", "Series", "Table", "figure_from_dict", "figure_to_dict"]
+__all__ = [
+    "Bars",
+    "Cell",
+    "Figure",
+    "Gauge",
+    "HeatMap",
+    "Mark",
+    "Meaning",
+    "Series",
+    "Table",
+    "figure_from_dict",
+    "figure_to_dict",
+]
 
 MAXIMUM_POINTS = 200
 """Points of one trace; more is neither readable nor a summary."""
@@ -95,6 +107,31 @@ class Table:
     def __post_init__(self) -> None:
         if any(len(row) != len(self.header) for row in self.rows):
             raise InputError(f"'{self.title}': every row needs one cell for every heading.")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One place on a gauge, and half the width of its 95 % range where it has one."""
+
+    name: str
+    meaning: Meaning
+    value: float
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A number on one line with those that it is held against; without marks where nothing was measured.
+
+    It is drawn from other numbers and stands in no report.json.
+    """
+
+    title: str
+    unit: str
+    low: float
+    high: float
+    marks: tuple[Mark, ...]
+    sentence: str
 
 
 Figure = Bars | HeatMap | Table | Picture

@@ -10,6 +10,7 @@ from synth.reports.evidence import Evidence, Kind
 from synth.reports.figures import Table
 
 __all__ = [
+    "Answered",
     "Badge",
     "Cards",
     "Choice",
@@ -127,6 +128,11 @@ class Renewing:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """The first screen: what the rows are fit for, what not, what nobody can do, and the pictures that say so."""
+
+
+@dataclass(frozen=True, slots=True)
 class Promised:
     """What the run promises: epsilon, delta and generator."""
 
@@ -168,5 +174,6 @@ Panel = (
     | Forecasted
     | Rehearsed
     | Shouted
+    | Answered
 )
 Panels = Sequence["Panel"]

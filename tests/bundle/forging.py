@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +21,9 @@ from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt, pure_units_of_receipt, units_of_receipt
 from synth.reports.document import owner_document
 from synth.reports.evidence import evidence_from_dict
-from synth.schema import schema_from_document
+from synth.reports.first_screen import first_rows
+from synth.schema import parse_config
+from synth.schema.documents import read_mapping
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "bundles"
 SUMS = ["independent", "independent-by-class", "dp-hp", "dp-merf", "kahm", "dp-hp-adaptive-several-rows"]
@@ -97,7 +100,6 @@ def forged(
     if budget:
         text = members["config.yaml"].decode()
         members["config.yaml"] = text.replace("epsilon: 4.0", f"epsilon: {document['epsilon'] * 1.00002!r}").encode()
-    schema = schema_from_document(json.loads(members["schema.json"]))
     entries = json.loads(members["report.json"])["evidence"]
     for entry in entries:
         if entry["kind"] == "charged":
@@ -105,7 +107,9 @@ def forged(
             entry["epsilon"] = epsilon_of_receipts(paid, document["delta"])
     evidence = [evidence_from_dict(one) for one in entries]
     members["report.json"] = canonical_json(owner_document(evidence))
-    members |= written_texts(certificate_from_dict(document), schema, evidence)  # type: ignore[arg-type]
+    config = parse_config(read_mapping(members["config.yaml"].decode(), sealed=True))
+    rows = first_rows(io.BytesIO(members["synthetic.csv"])) if "synthetic.csv" in members else ()
+    members |= written_texts(certificate_from_dict(document), config, evidence, rows)  # type: ignore[arg-type]
     members["certificate.json"] = canonical_json(document)
     write_zip(target, members)
     return altered(target, target, files=files, certificate=lambda _: None, sign_with=key)

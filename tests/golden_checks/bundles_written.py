@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from synth.bundle.archive import parse_canonical
+from synth.bundle.archive import canonical_json, parse_canonical
 from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.linter import LeakWords
 from synth.bundle.measurements import measurements_from_bytes
@@ -19,9 +19,12 @@ from synth.reports.document import published_evidence
 from synth.schema import parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["WORDED", "digests", "members_of", "written_again"]
+__all__ = ["PAGE", "WORDED", "digests", "members_of", "remade", "written_again"]
 
-WORDED = ("README.txt", "report.html", "report.json")
+PAGE = "report.html"
+"""The report as a page, which is laid out anew from one version to the next: it says nothing that the rest does not."""
+
+WORDED = ("README.txt", PAGE, "report.json")
 """Files whose words may change from one version of the report to the next."""
 
 
@@ -45,6 +48,13 @@ def members_of(path: Path) -> dict[str, bytes]:
 def digests(members: dict[str, bytes]) -> dict[str, str]:
     """Return the SHA-256 of what is worded."""
     return {name: hashlib.sha256(members[name]).hexdigest() for name in WORDED}
+
+
+def remade(members: dict[str, bytes], page: bytes) -> dict[str, bytes]:
+    """Return the files of a bundle as they are with another page: it, and its hash in the certificate."""
+    document = parse_canonical(members["certificate.json"], name="certificate.json")
+    files = document["files"] | {PAGE: hashlib.sha256(page).hexdigest()}
+    return members | {PAGE: page, "certificate.json": canonical_json(document | {"files": files})}
 
 
 def written_again(path: Path, folder: Path) -> dict[str, bytes]:

@@ -201,6 +201,28 @@ def test_the_report_badges_every_number(finished: AppTest) -> None:
     assert OWNER_ONLY_NOTE in texts(app)
 
 
+def test_the_first_screen_answers_before_anything_exact_is_looked_at(finished: AppTest) -> None:
+    from pages.ui.session import application
+
+    app = go(finished, "report")
+    shown = texts(app)
+    for words in (
+        "<b>Good for</b>",
+        "<b>Not for</b>",
+        "<b>Safe</b>",
+        "Predicting smoker (not measured)".lower(),
+        "<svg",
+    ):
+        assert words in shown or words in shown.lower()
+    rows = application().first_rows(app.session_state["draft"]["run_id"])
+    assert len(rows) == 11
+    assert "".join(f"<td>{cell}</td>" for cell in rows[10]) in shown
+    assert application().account("survey").notes == ()
+    app.button(key="read-on").click().run()
+    assert app.session_state["report-tab"] == TABS[1]
+    assert not errors(app)
+
+
 def test_exact_numbers_are_looked_at_only_when_their_tab_is_opened(finished: AppTest) -> None:
     from pages.ui.session import application
 
@@ -246,14 +268,16 @@ def test_a_release_needs_every_attestation_and_a_name(finished: AppTest) -> None
 def test_a_sealed_release_can_be_downloaded_and_verified(finished: AppTest) -> None:
     from pages.ui.session import application
 
+    assert [button.proto.disabled for button in go(finished, "report").get("download_button")] == [True, True]
     app = seal(finished)
     run_id = app.session_state["draft"]["run_id"]
     assert "Sealed and signed." in texts(app)
+    assert [button.proto.disabled for button in go(app, "report").get("download_button")] == [False, False]
     # The table of these tests has no identifiers, so none are said to be made.
     assert "identifiers" not in texts(go(app, "release"))
     assert "identifiers" not in texts(go(app, "report"))
     data = application().bundle(run_id)
-    assert "synthetic.csv" in zipfile.ZipFile(io.BytesIO(data)).namelist()
+    assert zipfile.ZipFile(io.BytesIO(data)).read("synthetic.csv") == application().rows(run_id)
     start = go(open_app(), "start")
     start.file_uploader[0].upload("bundle.zip", data, "application/zip")
     start.run()
@@ -292,6 +316,8 @@ def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
 
     with pytest.raises(JobError, match="not released yet"):
         application().bundle(finished.session_state["draft"]["run_id"])
+    with pytest.raises(JobError, match="not released yet"):
+        application().rows(finished.session_state["draft"]["run_id"])
 
 
 def test_the_ledger_shows_the_charge(finished: AppTest) -> None:

@@ -19,7 +19,7 @@ from synth.reports.drawing import rounded_up
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Figure, Series, Table
 from synth.reports.measured import ComparedTable
-from synth.reports.panels import Cards, Heading, Panel, Promised, Words
+from synth.reports.panels import Answered, Badge, Cards, Folded, Heading, Panel, Promised, Words
 from synth.reports.report import PaidAnswers, Report, Screen, Section, Shown, Tab
 from synth.schema import RunConfig
 
@@ -208,7 +208,8 @@ def _panels(shown: Shown) -> list[Panel]:
         if per_cell
         else "Over everything in this report that may be published."
     )
-    panels: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
+    made: list[Panel] = [Promised(whose), Cards(shown.public_of("overview", "generator", "model"), key="glance")]
+    panels: list[Panel] = [Badge("safe"), Answered(), Folded("What was made, and what was promised", made)]
     panels += _assumed(shown.config) if shown.config.is_model else []
     pictures = shown.public_of(_PICTURE)
     return [*panels, Heading(_PICTURES), Cards(pictures, key="pictures")] if pictures else panels

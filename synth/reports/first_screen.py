@@ -1,0 +1,424 @@
+"""The first screen of a report: what the rows are fit for, what not, what nobody can do with them, and ten of them.
+
+Its sentences follow by fixed rules, a table below, from numbers that may be published and from the declaration; so
+whoever checks a bundle writes the same screen again. What was not paid for is called "not measured".
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO
+
+from synth.reports.evidence import Evidence
+from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
+from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
+from synth.schema import Neighbours, RunConfig
+
+__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "first_rows", "first_screen"]
+
+FIRST_ROWS = 10
+_MOST_COLUMNS = 6
+_MOST_ON_MAP = 24
+"""Columns of a map that can be read at the width of a page."""
+
+_MOST_SAID = 4
+_ALPHAS = (4, 3, 2, 1)
+
+TableRows = tuple[tuple[str, ...], ...]
+"""Rows of a table as they are printed, its header first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """What a reader meets first.
+
+    Attributes
+    ----------
+    about : str
+        Whom the release protects, and how strongly.
+    fit, unfit : str
+        What the rows are good for by the rules, and what not.
+    proven : str
+        What nobody can do with them.
+    strong : bool
+        Whether that is a promise worth the word safe.
+    gauges : tuple of Gauge
+    columns : tuple of Bars
+        Synthetic beside noisy counts, in per cent of the rows: the label first, then declared groups, then columns in
+        their declared order.
+    pairs : HeatMap, optional
+        Distances of pairs; only what is below its diagonal is drawn.
+    rows : tuple
+        The header of the table and its first rows.
+    """
+
+    about: str
+    fit: str
+    unfit: str
+    proven: str
+    strong: bool
+    gauges: tuple[Gauge, ...]
+    columns: tuple[Bars, ...]
+    pairs: HeatMap | None
+    rows: TableRows
+
+
+def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRows = ()) -> FirstScreen:
+    """Make the first screen.
+
+    Parameters
+    ----------
+    evidence : sequence of Evidence
+        The numbers of report.json.
+    config : RunConfig
+        The run.
+    rows : tuple, optional
+        What :func:`first_rows` read of the synthetic table.
+    """
+    known = _Known({entry.id: entry for entry in evidence}, config)
+    fit, unfit = _verdict(known)
+    chance = _chance(config)
+    return FirstScreen(
+        about=f"{config.schema.sentence} · epsilon {config.epsilon:g} · {config.generator}",
+        fit=fit,
+        unfit=unfit,
+        proven=_proven(config, chance),
+        strong=chance <= _STRONG,
+        gauges=(*_closeness(known), *_prediction(known), _attacks(chance)),
+        columns=() if config.is_model else tuple(known.columns()),
+        pairs=None if config.is_model else _pairs(known),
+        rows=rows,
+    )
+
+
+def first_rows(table: BinaryIO) -> TableRows:
+    """Read the header and the first rows of a printed table."""
+    text = io.TextIOWrapper(table, encoding="utf-8", newline="")
+    found = tuple(tuple(row) for row in islice(csv.reader(text), 1 + FIRST_ROWS))
+    text.detach()
+    return found
+
+
+# The rules ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The numbers that may be published, by their ids, and the declaration."""
+
+    numbers: Mapping[str, Evidence]
+    config: RunConfig
+
+    def value(self, identity: str) -> float | None:
+        """Return a number; None where it was not measured."""
+        entry = self.numbers.get(identity)
+        return float(entry.value) if entry is not None and isinstance(entry.value, int | float) else None
+
+    def range(self, identity: str, sign: int) -> float | None:
+        """Return the upper or the lower end of the range of a number."""
+        value = self.value(identity)
+        return None if value is None else value + sign * (self.numbers[identity].error or 0.0)
+
+    def way(self, alpha: int, name: str) -> str:
+        """Return the id of a number about sets of columns, in public bins where there are any."""
+        coarse = f"marginals.{alpha}.coarse_{name}"
+        return coarse if coarse in self.numbers else f"marginals.{alpha}.{name}"
+
+    def drawn(self) -> Iterator[tuple[str, Bars]]:
+        """Yield the columns that were counted with noise and can be drawn, in the order of their importance."""
+        config = self.config
+        first = [name for name in (config.label, *config.groups) if name in config.schema.names]
+        for name in dict.fromkeys([*first, *config.schema.names]):
+            entry = self.numbers.get(f"columns.{name}.distance")
+            yield from ((name, one) for one in (entry.figures if entry else ()) if isinstance(one, Bars))
+
+    def columns(self) -> Iterator[Bars]:
+        """Yield those that matter most, in per cent of the rows."""
+        for name, bars in islice(self.drawn(), _MOST_COLUMNS):
+            yield Bars(name, "% of rows", bars.categories, tuple(_in_percent(bars)))
+
+    @property
+    def predicted(self) -> bool:
+        """Whether the column to predict has classes."""
+        return "predictions.mse" not in self.numbers
+
+
+def _in_percent(bars: Bars) -> Iterator[Series]:
+    whole = math.fsum(bars.series[0].values) or 1.0
+    for one in bars.series:
+        values = tuple(100 * value / whole for value in one.values)
+        errors = None if one.errors is None else tuple(100 * error / whole for error in one.errors)
+        yield Series(one.name, one.meaning, values, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is said of one use: that the rows are fit for it where its number keeps to the limit, and else not."""
+
+    number: Callable[[_Known], float | None]
+    limit: float
+    fit: str
+    unfit: str
+    not_measured: str
+    larger: bool = False
+    asked: Callable[[_Known], bool] = lambda known: True
+
+    def said(self, known: _Known) -> tuple[bool, str]:
+        """Return whether the rows are fit for it, and the words."""
+        number = self.number(known)
+        label = {"label": known.config.label}
+        if number is None:
+            return False, self.not_measured.format(**label)
+        is_fit = number >= self.limit if self.larger else number <= self.limit
+        printed = _down(number) if self.larger else _up(number)
+        return is_fit, (self.fit if is_fit else self.unfit).format(printed, **label)
+
+
+def _share_error(known: _Known) -> float | None:
+    """Return how many points the share of any one value may be off: what is seen and the range of the noise."""
+    worst = [
+        abs(made - measured) + error
+        for _, bars in known.drawn()
+        for one in [{series.meaning: series for series in _in_percent(bars)}]
+        if "synthetic" in one and "measured" in one
+        for made, measured, error in zip(
+            one["synthetic"].values, one["measured"].values, one["measured"].errors or (), strict=False
+        )
+    ]
+    return max(worst, default=None)
+
+
+def _out_of_place(known: _Known) -> float | None:
+    end = known.range(known.way(2, "mean"), 1)
+    return None if end is None else min(100 * end, 100.0)
+
+
+def _told_apart(known: _Known) -> float | None:
+    end = known.range("predictions.roc_auc", -1)
+    return None if end is None else max(100 * end, 0.0)
+
+
+def _missed(known: _Known) -> float | None:
+    end = known.range("predictions.mse", 1)
+    return None if end is None else 100 * math.sqrt(max(end, 0.0))
+
+
+_RULES = (
+    _Rule(
+        _share_error,
+        5.0,
+        "shares of single columns, each within {} points",
+        "shares of single columns, of which one may be {} points off",
+        "single columns (not measured)",
+        asked=lambda known: not known.config.is_model,
+    ),
+    _Rule(
+        _out_of_place,
+        10.0,
+        "the measured pairs of columns, with at most {} in 100 rows out of place",
+        "pairs of columns, in which up to {} in 100 rows may be out of place",
+        "pairs of columns (not measured)",
+        asked=lambda known: not known.config.is_model and len(known.config.schema.names) > 1,
+    ),
+    _Rule(
+        _told_apart,
+        70.0,
+        "predicting {label}: two of its classes are told apart at least {} times in 100",
+        "predicting {label}: its classes may be told apart only {} times in 100, where guessing does 50",
+        "predicting {label} (not measured)",
+        larger=True,
+        asked=lambda known: bool(known.config.label) and known.predicted,
+    ),
+    _Rule(
+        _missed,
+        10.0,
+        "predicting {label}, typically within {} % of its range",
+        "predicting {label}, which may be missed by {} % of its range",
+        "predicting {label} (not measured)",
+        asked=lambda known: not known.predicted,
+    ),
+)
+"""Number, threshold, sentence: all that decides between fit and not fit.
+
+Every number is the worse end of its 95 % range. Points and rows out of place are of the rows of the table; the limits
+are what a reader of shares and of simple models can live with, and the same for every table.
+"""
+
+_ALWAYS_FIT = "trying out programs: names, types and formats are those of the private table"
+_STRONG = 0.8
+"""An attacker who is right more often than this is not called held off."""
+
+
+def _verdict(known: _Known) -> tuple[str, str]:
+    said = [rule.said(known) for rule in _RULES if rule.asked(known)]
+    fit = [words for is_fit, words in said if is_fit] or [_ALWAYS_FIT]
+    unfit = [words for is_fit, words in said if not is_fit]
+    if not known.config.is_model:
+        unfit += [*_small(known), *_unmeasured(known)]
+    else:
+        fit = [words for words in fit if words != _ALWAYS_FIT]
+    return _sentence(fit), _sentence(unfit[:_MOST_SAID])
+
+
+def _small(known: _Known) -> list[str]:
+    """Say below which size a group or a count is mostly noise."""
+    groups = [known.value(f"groups.smallest.{name}") for name in known.config.groups]
+    needed = max((size for size in groups if size is not None), default=None)
+    if needed is not None:
+        return [f"groups under {_rows(needed)} rows, in which noise moves a share by more than 5 points"]
+    trusted = known.value("accuracy.trust")
+    return [] if trusted is None else [f"counts under {_rows(trusted)} rows, of which noise is more than a tenth"]
+
+
+def _unmeasured(known: _Known) -> list[str]:
+    """Say which relations between columns nothing was measured of."""
+    found, width = [], len(known.config.schema.names)
+    measured, of = known.value("marginals.2.evaluated"), known.value("marginals.2.of")
+    if measured and of and measured < of:
+        found.append(f"{of - measured:,.0f} of {of:,.0f} pairs of columns (not measured)")
+    widest = next((alpha for alpha in _ALPHAS if known.value(f"marginals.{alpha}.evaluated")), 0)
+    if 2 <= widest < width:
+        found.append(f"relations of {_COUNTED[widest + 1]} and more columns (not measured)")
+    return found
+
+
+_COUNTED = {3: "three", 4: "four", 5: "five"}
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+_HAIR = 1e-6
+"""By so much a number that is whole may miss it as a binary one."""
+
+
+def _up(number: float) -> str:
+    """Write a bound with the digits that mean something, rounded up."""
+    return f"{math.ceil(number - _HAIR)}" if number >= 10 else f"{math.ceil(10 * number - _HAIR) / 10:g}"
+
+
+def _down(number: float) -> str:
+    return f"{math.floor(number + _HAIR)}"
+
+
+def _rows(number: float) -> str:
+    """Write a number of rows with two digits, rounded up."""
+    step = 10 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0)
+    return f"{math.ceil(number / step) * step:,}"
+
+
+# What nobody can do -------------------------------------------------------------------------------------------------
+
+
+def _chance(config: RunConfig) -> float:
+    """Return how often anybody can be right about one of two equally likely cases: a half and half the advantage."""
+    bound = advantage_against_noise if config.schema.allows_sums else advantage_ceiling
+    return (1 + bound(config.epsilon, config.delta)) / 2
+
+
+def _proven(config: RunConfig, chance: float) -> str:
+    schema, made = config.schema, "this model" if config.is_model else "these rows"
+    times = f"better than {math.ceil(100 * chance)} times in 100, where guessing is right 50 times"
+    if schema.neighbours is Neighbours.CELL:
+        return f"Nobody can tell from {made} which of two values one cell holds {times}. Whole rows are not hidden."
+    unit = schema.unit.protects
+    if schema.neighbours is Neighbours.REPLACE:
+        return f"Nobody can tell from {made} which of two is the {unit} in the table {times}."
+    return f"Nobody can tell from {made} whether one {unit} is in the table {times}."
+
+
+_PAID = "Paid for with a part of epsilon."
+
+
+# Gauges -------------------------------------------------------------------------------------------------------------
+
+
+def _closeness(known: _Known) -> tuple[Gauge, ...]:
+    if known.config.is_model:
+        return ()
+    alpha = next((alpha for alpha in (2, 1) if known.value(known.way(alpha, "mean")) is not None), None)
+    title = "Closeness of pairs" if alpha == 2 else "Closeness of columns"
+    if alpha is None:
+        return (Gauge("Closeness", "", 0, 1, (), "Not measured: no counts were paid for."),)
+    ours, noise, control = (known.value(known.way(alpha, name)) or 0.0 for name in ("mean", "noise", "independent"))
+    error = known.numbers[known.way(alpha, "mean")].error
+    if ours <= noise:
+        sentence = "As close as the noise lets anybody see."
+    elif ours < control:
+        sentence = "Closer than columns without their links."
+    else:
+        sentence = "No closer than columns without their links."
+    marks = (
+        Mark("noise alone", "floor", 100 * noise),
+        Mark("unrelated columns", "control", 100 * control),
+        Mark("synthetic rows", "synthetic", 100 * ours, None if error is None else 100 * error),
+    )
+    highest = max(one.value + (one.error or 0.0) for one in marks)
+    return (Gauge(title, "in 100 rows out of place", 0, _round(highest), marks, sentence),)
+
+
+def _prediction(known: _Known) -> tuple[Gauge, ...]:
+    label = known.config.label
+    if not label:
+        return ()
+    title = f"Prediction of {label}"
+    if not known.predicted:
+        ours, error = known.value("predictions.mse"), known.numbers["predictions.mse"].error
+        if ours is None:
+            return (Gauge(title, "", 0, 1, (), "Not measured: noise hides it."),)
+        paid = (Mark("trained on these rows", "synthetic", ours, error),)
+        return (Gauge(title, "squared error", 0, _round(ours + (error or 0.0)), paid, f"Smaller is better. {_PAID}"),)
+    area = known.value("predictions.roc_auc")
+    if area is None:
+        why = "noise hides it" if "predictions.roc_auc" in known.numbers else "nothing was set aside to pay for it"
+        return (Gauge(title, "", 0, 1, (), f"Not measured: {why}."),)
+    error = known.numbers["predictions.roc_auc"].error
+    sure = "Better than guessing." if area - (error or 0.0) > 0.5 else "No better than guessing, as far as can be seen."
+    marks = (
+        Mark("guessing", "floor", 50.0),
+        Mark("trained on these rows", "synthetic", 100 * area, None if error is None else 100 * error),
+    )
+    return (Gauge(title, "right in 100 pairs", min(50.0, 100 * area), 100.0, marks, f"{sure} {_PAID}"),)
+
+
+def _attacks(chance: float) -> Gauge:
+    marks = (Mark("guessing", "floor", 50.0), Mark("no attack can pass", "ceiling", float(math.ceil(100 * chance))))
+    return Gauge("Attacks", "right in 100", 50.0, 100.0, marks, "Proven for every attack, whatever it knows.")
+
+
+def _round(highest: float) -> float:
+    """Return the end of a scale: the next of 1, 2, 5, 10, 20, ..."""
+    if highest <= 0:
+        return 1.0
+    step = 10.0 ** math.floor(math.log10(highest))
+    return next(step * part for part in (1, 2, 5, 10) if step * part >= highest)
+
+
+# The map of pairs ---------------------------------------------------------------------------------------------------
+
+
+def _pairs(known: _Known) -> HeatMap | None:
+    """Return the distances of measured pairs over all columns where they can be read, or else over the worst."""
+    entry = known.numbers.get("marginals.2.map")
+    maps = [figure for figure in (entry.figures if entry else ()) if isinstance(figure, HeatMap)]
+    if not maps:
+        return None
+    held, names = maps[0], known.config.schema.names
+    if len(names) > _MOST_ON_MAP:
+        names = held.names[:_MOST_ON_MAP]
+    place = {name: index for index, name in enumerate(held.names)}
+    values = tuple(
+        tuple(
+            held.values[place[left]][place[right]] if left != right and {left, right} <= place.keys() else None
+            for right in names
+        )
+        for left in names
+    )
+    return HeatMap("Pairs of columns", "share of rows out of place", tuple(names), values)
