@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Sequence
 from functools import partial, singledispatch
 
 import streamlit as st
 
 from pages.ui.badges import OWNER_ONLY_NOTE, badge
-from pages.ui.charts import accent, show_table, table_of
+from pages.ui.charts import accent, ink, show_table, table_of
 from pages.ui.evidence import cards, number_card, read_evidence
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
@@ -210,9 +212,21 @@ def _(piece: Folded, run_id: str) -> None:
 def _(piece: Answered, run_id: str) -> None:
     asked = application()
     first = first_screen(read_evidence(asked.report(run_id)), asked.config_of(run_id), asked.first_rows(run_id))
-    st.html(f"<style>:root{{--accent:{accent()}}}{first_screen_style()}</style>")
-    # Escaped where it is written; Streamlit's own element for markup drops every drawing.
-    st.markdown(first_screen_html(first), unsafe_allow_html=True)
+    style = f"<style>:root{{--accent:{accent()}}}{first_screen_style()}</style>"
+    st.html(style + _DRAWING.sub(_as_image, first_screen_html(first)))
+
+
+_DRAWING = re.compile(r'<svg (viewBox="[^"]*" width="([^"]*)")([^>]*)>(.*?)</svg>', re.DOTALL)
+_LABEL = re.compile(r'aria-label="([^"]*)"')
+
+
+def _as_image(drawing: re.Match[str]) -> str:
+    """Return a drawing as an image: Streamlit shows no other in markup. An image has no ink of the page's."""
+    size, width, about, shapes = drawing.groups()
+    whole = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{shapes}</svg>'.replace("currentColor", ink())
+    label = _LABEL.search(about)
+    coded = base64.b64encode(whole.encode()).decode()
+    return f'<img alt="{label[1] if label else ""}" width="{width}" src="data:image/svg+xml;base64,{coded}">'
 
 
 @_draw.register

@@ -21,6 +21,7 @@ __all__ = [
     "ceiling",
     "draw",
     "heat_map_figure",
+    "ink",
     "picture_figure",
     "show_plot",
     "show_table",
@@ -52,11 +53,11 @@ def draw(figure: Figure, *, key: str) -> None:
 
 def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> None:
     """Draw a plot with its alternative text and its table twin; its words in the colour of the page's text."""
-    ink = _INK["dark" if _is_dark() else "light"]
-    made.update_xaxes(tickfont_color=ink, title_font_color=ink)
-    made.update_yaxes(tickfont_color=ink, title_font_color=ink)
-    made.update_traces(textfont_color=ink, selector={"type": "bar"})
-    made.update_layout(font_color=ink, legend_font_color=ink)
+    words = ink()
+    made.update_xaxes(tickfont_color=words, title_font_color=words)
+    made.update_yaxes(tickfont_color=words, title_font_color=words)
+    made.update_traces(textfont_color=words, selector={"type": "bar"})
+    made.update_layout(font_color=words, legend_font_color=words)
     st.plotly_chart(made, key=key, config=_PLOT_OPTIONS, alt=f"{title}. The same numbers are in the table below.")
     with st.expander("The same numbers as a table"):
         show_table(twin, alt=f"{title}, as a table", key=f"{key}-table")
@@ -79,6 +80,11 @@ def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str,
 def accent() -> str:
     """Return the one accent of the pages, for what belongs to this release and to no other meaning."""
     return _ACCENT["dark" if _is_dark() else "light"]
+
+
+def ink() -> str:
+    """Return the colour of the page's text."""
+    return _INK["dark" if _is_dark() else "light"]
 
 
 def ceiling() -> str:

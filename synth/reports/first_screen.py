@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
+from synth.generators import CONTROL
 from synth.reports.evidence import Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
@@ -347,7 +348,7 @@ def _closeness(known: _Known) -> tuple[Gauge, ...]:
     title = "Closeness of pairs" if alpha == 2 else "Closeness of columns"
     if alpha is None:
         return (Gauge("Closeness", "", 0, 1, (), "Not measured: no counts were paid for."),)
-    ours, noise, control = (known.value(known.way(alpha, name)) or 0.0 for name in ("mean", "noise", "independent"))
+    ours, noise, control = (known.value(known.way(alpha, name)) or 0.0 for name in ("mean", "noise", CONTROL))
     error = known.numbers[known.way(alpha, "mean")].error
     if ours <= noise:
         sentence = "As close as the noise lets anybody see."
