@@ -102,10 +102,10 @@ def measured(table: Table, asked: argparse.Namespace, seed: int) -> dict[str, An
             continue
         by_name = dict(zip(table.schema.names, tested, strict=True))
         label = by_name[tables.label]
-        cells = tables.forest.cells(by_name.__getitem__, len(label)).astype(np.int64)
+        cells = tables.predictor.cells(by_name.__getitem__, len(label)).astype(np.int64)
         known = label < tables.counts.shape[2]
         exact = np.zeros(tables.counts.shape)
-        np.add.at(exact, (*np.unravel_index(cells[known], tables.forest.shape), label[known]), 1)
+        np.add.at(exact, (*np.unravel_index(cells[known], tables.predictor.shape), label[known]), 1)
         charged = table_measures(tables.counts, tables.noise_std, seed=config.seed)
         truth = table_measures(exact, 1e-9, seed=0)
         found |= {

@@ -182,11 +182,11 @@ def test_what_is_said_of_rows_is_refused_beside_it(more: str, reason: str) -> No
 
 
 def test_errors_of_a_model_without_them_or_of_a_class_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="'region' is none"):
-        config_of(holdout=0.3, prediction_share=0.3, label="region")
+    with pytest.raises(ConfigError, match="where 'region' is a number, and it is declared as a list of values"):
+        check_config(config_of(holdout=0.3, prediction_share=0.3, label="region"))
     paid = config_of(holdout=0.3, prediction_share=0.3)
     assert config_of_text(config_to_yaml(paid)) == paid
-    monkeypatch.delattr("toy_models.line.Line.losses")
+    monkeypatch.setitem(MODELS, "toy-line", replace(MODELS["toy-line"], paid=""))
     with pytest.raises(ConfigError, match="predictions of model 'toy-line' cannot be paid for"):
         check_config(paid)
 

@@ -56,7 +56,7 @@ from synth.reports.evidence import (
     publishable,
 )
 from synth.reports.first_screen import TableRows, first_rows
-from synth.reports.holdout import PREDICTION_QUERY
+from synth.reports.holdout import PREDICTION_QUERY, model_question
 from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
 from synth.schema.documents import read_mapping
@@ -162,7 +162,7 @@ class _Check:
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
         if certificate.is_model:
-            self._step("model in plain numbers", lambda: self._told_problems(certificate, same=same))
+            self._step("model in plain numbers", lambda: self._told_problems(certificate, config, same=same))
         self._step("report", lambda: _report_problems(archive, certificate, same=same))
         self._step("texts", lambda: self._text_problems(certificate, config, same=same))
         self._step("no leak in any text", lambda: _leak_problems(archive, schema))
@@ -218,11 +218,12 @@ class _Check:
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
 
-    def _told_problems(self, certificate: Certificate, *, same: bool) -> Iterator[str]:
+    def _told_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
         if certificate.generator not in MODELS:
             return  # which was said of the model itself
         model = self.archive.read("model.safetensors")
-        assumed = restored_model(*model_from_bytes(model)).assumptions
+        fitted = restored_model(*model_from_bytes(model))
+        assumed = fitted.assumptions
         unsaid = [sentence for sentence in assumed if sentence not in certificate.assumptions]
         if unsaid and same:
             yield f"The certificate leaves out what the model takes to be public: {unsaid[0]}"
@@ -230,6 +231,13 @@ class _Check:
         data = self.archive.read("model.json")
         parse_canonical(data, name="model.json")
         yield from self._made_again("model.json", data == model_to_json(model), same=same)
+        for answer in measurements_from_bytes(self.archive.read("measurements.npz")).sums:
+            if answer.query == PREDICTION_QUERY:
+                own = model_question(fitted, config).is_same(answer.feature_map)
+                if not own and same:
+                    yield "Held-out rows were not asked about the model of this bundle, but about another predictor."
+                elif not own:
+                    self.findings.not_compared.append("the predictor in measurements.npz")
 
     def _answer_problems(
         self, certificate: Certificate, schema: Schema, config: RunConfig, *, same: bool

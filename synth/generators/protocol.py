@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import numbers_and_groups
 from synth.privacy.answers import AnswerSource
+from synth.privacy.more.forests import Guess
 from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
@@ -173,6 +174,8 @@ class Card:
         Told a schema, says where another generator is likely to be better; empty where nothing speaks for one.
     predicts : bool
         Whether a model foretells the label of rows that it is given.
+    paid : {"", "number", "classes"}
+        Which kind of label's predictions, of held-out rows, can be paid for: the model's ``predictor`` is data then.
     """
 
     name: str
@@ -191,6 +194,7 @@ class Card:
     advice: Callable[[Schema], str] = lambda schema: ""
     kind: Literal["generator", "model"] = "generator"
     predicts: bool = False
+    paid: Literal["", "number", "classes"] = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -447,25 +451,23 @@ class ReleasedModel(PrivateModel):
         """
         raise ConfigError(f"model '{self.card.name}' describes rows and predicts nothing.")
 
-    def check_losses(self) -> None:
-        """Refuse a model that has none, before it is fitted.
+    def predictor(self, bins: int) -> Losses | Guess:
+        """Return what it predicts as data, which a hold-out can be asked about; only models whose card is ``paid`` do.
+
+        Parameters
+        ----------
+        bins : int
+            Bins of the confidence of a guessed class.
+
+        Returns
+        -------
+        Losses or Guess
+            Of a number by how much its prediction errs, the range of its declared grid being 1; of classes which one
+            it guesses, of those that are not missing.
 
         Raises
         ------
         ConfigError
-            As :meth:`losses`.
+            If it is no such model.
         """
-        if type(self).losses is ReleasedModel.losses:
-            ReleasedModel.losses(self)
-
-    def losses(self) -> Losses:
-        """Return by how much its prediction of a number errs, as what a hold-out can be asked.
-
-        The range of the target is that of its declared grid.
-
-        Raises
-        ------
-        ConfigError
-            If it predicts no number from features that are looked up.
-        """
-        raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for. Leave prediction_share out.")
+        raise ConfigError(f"predictions of model '{self.card.name}' cannot be paid for.")

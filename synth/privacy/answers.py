@@ -23,6 +23,7 @@ from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoise, RowsQuestion
@@ -61,6 +62,7 @@ FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
     RowMoments,
     Responsibilities,
     Losses,
+    LinearGuess,
     Stack,
     Product,
 )

@@ -199,7 +199,7 @@ def _prediction(config: RunConfig, session: PlannedSession, share: float) -> Pre
     if tables is None:
         raise ConfigError("The predictions of this run cannot be planned.")
     groups = [(name, counts.shape[3], noise_std) for name, counts, noise_std in tables.groups]
-    bins = math.prod(tables.forest.shape)
+    bins = math.prod(tables.predictor.shape)
     return PredictionForecast(rows, bins, tables.noise_std, tuple(groups))
 
 

@@ -1,9 +1,9 @@
 """The one question of a charged prediction report: held-out rows by bin of prediction, label and group.
 
-The bin is that of a forest (:mod:`synth.reports.tree_predictors`). Each column of groups has a table of its own beside
-the one over all rows, which gets half of the question's share then.
+The bin is that of a forest (:mod:`synth.reports.tree_predictors`), or of a released classifier's guess. Each column of
+groups has a table of its own beside the one over all rows, which gets half of the question's share then.
 
-Where the label is a number the forest predicts one, and the question is by how much it errs: a row adds its loss and
+Where the label is a number it is predicted as one, and the question is by how much it errs: a row adds its loss and
 what is missing to 1 (:class:`synth.privacy.more.losses.Losses`), by group where there are groups.
 """
 
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
+from synth.generators.protocol import Card, ReleasedModel
 from synth.privacy.answers import NoisyAnswer
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
-from synth.privacy.more.forests import Forest
+from synth.privacy.more.forests import Forest, Guess
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.receipt import Receipt
@@ -37,9 +38,11 @@ __all__ = [
     "LossTable",
     "bins_of_confidence",
     "charged_groups",
+    "check_paid",
     "holdout_losses",
     "holdout_tables",
     "loss_question",
+    "model_question",
     "planned_question",
     "prediction_question",
 ]
@@ -73,27 +76,27 @@ def charged_groups(config: RunConfig) -> tuple[str, ...]:
     )
 
 
-def prediction_question(forest: Forest, config: RunConfig) -> FeatureMap:
+def prediction_question(guess: Guess, config: RunConfig) -> FeatureMap:
     """Return what is asked of the hold-out.
 
     Parameters
     ----------
-    forest : Forest
-        One guess for each class of the label.
+    guess : Guess
+        Of a forest or of a released classifier: one of the classes of the label.
     config : RunConfig
         With a label of classes.
 
     Returns
     -------
     FeatureMap
-        The one-hot of (bin of the forest, label), of shape (classes, bins, label); with groups a stack of it at weight
+        The one-hot of (bin of the guess, label), of shape (classes, bins, label); with groups a stack of it at weight
         sqrt(1/2) and one table by group for each column, which share the other half equally. The label has one more
         cell for rows where it is missing.
     """
     label = _label(config)
-    if label.name in forest.columns:
+    if label.name in guess.columns:
         raise ConfigError(f"A predictor of '{label.name}' may not look at it.")
-    overall = Product((forest, _by_class(label)))
+    overall = Product((guess, _by_class(label)))
     groups = charged_groups(config)
     if not groups:
         return overall
@@ -134,6 +137,41 @@ def loss_question(losses: Losses, config: RunConfig) -> FeatureMap:
     return Stack(tuple(parts), tuple(math.sqrt(1 / len(groups)) for _ in groups))
 
 
+def check_paid(card: Card, config: RunConfig) -> None:
+    """Refuse a model whose predictions of the label cannot be paid for, before it is fitted.
+
+    Raises
+    ------
+    ConfigError
+        If it predicts nothing that whole numbers tell, or another kind of label than the table's.
+    """
+    if not card.paid:
+        raise ConfigError(f"predictions of model '{card.name}' cannot be paid for. Leave prediction_share out.")
+    label = _label(config)
+    if Target.of(config.schema, label.name).kind != card.paid:
+        is_list = card.paid == "number"
+        kinds = ("a list of values", "a number") if is_list else ("a number", "a list of values")
+        raise ConfigError(
+            f"predictions of model '{card.name}' can be paid for where '{label.name}' is {kinds[1]}, and it is "
+            f"declared as {kinds[0]}. Leave prediction_share out."
+        )
+
+
+def model_question(model: ReleasedModel, config: RunConfig) -> FeatureMap:
+    """Return what is asked of the hold-out about a released model: the same for whoever has the model.
+
+    Parameters
+    ----------
+    model : ReleasedModel
+        Fitted, or restored.
+    config : RunConfig
+        Of a model that :func:`check_paid` lets pass.
+    """
+    n_classes = Target.of(config.schema, _label(config).name).n_classes
+    predictor = model.predictor(bins_of_confidence(n_classes))
+    return loss_question(predictor, config) if isinstance(predictor, Losses) else prediction_question(predictor, config)
+
+
 def planned_question(config: RunConfig) -> FeatureMap:
     """Return a question that costs what the real one will: the trees change no bound."""
     if _label(config).levels > 2:
@@ -153,7 +191,7 @@ class HoldoutTables:
     ----------
     receipt : Receipt
     label : str
-    forest : Forest
+    predictor : Guess
     counts : array of shape (classes, bins, classes)
         Rows by guessed class, bin of confidence and label; all tables together, each as much as it knows.
     noise_std : float
@@ -166,7 +204,7 @@ class HoldoutTables:
 
     receipt: Receipt
     label: str
-    forest: Forest
+    predictor: Guess
     counts: NDArray[np.float64]
     noise_std: float
     left_out: float
@@ -181,24 +219,24 @@ def holdout_tables(releases: Iterable[NoisyAnswer]) -> HoldoutTables | None:
     question, flat = release.feature_map, np.asarray(release.value, dtype=np.float64).reshape(-1)
     parts, weights = (question.parts, question.weights) if isinstance(question, Stack) else ((question,), (1.0,))
     tables: list[tuple[tuple[str, ...], NDArray[np.float64], float]] = []
-    forest, start = None, 0
+    predictor, start = None, 0
     for part, weight in zip(parts, weights, strict=True):
         factors = part.factors if isinstance(part, Product) else ()
         hots = [factor for factor in factors[1:] if isinstance(factor, OneHot)]
-        if not isinstance(part, Product) or not isinstance(factors[0], Forest) or len(hots) not in (1, 2):
+        if not isinstance(part, Product) or not isinstance(factors[0], Guess) or len(hots) not in (1, 2):
             return None
-        forest = factors[0]
+        predictor = factors[0]
         values = (flat[start : start + part.dimension] / weight).reshape(part.shape)
         tables.append((tuple(hot.columns[0] for hot in hots), values, release.noise_std / weight))
         start += part.dimension
-    if forest is None:
+    if predictor is None:
         return None
-    n_classes = forest.shape[0]
+    n_classes = predictor.shape[0]
     whole, noise_std = _together([(_over_groups(values), _noise_over_groups(values, std)) for _, values, std in tables])
     return HoldoutTables(
         receipt=release.receipt,
         label=tables[0][0][0],
-        forest=forest,
+        predictor=predictor,
         counts=whole[..., :n_classes],
         noise_std=noise_std,
         left_out=float(whole[..., n_classes:].sum()),

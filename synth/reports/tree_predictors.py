@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from synth.privacy.more.forests import LARGEST_VALUE, MAXIMUM_BINS, Forest
+from synth.privacy.more.forests import LARGEST_VALUE, MAXIMUM_BINS, Forest, even_edges
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.reports.code_tables import CodeTable
@@ -284,12 +284,7 @@ def _as_whole_numbers(
 def _with_edges(forest: Forest, codes: CodeTable, schema: Schema, bins: int) -> Forest:
     """Cut the confidence of every guessed class where its synthetic rows fall into equal parts."""
     by_name = dict(zip(schema.names, codes, strict=True))
-    guess, confidence = forest.guesses(by_name.__getitem__, len(codes[0]))
-    edges = np.zeros((forest.shape[0], bins - 1), dtype=np.int32)
-    for one in range(len(edges)):
-        own = np.sort(confidence[guess == one])
-        if len(own):
-            edges[one] = own[(np.arange(1, bins) * len(own)) // bins]
+    edges = even_edges(*forest.guesses(by_name.__getitem__, len(codes[0])), n_classes=forest.shape[0], bins=bins)
     return Forest(forest.columns, forest.places, forest.nodes, forest.values, forest.roots, edges)
 
 

@@ -282,11 +282,6 @@ class RunConfig:
         self._check_columns()
         if self.is_model and self.constraints:
             raise ConfigError("rules are about rows that are made, and a model makes none.")
-        if self.is_model and self.prediction_share and self.schema.modelled_column(str(self.label)).levels <= 2:
-            raise ConfigError(
-                f"prediction_share cannot be used: what a model predicts can be paid for where it is a number, and "
-                f"'{self.label}' is none. Leave it out."
-            )
 
     @property
     def is_model(self) -> bool:

@@ -37,6 +37,7 @@ from synth.reports.holdout import (
     PREDICTION_QUERY,
     bins_of_confidence,
     loss_question,
+    model_question,
     prediction_question,
 )
 from synth.reports.measured import EVALUATION_QUERY, evaluation_question
@@ -195,9 +196,7 @@ def fit_and_sample(
     codes = drawn_rows(fitted, config)
     if held is not None:
         progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
-        asked = (
-            loss_question(fitted.losses(), config) if isinstance(fitted, ReleasedModel) else _prediction(codes, config)
-        )
+        asked = model_question(fitted, config) if isinstance(fitted, ReleasedModel) else _prediction(codes, config)
         held.noisy_sum(asked, share=held.remaining_share, query=PREDICTION_QUERY, source="report")
     return FittedRun(
         codes,

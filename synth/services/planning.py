@@ -7,12 +7,12 @@ import json
 from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.estimators import describe, make
 from synth.generators import GeneratorTask
-from synth.generators.protocol import ReleasedModel
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.forecast import Forecast, forecast
+from synth.reports.holdout import check_paid
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
 from synth.schema.constraints import parse_constraints
 from synth.services.stops import Stops
@@ -43,9 +43,9 @@ def check_config(config: RunConfig) -> None:
     kind = describe(config.generator).kind
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
-    fitted = make(config.generator, task, config.options)
-    if config.prediction_share and isinstance(fitted, ReleasedModel):
-        fitted.check_losses()
+    make(config.generator, task, config.options)
+    if config.prediction_share and config.is_model:
+        check_paid(describe(config.generator), config)
     parse_constraints(config.constraints, config.schema)
     _check_written(config)
     units = config.schema.number_of_units

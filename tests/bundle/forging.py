@@ -121,6 +121,21 @@ def failures(path: Path) -> Sequence[str]:
     return verdict.json["failures"]
 
 
+def require_half_a_sensitivity_is_found(bundle: Path, target: Path, key: Key, *, queries: str, given: str) -> None:
+    """State less of all questions whose name begins so, with costs that follow: the schema gives another bound."""
+    found = [one for answer in answers_of(bundle).answers for one in answer.receipts if one.query.startswith(queries)]
+    path = forged(
+        bundle,
+        target,
+        key,
+        receipts=lambda one: (
+            costing(dataclasses.replace(one, sensitivity=1.0)) if one.query.startswith(queries) else one
+        ),
+    )
+    assert found
+    assert sum(f"schema.json give {given}" in problem for problem in failures(path)) == len(found)
+
+
 def only(path: Path, *reasons: str) -> None:
     """Each reason is found, and nothing else."""
     found = failures(path)

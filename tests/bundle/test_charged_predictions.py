@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,22 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bundle_making import Key, altered, checked, members_of
+from bundle_making import Key, altered, checked, members_of, require_verified_and_replayed
+from forging import forged, only, with_answer
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.certificate import certificate_from_dict
-from synth.bundle.measurements import measurements_from_bytes
+from synth.bundle.measurements import Measurements, measurements_from_bytes
+from synth.bundle.model_file import model_from_bytes, restored_model
 from synth.bundle.replay import replay
 from synth.bundle.writer import SealedBundle
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.feature_maps import OneHot
+from synth.privacy.feature_maps import OneHot, Stack
+from synth.privacy.more.linear_guesses import CONFIDENCE_STEPS, LinearGuess
+from synth.privacy.more.products import Product
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.evidence import ChargedEvidence, evidence_from_dict
 from synth.reports.forecast import forecast
-from synth.reports.holdout import PREDICTION_QUERY, holdout_tables
+from synth.reports.holdout import PREDICTION_QUERY, HoldoutTables, holdout_tables
 from synth.reports.measured import measured_tables
 from synth.reports.prediction.charged import table_measures
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, YesNoColumn
@@ -38,6 +43,7 @@ COLUMNS = (
     YesNoColumn("ill", missing=True),
 )
 KEY = bytes(32)
+CLASSIFIER = "private-classifier"
 WORLDS: dict[str, dict[str, Any]] = {
     "replace one": {"row_count": "public", "unit": PrivacyUnit()},
     "add or remove several rows": {
@@ -87,20 +93,23 @@ def charged(bundle: Path) -> dict[str, ChargedEvidence]:
     return {one.id.removeprefix("predictions."): one for one in entries if isinstance(one, ChargedEvidence)}
 
 
+@pytest.mark.parametrize("predictor", ["trees", "released model"])
 @pytest.mark.parametrize("world", WORLDS)
-def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: Key) -> None:
-    config = config_of(world, groups=("town",))
+def test_what_is_charged_is_near_what_is_true(world: str, predictor: str, tmp_path: Path, key: Key) -> None:
+    options = {"features": "linear", "steps": 10}
+    model = {"generator": CLASSIFIER, "rows": 0, "options": options} if predictor == "released model" else {}
+    config = config_of(world, groups=("town",), **model)
     sealed, held = made(config, tmp_path / "run", key)
     found = charged(sealed.path)
     releases = measurements_from_bytes(members_of(sealed.path)["measurements.npz"]).sums
     tables = holdout_tables(releases)
     assert tables is not None
-    # The exact numbers, counted here from the held-out rows and the public trees.
+    # The exact numbers, counted here from the held-out rows and the public predictor.
     codes = {name: held._column(name).astype(int) for name in config.schema.names}
-    cells = tables.forest.cells(codes.__getitem__, held._rows).astype(int)
+    cells = tables.predictor.cells(codes.__getitem__, held._rows).astype(int)
     known = codes["ill"] < 2
     exact = np.zeros(tables.counts.shape)
-    np.add.at(exact, (*np.unravel_index(cells[known], tables.forest.shape), codes["ill"][known]), 1)
+    np.add.at(exact, (*np.unravel_index(cells[known], tables.predictor.shape), codes["ill"][known]), 1)
     off = (tables.counts - exact).reshape(-1) / tables.noise_std
     assert np.abs(off).max() < 5
     assert 0.4 < off.std() < 1.8
@@ -116,6 +125,40 @@ def test_what_is_charged_is_near_what_is_true(world: str, tmp_path: Path, key: K
     assert abs(tables.left_out - (~known).sum()) <= 5 * tables.noise_std * 4
     (groups,) = found["groups.town"].figures
     assert [row[0] for row in groups.rows] == ["Ayr", "Bath", "Crewe"]
+    if model:
+        assert_of_the_model(sealed, tables, held, key, tmp_path)
+
+
+def assert_of_the_model(
+    sealed: SealedBundle, tables: HoldoutTables, held: PrivateTable, key: Key, folder: Path
+) -> None:
+    """What was counted is what the released model guesses; whoever has the bundle finds the same, and no other."""
+    card, state = model_from_bytes(members_of(sealed.path)["model.safetensors"])
+    model = restored_model(card, state)
+    codes = np.column_stack([held._column(name).astype(int) for name in card.schema.names])
+    chances = model.predict(codes)[:, :2]  # the third is that of a missing cell
+    by_name = dict(zip(card.schema.names, codes.T, strict=True))
+    guessed, confidence = tables.predictor.guesses(by_name.__getitem__, len(codes))
+    odds = np.abs(np.log(chances[:, 1] / chances[:, 0]))
+    np.testing.assert_allclose(confidence / CONFIDENCE_STEPS, odds, atol=2e-3)
+    np.testing.assert_array_equal(guessed[odds > 2e-3], chances.argmax(axis=1)[odds > 2e-3])
+    assert charged(sealed.path)["accuracy"].title == "Accuracy, released model"
+    require_verified_and_replayed(sealed.path, key, folder)
+
+    def of_another(found: Measurements) -> Measurements:
+        asked = next(one for one in found.sums if one.query == PREDICTION_QUERY)
+        assert isinstance(asked.feature_map, Stack)
+        parts = [
+            Product((dataclasses.replace(first, parameters=first.parameters * 2), *rest))
+            for first, *rest in (part.factors for part in asked.feature_map.parts if isinstance(part, Product))
+            if isinstance(first, LinearGuess)
+        ]
+        return with_answer(
+            found, asked, dataclasses.replace(asked, feature_map=Stack(tuple(parts), asked.feature_map.weights))
+        )
+
+    path = forged(sealed.path, folder / "forged.zip", key, answers=of_another)
+    only(path, "not asked about the model of this bundle")
 
 
 def test_it_is_paid_for_certified_and_verified(tmp_path: Path, key: Key) -> None:

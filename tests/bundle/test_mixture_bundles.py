@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bundle_making import Key, config_of, require_verified_and_replayed, simulated_codes
-from forging import answers_of, costing, failures, forged, with_answer
+from forging import answers_of, forged, require_half_a_sensitivity_is_found, with_answer
 
 from synth.bundle.measurements import Measurements
 from synth.bundle.replay import replay
@@ -140,12 +140,6 @@ def test_answers_of_the_step_before_are_not_refitted(bundles: dict[str, Path], t
 def test_half_the_sensitivity_is_found_though_everything_agrees_and_is_signed(
     bundles: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
-    path = forged(
-        bundles["replace one"],
-        tmp_path / "forged.zip",
-        key,
-        receipts=lambda one: (
-            costing(dataclasses.replace(one, sensitivity=1.0)) if one.query.startswith("step") else one
-        ),
+    require_half_a_sensitivity_is_found(
+        bundles["replace one"], tmp_path / "forged.zip", key, queries="step", given="1.41"
     )
-    assert sum("its question and schema.json give 1.41" in problem for problem in failures(path)) == STEPS

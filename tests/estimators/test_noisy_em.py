@@ -297,6 +297,11 @@ def test_a_line_foretells_the_label_and_a_missing_input_counts_as_its_centre() -
     assert foretold[2] == pytest.approx(foretold[0], abs=1.5)  # 150 and 60 are the centres that were drawn
     assert foretold[1] - foretold[0] == pytest.approx(12 * BETA[0], abs=2.0)
     assert (np.abs(made.predict(np.zeros((1, 4), dtype=np.int64))) <= 50).all()
+    # What a hold-out can be asked is by how much these err; the last code of a column is that of a missing cell.
+    codes = np.random.default_rng(1).integers(0, schema.sizes, (400, 4))
+    errors = (made.predict(codes) - schema.modelled_column("income").grid()[codes[:, 3]]) / 100
+    found = made.predictor(1).evaluate(dict(zip(schema.names, codes.T, strict=True)))
+    np.testing.assert_allclose(found, np.stack([errors**2, 1 - errors**2], axis=1), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", [GROUPS, REGRESSIONS])

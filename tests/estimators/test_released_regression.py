@@ -20,6 +20,7 @@ from synth.estimators import make, restore
 from synth.estimators.random_features import fitting
 from synth.generators import GeneratorTask
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.more.linear_guesses import CONFIDENCE_STEPS
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
@@ -138,9 +139,39 @@ def test_its_losses_are_those_of_what_it_predicts(way: str) -> None:
     columns = codes_of(300, seed=2)[20:]  # whose costs are known
     columns[:3, 0] = [50, 51, 0]
     errors = (model.predict(columns) - 0.5 * columns[:, 3]) / 500
-    found = model.losses().evaluate(dict(zip(SCHEMA.names, columns.T, strict=True)))
+    found = model.predictor(1).evaluate(dict(zip(SCHEMA.names, columns.T, strict=True)))
     # Features are whole steps of 2^-16 of 81 numbers, losses of 2^-14.
     np.testing.assert_allclose(found, np.stack([errors**2, 1 - errors**2], axis=1), atol=2e-3)
+
+
+@pytest.mark.parametrize("way", [way for way, (name, *_) in WAYS.items() if name == "private-classifier"])
+def test_its_guesses_are_the_likeliest_values(way: str) -> None:
+    name, label, options = WAYS[way]
+    model = fitted(name, label, key=1, **options)
+    columns = codes_of(400, seed=2)
+    chances = np.sort(model.predict(columns), axis=1)
+    guess = model.predictor(4)
+    by_name = dict(zip(SCHEMA.names, columns.T, strict=True))
+    found, confidence = guess.guesses(by_name.__getitem__, len(columns))
+    odds = np.log(chances[:, -1] / chances[:, -2])
+    # Of 81 features, whole steps of 2^-16.
+    np.testing.assert_allclose(confidence / CONFIDENCE_STEPS, odds, atol=4e-3)
+    clear = odds > 4e-3
+    np.testing.assert_array_equal(found[clear], model.predict(columns).argmax(axis=1)[clear])
+    assert guess.shape == (chances.shape[1], 4)
+    assert len(np.unique(guess.cells(by_name.__getitem__, len(columns)))) > guess.shape[0], "bins tell nothing apart"
+
+
+@pytest.mark.parametrize("way", ["descent", "three classes"])
+def test_held_out_rows_can_be_asked_about_a_fit_that_is_all_noise(way: str) -> None:
+    """A run is paid for by then."""
+    name, label, options = WAYS[way]
+    model = fitted(name, label, key=1, **options)
+    model._fit = dataclasses.replace(model._fit, coefficients=model._fit.coefficients * 1e7)
+    found = model.predictor(4)
+    columns = codes_of(200, seed=2)
+    evaluated = found.evaluate(dict(zip(SCHEMA.names, columns.T, strict=True)))
+    np.testing.assert_array_equal(evaluated.sum(axis=1), 1.0)
 
 
 def test_coefficients_are_those_of_the_columns_and_intervals_hold_them() -> None:

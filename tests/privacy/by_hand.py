@@ -15,8 +15,9 @@ from gradients_by_hand import prediction_by_hand
 from questions import walked
 
 from synth.privacy.feature_maps import Block, FeatureMap, OneHot
-from synth.privacy.more.forests import Forest
+from synth.privacy.more.forests import Forest, Guess
 from synth.privacy.more.fourier import Fourier, step_values
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.responsibilities import Responsibilities
@@ -73,7 +74,7 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
         numbers = [math.floor(Fraction(weight) * step)]
     # The one-hot factors put these numbers into one cell each; the maps' order decides where that stands.
     answer = []
-    axes = [one for one in maps if not isinstance(one, OneHot | Forest)]
+    axes = [one for one in maps if not isinstance(one, OneHot | Guess)]
     widths = [one.dimension for one in axes] or [1]
     for place in np.ndindex(*[one.dimension for one in maps]):
         inside, at = True, []
@@ -83,12 +84,24 @@ def _of_block(block: Block, codes: dict[str, int], half_bits: int) -> list[int]:
                 for name, bins, size in zip(one.columns, one.bins, one.shape, strict=True):
                     cell = cell * size + int(codes[name] if bins is None else bins[codes[name]])
                 inside = inside and cell == index
-            elif isinstance(one, Forest):
-                inside = inside and walked(one, codes) == index
+            elif isinstance(one, Guess):
+                inside = inside and bin_by_hand(one, codes) == index
             else:
                 at.append(index)
         answer.append(numbers[np.ravel_multi_index(at, widths) if at else 0] if inside else 0)
     return answer
+
+
+def bin_by_hand(guess: Guess, codes: dict[str, int]) -> int:
+    """One row's guess and bin of confidence, with the whole numbers of Python."""
+    if isinstance(guess, Forest):
+        return walked(guess, codes)
+    assert isinstance(guess, LinearGuess)
+    scores = [prediction_by_hand(guess.features, one.tolist(), codes) for one in guess.parameters]
+    scores = scores if len(scores) > 1 else [0, *scores]
+    most, second = sorted(scores, reverse=True)[:2]
+    found = scores.index(most)
+    return found * guess.shape[1] + sum((most - second) >> 20 > edge for edge in guess.edges[found].tolist())
 
 
 def _waves(fourier: Fourier, codes: dict[str, int]) -> list[int]:

@@ -7,6 +7,7 @@ import numpy as np
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
@@ -72,12 +73,9 @@ def walked(forest: Forest, row: dict[str, int]) -> int:
     return guess * forest.shape[1] + sum(confidence > edge for edge in forest.edges[guess].tolist())
 
 
-def losses_of_each_kind(seed: int = 1) -> dict[str, Losses]:
-    """Losses of a forest's predictions, and of a linear model that often leaves the range of its target."""
-    rng = np.random.default_rng([seed, 5])
-    incomes = Lookup("income", np.arange(301)[:, None] / 300)
-    ages = Lookup("age", np.array([[-0.9], [0.1], [0.35], [0.8]]), np.arange(12) // 3)
-    features = Stack(
+def every_linear_feature(rng: np.random.Generator) -> Stack:
+    """A constant, a table, cells and waves."""
+    return Stack(
         (
             Constant(),
             Lookup("age", rng.normal(size=(12, 3))),
@@ -86,6 +84,28 @@ def losses_of_each_kind(seed: int = 1) -> dict[str, Losses]:
         ),
         (0.4, 0.6, 0.5, 0.4),
     )
+
+
+def guesses_of_each_kind(seed: int = 1) -> dict[str, LinearGuess]:
+    """Guesses of two classes by one score, and of three that are as likely for some rows, on every linear feature."""
+    rng = np.random.default_rng([seed, 9])
+    features = every_linear_feature(rng)
+    one, three = rng.normal(size=(1, features.dimension)), rng.normal(size=(3, features.dimension))
+    three[2] = three[1]
+    edges = np.sort(rng.integers(0, 2**17, (3, 2)), axis=1)
+    return {
+        "guesses of two classes": LinearGuess(features, one, edges[:2]),
+        "guesses of three classes": LinearGuess(features, three, edges),
+        "guesses without confidence": LinearGuess(features, -one, np.zeros((2, 0), int)),
+    }
+
+
+def losses_of_each_kind(seed: int = 1) -> dict[str, Losses]:
+    """Losses of a forest's predictions, and of a linear model that often leaves the range of its target."""
+    rng = np.random.default_rng([seed, 5])
+    incomes = Lookup("income", np.arange(301)[:, None] / 300)
+    ages = Lookup("age", np.array([[-0.9], [0.1], [0.35], [0.8]]), np.arange(12) // 3)
+    features = every_linear_feature(rng)
     return {
         "losses of a forest": Losses(random_forest(6, classes=1, bins=7), rng.uniform(-0.3, 1.2, 7), incomes),
         "losses of a linear model": Losses(features, rng.normal(size=features.dimension), ages),
@@ -121,7 +141,7 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
     rows = (signed, lookup("age", 4), lookup("region", 2))
     offsets = rng.normal(size=(4, 11)) / 4
     projection = np.linalg.qr(rng.normal(size=(11, 3)))[0]
-    losses = losses_of_each_kind()
+    losses, guesses = losses_of_each_kind(), guesses_of_each_kind()
     pairs = RowMoments(rows, 0.7, (0.0, 0.0, 1.0), offsets[:1])
     regions = Lookup("region", np.array([[0.3, 0.1], [-0.5, 0.2], [0.0, 0.0], [0.4, -0.9]]))
     stretched = np.random.default_rng(8).uniform(-1, 1, (42, 5))  # as wide as the table and the waves together
@@ -166,6 +186,8 @@ def every_kind_of_map(seed: int = 1) -> dict[str, FeatureMap]:
             (Product((fourier, label)), Product((lookup("age", 4), lookup("income", 3, coarse))), label),
             (0.5, 0.7, 0.5),
         ),
+        "guesses of two classes": guesses["guesses of two classes"],
+        "guesses by label": Product((guesses["guesses of three classes"], label, OneHot(("region",), (None,), (4,)))),
         **losses,
         "losses by label": Product((losses["losses of a forest"], label, OneHot(("region",), (None,), (4,)))),
         "losses by two columns": Stack(

@@ -27,9 +27,10 @@ from synth.privacy import counting
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap, exact_sum
-from synth.privacy.more import forests, fourier, losses, perturbed_rows, products, row_moments
+from synth.privacy.more import forests, fourier, linear_guesses, losses, perturbed_rows, products, row_moments
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.perturbed_rows import RowsQuestion, draw_rows, plan_rows
@@ -177,6 +178,7 @@ def cut_into(patch: pytest.MonkeyPatch, rows: int, question: FeatureMap) -> None
     patch.setattr(counting, "PIECE", rows)
     patch.setattr(forests, "ROWS_AT_A_TIME", rows)
     patch.setattr(fourier, "ROWS_AT_A_TIME", rows)
+    patch.setattr(linear_guesses, "ROWS_AT_A_TIME", rows)
     patch.setattr(losses, "ROWS_AT_A_TIME", rows)
     width = 1
     for block in question.blocks():
@@ -517,6 +519,16 @@ def plant_predictions_clipped_to_the_rows_beside(patch: pytest.MonkeyPatch) -> N
         return found.clip(*np.quantile(found, (0.05, 0.95)))
 
     patch.setattr(Losses, "_predictions", predictions)
+
+
+def plant_scores_of_a_class_less_their_mean_in_the_block(patch: pytest.MonkeyPatch) -> None:
+    right = LinearGuess._scores
+
+    def scores(self: LinearGuess, codes: Any, n_rows: int) -> np.ndarray:
+        found = right(self, codes, n_rows)
+        return found - np.rint(found.mean(axis=1, keepdims=True))
+
+    patch.setattr(LinearGuess, "_scores", scores)
 
 
 def plant_a_table_truncated_after_it_is_added(patch: pytest.MonkeyPatch) -> None:

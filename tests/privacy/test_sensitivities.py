@@ -13,6 +13,7 @@ from synth.privacy.answers import sensitivity_of_sum
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.fourier import Fourier
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
@@ -55,6 +56,7 @@ MAPS: dict[str, FeatureMap] = {
         (table("x", 3, 1), table("y", 2, 2)), clip=0.7, weights=(0.0, 0.6, 0.8), projection=np.eye(5)[:, :2]
     ),
     "stack": Stack((table("x", 4, 3), CELLS), (HALF, HALF)),
+    "guesses": LinearGuess(table("x", 4, 8), np.arange(12).reshape(3, 4), np.array([[2**15], [2**16], [0]])),
     "losses": Losses(forest(), np.array([0.0, 0.2, 0.7, 1.0]), Lookup("y", np.arange(10)[:, None] / 9)),
     "product of tables": Product((table("x", 4, 4), table("y", 3, 5))),
     "product by cell": Product((CELLS, Stack((table("x", 4, 6), table("y", 2, 7)), (0.6, 0.8)))),

@@ -35,6 +35,7 @@ CARDS = (
         needs=Needs(label=True, columns=2),
         kind="model",
         predicts=True,
+        paid="number",
         short_training={},
     ),
 )

@@ -70,7 +70,7 @@ class Line(ReleasedModel):
         low, high = column.grid()[[0, -1]]
         return low + np.clip(self._features.evaluate(columns) @ self._line + 0.5, 0, 1) * (high - low)
 
-    def losses(self) -> Losses:
+    def predictor(self, bins: int) -> Losses:
         # The first feature is the same for every row; codes lie from -1/2 to 1/2.
         return Losses(self._features, self._line, self._lookup(self._label))
 

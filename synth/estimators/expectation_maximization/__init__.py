@@ -117,6 +117,7 @@ INPUTS = Card(
     needs=Needs(label=True, columns=2),
     kind="model",
     predicts=True,
+    paid="number",
 )
 
 CARDS = (GROUPS, REGRESSIONS, INPUTS)

@@ -22,11 +22,12 @@ from synth.errors import ConfigError, InputError
 from synth.estimators.expectation_maximization import GROUPS, INPUTS, REGRESSIONS, EMOptions
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource, of_kind
-from synth.privacy.feature_maps import Stack
+from synth.privacy.feature_maps import Constant, Stack
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, Model, RegressionPair
 from synth.privacy.more.em_steps import Bounding, EMStepQuestion
 from synth.privacy.more.gradients import LARGEST_CLIP, SMALLEST_CLIP, NoisyGradient
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses, within_reach
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, TruncationSetting, gaussian_mu
 from synth.privacy.questions import Answer
 from synth.progress import Progress
@@ -542,6 +543,20 @@ class RegressionWithMissingInputs(_NoisyLines):
             found += inputs[given] * told.coefficients[place]
         label, level, rise = self._own(-1)
         return np.clip(level + rise * found, label.middle - label.half, label.middle + label.half)
+
+    def predictor(self, bins: int) -> Losses:
+        """Return by how much its predictions err, squared, in parts of the declared range."""
+        told, weight = self._told, 1 / math.sqrt(len(self._columns))
+        # Halved, as no entry of a lookup is above 1.
+        inputs = [
+            Lookup(one.name, ((one.of_code - at) / 2 * one.seen)[:, None])
+            for one, at in zip(self._coordinates, told.centre[:-1], strict=True)
+        ]
+        slopes = 2 * told.spread[-1] / told.spread[:-1] * told.coefficients
+        features = Stack((*inputs, Constant()), (weight,) * len(self._columns))
+        parameters = within_reach(features, np.append(slopes, told.centre[-1])[None] / weight)[0]
+        label = self._columns[-1]
+        return Losses(features, parameters, Lookup(label.name, label.of_code[:, None]))
 
     def _drawn(self) -> tuple[Picture, ...]:
         return self._lines(fit=1.0)

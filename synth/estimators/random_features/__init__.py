@@ -71,6 +71,7 @@ CARDS = (
         },
         kind="model",
         predicts=True,
+        paid="number",
     ),
     Card(
         name="private-classifier",
@@ -85,5 +86,6 @@ CARDS = (
         questions=GRADIENTS,
         kind="model",
         predicts=True,
+        paid="classes",
     ),
 )

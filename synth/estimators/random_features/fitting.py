@@ -134,6 +134,12 @@ class RowFeatures:
             return self.waves
         return Stack((*self.tables, Constant()), (self.weight,) * (len(self.tables) + 1))
 
+    def even_codes(self, count: int) -> dict[str, NDArray[np.int64]]:
+        """Draw public rows whose codes are all as frequent in every column, independently; the same every time."""
+        random = np.random.default_rng(0)
+        sizes = dict(size for one in (*self.tables, *filter(None, (self.waves,))) for size in one.code_sizes)
+        return {name: random.integers(0, size, count) for name, size in sizes.items()}
+
     def moments(self, target: Lookup) -> tuple[RowMoments, NDArray[np.int64]]:
         """Return features and a target from -1/2 to 1/2 as one vector's products, and where each stands in it.
 
@@ -338,9 +344,7 @@ def expected_noise(
     n_rows : float
         Declared, or released.
     """
-    random = np.random.default_rng(0)
-    sizes = dict(size for one in (*features.tables, *filter(None, (features.waves,))) for size in one.code_sizes)
-    seen = features.map.evaluate({name: random.integers(0, size, EVEN_ROWS) for name, size in sizes.items()})
+    seen = features.map.evaluate(features.even_codes(EVEN_ROWS))
     lengths = np.linalg.eigvalsh(seen.T @ seen / EVEN_ROWS).clip(min=0.0)
     replaced = budget.neighbours is not Neighbours.ADD_REMOVE
     mu = math.sqrt(budget.mu_squared * ((1 - MEAN_SHARE) if loss in ("squared", "huber") else 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError
 from synth.estimators.random_features import CARDS, ClassifierOptions, RegressionOptions
 from synth.estimators.random_features.fitting import (
+    EVEN_ROWS,
     FREQUENCIES,
     LEVEL_95,
     MOST_CLASSES,
@@ -34,10 +36,12 @@ from synth.generators.coarse_grid import CoarseGrid, coarse_grid
 from synth.generators.protocol import Card, Fact, GeneratorTask, Picture, ReleasedModel, State, Trace
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Constant, Stack
+from synth.privacy.more.forests import even_edges
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, angle_steps
 from synth.privacy.more.gradients import Loss
+from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
-from synth.privacy.more.losses import Losses
+from synth.privacy.more.losses import Losses, within_reach
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import ModelledColumn
@@ -442,12 +446,12 @@ class PrivateRegression(_Model):
         found = np.clip(self._scores(codes)[:, 0] + self._mean, -0.5, 0.5) + 0.5
         return np.asarray(self._low + self._width * found)
 
-    def losses(self) -> Losses:
+    def predictor(self, bins: int) -> Losses:
         """Return by how much its predictions err, squared, in parts of the declared range."""
         places = np.zeros(self._label.size)
         places[: self._label.levels] = np.linspace(-0.5, 0.5, self._label.levels)
         features = Stack((self._features.map, Constant()), (0.5, 0.5))
-        parameters = 2 * np.append(self._fit.coefficients[0], self._mean)
+        parameters = within_reach(features, 2 * np.append(self._fit.coefficients[0], self._mean)[None])[0]
         return Losses(features, parameters, Lookup(self._label.name, places[:, None]))
 
     @property
@@ -522,6 +526,15 @@ class PrivateClassifier(_Model):
         """Return the chance of each of the label's codes; shape (n_rows, size)."""
         scores = self._scores(codes)
         return probabilities(scores[:, 0] if scores.shape[1] == 1 else scores)
+
+    def predictor(self, bins: int) -> LinearGuess:
+        """Return the likeliest of the values that are not missing; confidences are cut by rows that fill all ranges."""
+        known = self._label.size - (self._label.missing_code is not None)
+        scores = within_reach(self._features.map, self._fit.coefficients[:known])
+        plain = LinearGuess(self._features.map, scores, np.zeros((known, 0), np.int32))
+        codes = self._features.even_codes(EVEN_ROWS)
+        edges = even_edges(*plain.guesses(codes.__getitem__, EVEN_ROWS), n_classes=known, bins=bins)
+        return dataclasses.replace(plain, edges=edges)
 
     @property
     def _width(self) -> float:

@@ -4,11 +4,14 @@ Every tree sends a row from its root to a leaf by comparing places of codes with
 number for each class. A row's scores are the sums over trees; its guess is the class with the largest score (the first
 of several), its confidence how far that score lies above the second. The bin is the guess, and how many of the guess's
 edges lie below the confidence. Nothing is rounded, so a row's bin is the same on every machine and beside any rows.
+
+A guess that comes from anything else than trees is a :class:`Guess` too.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -29,7 +32,16 @@ from synth.privacy.feature_maps import (
     whole_numbers,
 )
 
-__all__ = ["LARGEST_VALUE", "Forest"]
+__all__ = [
+    "LARGEST_VALUE",
+    "MAXIMUM_BINS",
+    "MAXIMUM_CLASSES",
+    "ROWS_AT_A_TIME",
+    "Forest",
+    "Guess",
+    "checked_edges",
+    "even_edges",
+]
 
 MAXIMUM_TREES = 2**10
 MAXIMUM_NODES = 2**22
@@ -45,9 +57,119 @@ ROWS_AT_A_TIME = 2**14
 _PARTS = ("nodes", "values", "roots", "edges")
 
 
+class Guess(CellMap):
+    """The class that a public predictor guesses and the bin of its confidence, as a one-hot: 1 there, 0 elsewhere.
+
+    ``edges`` has shape (n_classes, n_bins - 1): by guessed class, edges of the confidence, none falling. A confidence
+    above an edge is in a later bin. ``key`` names the predictor: two that differ never share one.
+    """
+
+    __slots__ = ()
+
+    edges: NDArray[np.int32]
+    key: str
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Classes and bins of confidence of each."""
+        return int(self.edges.shape[0]), int(self.edges.shape[1]) + 1
+
+    @property
+    def dimension(self) -> int:
+        """Number of bins of all classes together."""
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """One axis: the bin is a column of its own, worked out before rows are counted."""
+        return (Axis(self.key, None, self.dimension),)
+
+    @property
+    def computed(self) -> tuple[Computed, ...]:
+        """The bin as a column."""
+        return (self,)
+
+    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
+        """Return the bin of every row, guessed class slowest.
+
+        Parameters
+        ----------
+        column : callable
+            Returns a column's codes by name, shape (n_rows,).
+        n_rows : int
+
+        Returns
+        -------
+        array of shape (n_rows,), uint16
+        """
+        guesses, confidences = self.guesses(column, n_rows)
+        bins = guesses.astype(np.int64) * self.shape[1]
+        for place in range(self.edges.shape[1]):
+            bins += confidences > self.edges[guesses, place]
+        return bins.astype(np.uint16)
+
+    @abstractmethod
+    def guesses(
+        self, column: Callable[[str], NDArray[Any]], n_rows: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the class with the largest score of every row, and how far that lies above the second.
+
+        Parameters
+        ----------
+        column, n_rows
+            As in :meth:`cells`.
+
+        Returns
+        -------
+        guesses : array of shape (n_rows,), uint8
+        confidences : array of shape (n_rows,), int64
+            In whole steps; where there is one class alone, its score.
+        """
+
+    def evaluate(self, codes: SyntheticCodes) -> Matrix:
+        """Return the indicator of each made row's bin, shape (n_rows, dimension)."""
+        cells = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
+        features = np.zeros((len(cells), self.dimension))
+        features[np.arange(len(cells)), cells] = 1.0
+        return features
+
+
+def checked_edges(edges: ArrayLike, n_classes: int) -> NDArray[np.int32]:
+    """Return edges of confidence, or refuse what cuts none.
+
+    Raises
+    ------
+    PrivacyError
+        If there are none for a class, too many, or they fall.
+    """
+    array = _checked("edges", edges, 2)
+    if len(array) != n_classes or array.shape[1] >= MAXIMUM_BINS or bool((np.diff(array, axis=1) < 0).any()):
+        raise PrivacyError("A guess needs edges of confidence for every class, fewer than 64 and none falling.")
+    return array
+
+
+def even_edges(
+    guesses: NDArray[np.integer[Any]], confidences: NDArray[np.int64], *, n_classes: int, bins: int
+) -> NDArray[np.int32]:
+    """Cut the confidence of every guessed class where its public rows fall into equal parts; at 0 where it has none.
+
+    Parameters
+    ----------
+    guesses, confidences : arrays of shape (n_rows,)
+        Of rows that are public; as :meth:`Guess.guesses` gives them.
+    n_classes, bins : int
+    """
+    edges = np.zeros((n_classes, bins - 1), dtype=np.int32)
+    for one in range(n_classes):
+        own = np.sort(confidences[guesses == one])
+        if len(own):
+            edges[one] = own[(np.arange(1, bins) * len(own)) // bins].clip(max=2**31 - 1)
+    return edges
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Forest(CellMap):
-    """The bin of a row's prediction, as a one-hot: 1 there, 0 elsewhere.
+class Forest(Guess):
+    """The bin of a forest's prediction, as a one-hot.
 
     Parameters
     ----------
@@ -88,7 +210,7 @@ class Forest(CellMap):
         if len(set(columns)) != len(columns) or len(places) != len(columns) or any(one.size == 0 for one in places):
             raise PrivacyError("A forest needs the place of every code, by column, each column named once.")
         nodes, values = _checked("nodes", self.nodes, 2), _checked("values", self.values, 2)
-        roots, edges = _checked("roots", self.roots, 1), _checked("edges", self.edges, 2)
+        roots = _checked("roots", self.roots, 1)
         n_classes = values.shape[1]
         if nodes.shape[1] != 4 or len(values) != len(nodes) or not 1 <= len(nodes) <= MAXIMUM_NODES:
             raise PrivacyError(f"A forest needs four numbers and its values for each of 1 to {MAXIMUM_NODES:,} nodes.")
@@ -96,8 +218,7 @@ class Forest(CellMap):
             raise PrivacyError(f"A forest scores 1 to {MAXIMUM_CLASSES} classes by numbers of at most 2^20.")
         if not 1 <= len(roots) <= MAXIMUM_TREES or roots.min() < 0 or roots.max() >= len(nodes):
             raise PrivacyError(f"A forest needs 1 to {MAXIMUM_TREES:,} trees that begin at its nodes.")
-        if len(edges) != n_classes or edges.shape[1] >= MAXIMUM_BINS or bool((np.diff(edges, axis=1) < 0).any()):
-            raise PrivacyError("A forest needs edges of confidence for every class, fewer than 64 and none falling.")
+        edges = checked_edges(self.edges, n_classes)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "places", places)
         for name, array in (("nodes", nodes), ("values", values), ("roots", roots), ("edges", edges)):
@@ -107,65 +228,14 @@ class Forest(CellMap):
         check_dimension(self.dimension)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Classes and bins of confidence of each."""
-        return int(self.edges.shape[0]), int(self.edges.shape[1]) + 1
-
-    @property
-    def dimension(self) -> int:
-        """Number of bins of all classes together."""
-        return self.shape[0] * self.shape[1]
-
-    @property
     def code_sizes(self) -> tuple[tuple[str, int], ...]:
         """Its columns, with the number of codes of each."""
         return tuple((column, len(places)) for column, places in zip(self.columns, self.places, strict=True))
 
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """One axis: the bin is a column of its own, worked out before rows are counted."""
-        return (Axis(self.key, None, self.dimension),)
-
-    @property
-    def computed(self) -> tuple[Computed, ...]:
-        """The bin as a column."""
-        return (self,)
-
-    def cells(self, column: Callable[[str], NDArray[Any]], n_rows: int) -> NDArray[np.uint16]:
-        """Return the bin of every row, guessed class slowest.
-
-        Parameters
-        ----------
-        column : callable
-            Returns a column's codes by name, shape (n_rows,).
-        n_rows : int
-
-        Returns
-        -------
-        array of shape (n_rows,), uint16
-        """
-        guesses, confidences = self.guesses(column, n_rows)
-        bins = guesses.astype(np.int64) * self.shape[1]
-        for place in range(self.edges.shape[1]):
-            bins += confidences > self.edges[guesses, place]
-        return bins.astype(np.uint16)
-
     def guesses(
         self, column: Callable[[str], NDArray[Any]], n_rows: int
     ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return the class with the largest score of every row, and how far that lies above the second.
-
-        Parameters
-        ----------
-        column, n_rows
-            As in :meth:`cells`.
-
-        Returns
-        -------
-        guesses : array of shape (n_rows,), uint8
-        confidences : array of shape (n_rows,), int64
-            In whole steps of the values; where there is one class alone, its score.
-        """
+        """Return the class with the largest score of every row, and how far that lies above the second."""
         codes = [column(name) for name in self.columns]
         guesses, confidences = np.empty(n_rows, dtype=np.uint8), np.empty(n_rows, dtype=np.int64)
         for start in range(0, n_rows, ROWS_AT_A_TIME):
@@ -177,13 +247,6 @@ class Forest(CellMap):
             ordered = np.sort(scores, axis=1)
             confidences[part] = ordered[:, -1] - (ordered[:, -2] if scores.shape[1] > 1 else 0)
         return guesses, confidences
-
-    def evaluate(self, codes: SyntheticCodes) -> Matrix:
-        """Return the indicator of each made row's bin, shape (n_rows, dimension)."""
-        cells = self.cells(codes.__getitem__, len(next(iter(codes.values()))))
-        features = np.zeros((len(cells), self.dimension))
-        features[np.arange(len(cells)), cells] = 1.0
-        return features
 
     def to_json(self, name: str, arrays: Arrays) -> dict[str, Any]:
         """Return columns, places and trees."""

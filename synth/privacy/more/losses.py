@@ -50,12 +50,28 @@ from synth.privacy.more.gradients import (
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.privacy.questions import Digest
 
-__all__ = ["LOSS_BITS", "Losses"]
+__all__ = ["LOSS_BITS", "Losses", "within_reach"]
 
 LOSS_BITS = 14
 """Losses are multiples of 2^-14."""
 
 ROWS_AT_A_TIME = 2**14
+
+
+def within_reach(features: FeatureMap, parameters: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return parameters of which no prediction exceeds 2^14, so that a question can be made of any fit.
+
+    Only coefficients that are all noise are shortened, together: predictions that large are cut off at the bounds, and
+    the class of the largest score stays the same.
+
+    Parameters
+    ----------
+    features : FeatureMap
+        As those of a gradient.
+    parameters : array of shape (n, features.dimension)
+    """
+    reach = max(largest_prediction(features, one) for one in parameters)
+    return parameters * min(1.0, 0.99 * LARGEST_PREDICTION / max(reach, 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

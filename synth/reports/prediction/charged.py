@@ -235,11 +235,18 @@ _TITLES = {
 }
 _BY_GROUP = ("accuracy", "macro_f1", "roc_auc")
 _HIDDEN = "Privacy noise hides it: the hold-out is too small for the share of the budget that was spent on it."
+_GUESSED = {
+    False: "Boosted trees were trained on synthetic rows and their values rounded to whole numbers; then",
+    True: "The released model's guesses (the likeliest value that is not a missing one) were worked out in whole "
+    "numbers, its features to 2^-16 and its coefficients to 2^-20; then",
+}
+"""How guesses came about, by whether a model was released."""
+
 _ONE_CLASS = "Not defined: fewer than two classes of the label stand out from the noise among the held-out rows."
 
 
 def charged_predictions(releases: Sequence[NoisyAnswer], config: RunConfig) -> tuple[ChargedEvidence, ...]:
-    """Report how well the label of held-out rows is predicted after training on synthetic rows.
+    """Report how well the label of held-out rows is predicted, by a released model or by trees of synthetic rows.
 
     Parameters
     ----------
@@ -283,6 +290,16 @@ class _Paid:
         self._receipt, self._config = receipt, config
         # What noise of this law costs, whoever drew it: that a test's noise is never certified is seen to elsewhere.
         self._epsilon = epsilon_of_receipts((replace(receipt, private=True),), config.delta)
+
+    @property
+    def _source(self) -> str:
+        """What predicts, as it stands in a title."""
+        return "released model" if self._config.is_model else "synthetic rows"
+
+    @property
+    def _trained(self) -> str:
+        """The same, as a sentence begins."""
+        return "The released model" if self._config.is_model else "Trained on synthetic rows only"
 
     def _evidence(
         self, name: str, title: str, measure: Measure, sentence: str, *, unit: str = "", table: Table | None = None
@@ -331,11 +348,11 @@ class _Charged(_Paid):
 
     def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return one measure of the predictor."""
-        sentence = "Trained on synthetic rows only; tested on held-out rows, whose counts carry privacy noise."
-        if not self._tables.forest.columns:
+        sentence = f"{self._trained}; tested on held-out rows, whose counts carry privacy noise."
+        if not (self._config.is_model or self._tables.predictor.columns):
             sentence = "The synthetic rows taught nothing: the most frequent class among them is always predicted."
         if name in ("roc_auc", "pr_auc"):
-            n_classes, bins = self._tables.forest.shape
+            n_classes, bins = self._tables.predictor.shape
             sentence += f" From scores in {n_classes * bins} bins"
             asked = [self._classes[one] for one in found.asked]
             sentence += (
@@ -343,7 +360,7 @@ class _Charged(_Paid):
             )
         if measure.value is None:
             sentence = _reason(name, found)
-        return self._evidence(name, f"{_TITLES[name]}, synthetic rows", measure, sentence)
+        return self._evidence(name, f"{_TITLES[name]}, {self._source}", measure, sentence)
 
     def anchor(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return the same measure for always guessing the most frequent class of the noisy table."""
@@ -355,10 +372,9 @@ class _Charged(_Paid):
     def rows(self, found: TableMeasures) -> ChargedEvidence:
         """Return the noisy number of rows, and how the numbers came about."""
         sentence = (
-            f"Noisy number of held-out rows with a known '{self._tables.label}'. Boosted trees were trained on "
-            "synthetic rows and their values rounded to whole numbers; then held-out rows were counted, with noise, by "
-            "bin of prediction and by label. The 95 % ranges come from the known noise alone, simulated around the "
-            "noisy counts; they do not cover the chance of who was held out."
+            f"Noisy number of held-out rows with a known '{self._tables.label}'. {_GUESSED[self._config.is_model]} "
+            "held-out rows were counted, with noise, by bin of prediction and by label. The 95 % ranges come from the "
+            "known noise alone, simulated around the noisy counts; they do not cover the chance of who was held out."
         )
         unknown = [one for place, one in enumerate(self._classes) if place not in found.classes]
         if unknown:
@@ -465,15 +481,13 @@ class _ChargedLosses(_Paid):
         sentence = _HIDDEN
         root = self._root(found)
         if root is not None:
-            trained = "The released model" if self._config.is_model else "Trained on synthetic rows only"
             sentence = (
-                f"{trained}; tested on held-out rows, whose squared errors carry privacy noise. Its root is "
+                f"{self._trained}; tested on held-out rows, whose squared errors carry privacy noise. Its root is "
                 f"{root:.3g} {self._target.unit}."
             )
             if not (self._config.is_model or self._losses.predictor.features.columns):
                 sentence += " The synthetic rows taught nothing: their mean is always predicted."
-        title = f"Mean squared error, {'released model' if self._config.is_model else 'synthetic rows'}"
-        return self._evidence("mse", title, found, sentence, unit="declared range as 1")
+        return self._evidence("mse", f"Mean squared error, {self._source}", found, sentence, unit="declared range as 1")
 
     def _rows(self, overall: LossTable) -> ChargedEvidence:
         rows = float(overall.losses[0] + overall.rests[0])
