@@ -63,7 +63,7 @@ class LinearGuess(Guess):
     key: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        parameters = checked_parameters(self.parameters, self.features)
+        parameters = _checked_parameters(self.parameters, self.features)
         edges = checked_edges(self.edges, max(len(parameters), 2))
         object.__setattr__(self, "parameters", frozen(parameters))
         object.__setattr__(self, "edges", edges)
@@ -120,7 +120,7 @@ class LinearGuess(Guess):
         return cls(inner(said["features"]), arrays[said["parameters"]], arrays[said["edges"]])
 
 
-def checked_parameters(parameters: ArrayLike, features: FeatureMap) -> NDArray[np.float64]:
+def _checked_parameters(parameters: ArrayLike, features: FeatureMap) -> NDArray[np.float64]:
     """Return coefficients on their grid, a row for each score.
 
     Raises
