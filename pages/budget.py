@@ -3,26 +3,50 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 from plotly.graph_objects import Figure
 
 from pages.ui.badges import badge
-from pages.ui.charts import accent, ceiling, show_plot
-from pages.ui.draft import EPSILON_STOPS, config_of
-from pages.ui.forecast import error_sentence, forecast_panel, parts_table, smallest_epsilon_form
-from pages.ui.guards import require, through_the_application
-from pages.ui.session import application, bind, draft, go
-from pages.ui.words import DELTA_MEANS, amount, count, note, plain, upper
-from synth.reports.forecast import Forecast, Promise
+from pages.ui.charts import accent, ceiling, show_plot, show_table
+from pages.ui.draft import config_of
+from pages.ui.forecast import (
+    STRONG,
+    WEAK,
+    dial,
+    dial_data,
+    error_sentence,
+    forecast_panel,
+    parts_table,
+    smallest_epsilon_form,
+)
+from pages.ui.guards import guard, guarded, require, through_the_application
+from pages.ui.session import application, bind, draft, go, own_table
+from pages.ui.words import DELTA_MEANS, amount, count, note, plain
+from synth.reports.expected import NO_LIMIT
+from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, Forecast, Promise
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
 from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
 __all__ = ["attack_figure", "screen"]
 
-WEAK_EPSILON = 4.0
+MOST_ROWS = 10**12
+
+USED = (
+    ("US Census Bureau, 2020 redistricting data", "19.61", "a person", "NIST 2022"),
+    ("Apple, several counts on devices", "2 to 16", "one day of a user", "NIST 2022"),
+    ("Google, Community Mobility Reports", "2.64", "one day of a user", "NIST 2022"),
+    ("Israel, registry of live births of 2014", "9.98", "a birth", "OpenDP registry"),
+    ("Wikimedia, page views by country", "about 1", "ten page views of a device a day", "Wikimedia 2023"),
+)
+"""Epsilons that others published with, each as its source says it; the sources stand in docs/references.md."""
+
+_DIAL, _COLUMN, _LOOKED = "dial", "dial-column", "looked-at-rows"
 
 
 def screen() -> None:
@@ -30,55 +54,88 @@ def screen() -> None:
     st.title("Choose a privacy budget")
     require("table")
     require("description")
-    held = draft()
-
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        budget_controls()
-    config = config_of(held)
+    config = config_of(draft())
     plan = application().plan(config)
 
-    with left:
-        ledger_box(plan)
-        if plan.refusal is not None:
-            st.error(plain(plan.refusal))
-        if config.epsilon > WEAK_EPSILON:
-            weak = f"At ε = {config.epsilon:g} the promise is weak: see the ceiling on the right."
-            approval = application().settings.approval_epsilon
-            if approval is not None and config.epsilon > approval:
-                weak += f" This installation refuses more than ε = {approval:g}: a run cannot start."
-            st.warning(weak)
-    with right:
-        promise_panel(
-            plan.forecast,
-            neighbours=config.schema.neighbours,
-            unit=plain(config.schema.unit.protects),
-            error_sentence=error_sentence(plan.forecast),
-        )
-
-    st.subheader("What the noise will do to the model" if config.is_model else "What the noise will do to counts")
     badge("safe")
-    forecast_panel(plan.forecast)
-    if not config.is_model:
-        smallest_epsilon_form(config)
+    dial(
+        dial_data(
+            config,
+            totals=application().totals_with_another,
+            column=st.session_state.get(_COLUMN),
+            rows=draft()["about_rows"],
+            looked=_looked(),
+            accuracy=_rehearsed_accuracy(config),
+        ),
+        key=_DIAL,
+        on_move=_take_move,
+    )
 
-    st.subheader("Where the budget goes")
+    ledger_box(plan)
+    if plan.refusal is not None:
+        st.error(plain(plan.refusal))
+    if config.epsilon > WEAK:
+        weak = f"At ε = {config.epsilon:g} the promise is weak: see what it buys."
+        approval = application().settings.approval_epsilon
+        if approval is not None and config.epsilon > approval:
+            weak += f" This installation refuses more than ε = {approval:g}: a run cannot start."
+        st.warning(weak)
+    _onwards(config, refused=plan.refusal is not None)
+    _details(config, plan)
+
+
+def _onwards(config: RunConfig, *, refused: bool) -> None:
+    if config.is_model:
+        if st.button("Continue to Private models", type="primary", key="continue-models", disabled=refused):
+            go("models")
+        return
+    onwards, rehearse, model = st.columns([2, 3, 3], vertical_alignment="center")
+    if onwards.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
+        go("generate")
+    rehearse.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
+    model.page_link("pages/models.py", label="Or release a private model in place of rows")
+
+
+def _details(config: RunConfig, plan: Plan) -> None:
+    """Offer what a choice does not need, folded; what is folded is not drawn."""
+    st.subheader("Details")
+    of_model = config.is_model
+    parts: list[tuple[str, str, Callable[[], None]]] = [
+        (
+            "What the noise will do to the model"
+            if of_model
+            else "What the noise will do to counts, by column and pair",
+            "errors",
+            lambda: forecast_panel(plan.forecast),
+        ),
+        ("Where the budget goes", "parts", lambda: _parts(config, plan)),
+        ("What an attack can reach at most, and delta", "attacks", lambda: _attacks(config, plan)),
+        ("What others used", "others", others_used),
+    ]
+    if not of_model:
+        parts.insert(2, ("Start from the accuracy you need", "accuracy", lambda: smallest_epsilon_form(config)))
+    for title, name, drawn in parts:
+        place = st.expander(title, key=f"budget-{name}", on_change="rerun")
+        if place.open:
+            with place, guard():
+                drawn()
+
+
+def _parts(config: RunConfig, plan: Plan) -> None:
     parts_table(plan, config.epsilon)
     if not config.is_model:
         _evaluation_share()
         _prediction_share(plan, config)
 
-    st.divider()
-    refused = plan.refusal is not None
-    if config.is_model:
-        if st.button("Continue to Private models", type="primary", key="continue-models", disabled=refused):
-            go("models")
-        return
-    st.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
-    rows, model = st.columns([1, 4], vertical_alignment="center")
-    if rows.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
-        go("generate")
-    model.page_link("pages/models.py", label="Or release a private model in place of rows")
+
+def _attacks(config: RunConfig, plan: Plan) -> None:
+    promise_panel(
+        plan.forecast,
+        neighbours=config.schema.neighbours,
+        unit=plain(config.schema.unit.protects),
+        error_sentence=error_sentence(plan.forecast),
+    )
+    delta_controls()
 
 
 def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, error_sentence: str) -> None:
@@ -97,9 +154,10 @@ def promise_panel(forecast: Forecast, *, neighbours: Neighbours, unit: str, erro
     }[neighbours]
     but = "" if neighbours is Neighbours.CELL else ", except with a chance of about δ"
     caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
+    most = "" if promise.odds > NO_LIMIT else "at most "
     st.markdown(
-        f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by at most "
-        f"\N{MULTIPLICATION SIGN}{upper(promise.odds)} (ε = {forecast.epsilon:g}). From 50:50 to at most "
+        f"**Odds.** Whatever someone believed about {belief}, seeing this release can change their odds by {most}"
+        f"{promise.odds_words} (ε = {forecast.epsilon:g}). From 50:50 to at most "
         f"{_in_hundred(promise.even)} in 100; from 1 in 100 to at most {_in_hundred(promise.rare)} in 100{but}."
     )
     st.markdown(
@@ -163,21 +221,9 @@ def _in_hundred(share: float) -> str:
     return f"{math.ceil(value - 1e-9):g}" if value < 99 else f"{value:.1f}"
 
 
-def budget_controls() -> None:
-    """Ask for epsilon by a stop or by a number, and for delta."""
+def delta_controls() -> None:
+    """Ask for delta, where the rule is not to choose it."""
     held = draft()
-    stops = sorted({*EPSILON_STOPS, float(held["epsilon"])})
-    if st.session_state.get("field:epsilon-stop") != held["epsilon"]:
-        st.session_state["field:epsilon-stop"] = float(held["epsilon"])
-    st.select_slider(
-        "Epsilon: stronger promise on the left, more accurate rows on the right",
-        stops,
-        format_func="{:g}".format,
-        key="field:epsilon-stop",
-        on_change=_take_stop,
-    )
-    bound = bind("epsilon")
-    st.number_input("Epsilon, exactly", min_value=0.001, max_value=100.0, step=0.05, format="%g", **bound)
     default = default_delta(int(held["people_at_most"]))
     own = st.checkbox(
         f"Choose delta myself (the rule gives {default:g})",
@@ -242,10 +288,63 @@ def _prediction_share(plan: Plan, config: RunConfig) -> None:
         note(plain(line.strip()))
 
 
-def _take_stop() -> None:
+def others_used() -> None:
+    """Say which epsilons others have published with, and where that can be read."""
+    frame = pd.DataFrame(USED, columns=["who", "epsilon", "whom it protects", "source"])
+    show_table(frame, alt="Epsilons that others published with", key="others-used")
+    note(
+        f"The words on the scale: researchers recommended values around {STRONG:g}, and by broad consensus the low "
+        f"single digits, below {WEAK:g}, are the conservative choice (NIST 2022). What others used is no advice: they "
+        "protect another unit (a person, one day of a person), and some count several releases together."
+    )
+
+
+@guarded
+def _take_move() -> None:
+    """Take what was set in the browser into the draft; what is out of its range was refused there, in words."""
+    moved = st.session_state[_DIAL].get("moved") or {}
     held = draft()
-    held["epsilon"] = float(st.session_state["field:epsilon-stop"])
-    st.session_state["field:epsilon"] = held["epsilon"]
+    epsilon, rows = moved.get("epsilon"), moved.get("rows")
+    if isinstance(epsilon, int | float) and SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
+        held["epsilon"] = float(epsilon)
+    if rows is None or (isinstance(rows, int | float) and 0 < rows <= MOST_ROWS):
+        # A number that was read from the table is not kept with what was declared.
+        held["about_rows"] = None if rows is None or rows == _looked() else int(rows)
+    if isinstance(moved.get("column"), int):
+        st.session_state[_COLUMN] = max(0, moved["column"])
+    table = own_table()
+    if moved.get("look") and table is not None and table.n_rows is not None:
+        application().note_look(table.account, "number of rows")
+        st.session_state[_LOOKED] = table.table_id
+
+
+def _looked() -> int | None:
+    """Return the number of private rows to the owner who asked to see it; the look stands in the ledger."""
+    table = own_table()
+    if table is None or st.session_state.get(_LOOKED) != table.table_id:
+        return None
+    return table.n_rows
+
+
+def _rehearsed_accuracy(config: RunConfig) -> dict[str, Any] | None:
+    """Return what rehearsals predicted after training on this generator's rows, for each epsilon; or None."""
+    report = None if config.is_model else application().rehearsals.report(config, grid=True)
+    cells = [] if report is None else report["cells"]
+    own = [cell for cell in cells if cell["generator"] == config.generator and cell["predicted"] is not None]
+    if not own:
+        return None
+    measure = own[0]["measure"]
+    found: dict[float, list[float]] = {}
+    for cell in own:
+        if cell["measure"] == measure:
+            found.setdefault(float(cell["epsilon"]), []).append(float(cell["predicted"]))
+    real = [float(cell["real"]) for cell in own if cell["real"] is not None and cell["measure"] == measure]
+    return {
+        "measure": measure,
+        "generator": config.generator,
+        "points": [[epsilon, statistics.fmean(values)] for epsilon, values in sorted(found.items())],
+        "real": statistics.fmean(real) if real else None,
+    }
 
 
 def _releases(account: str) -> str:

@@ -23,7 +23,7 @@ from synth.services import run_folder
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
-from synth.services.planning import check_config, plan_run
+from synth.services.planning import check_config, plan_run, totals_with_another
 from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
@@ -186,6 +186,10 @@ class Application:
     def plan(self, config: RunConfig) -> Plan:
         """Plan a run; reads no rows and writes nothing."""
         return plan_run(config, store=self.store, ledger=self.ledger)
+
+    def totals_with_another(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[float, ...]:
+        """Return what this release and another of the same size would bring these people to, at each epsilon."""
+        return totals_with_another(config, epsilons, store=self.store, ledger=self.ledger)
 
     def reserve(self, config: RunConfig, *, table_id: str, test_table_id: str | None = None) -> Run:
         """Reserve a run's budget and record it as planned.

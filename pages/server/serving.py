@@ -33,8 +33,11 @@ from synth.services.incidents import code_location, record_incident
 
 __all__ = ["OPEN_PATHS", "Keeper", "Surface", "lifespan", "warm_up"]
 
-OPEN_PATHS = ("health", "host-config", "stream", "upload_file")
-"""All that is open below ``/_stcore``: metrics and whatever else comes with Streamlit is not."""
+OPEN_PATHS = ("bidi-components", "health", "host-config", "stream", "upload_file")
+"""All that is open below ``/_stcore``: metrics and whatever else comes with Streamlit is not.
+
+Of components only the files of those that the screens register are served: script and style of the dial.
+"""
 
 ROUND_SECONDS = 30.0
 

@@ -1,25 +1,80 @@
-"""The forecast: what the noise will do to counts, by column and by pair; no row is read and nothing is spent."""
+"""What epsilon promises and what its noise will do, drawn while it is moved; no row is read and nothing is spent.
+
+The dial answers in the browser, from numbers that are worked out here: promises at every place of the slider, errors
+and composed totals at some of them, between which it draws a line. Once it rests the server works out the place itself.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.components.v2.bidi_component import main as mounting
+from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
+from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
 from pages.ui.charts import accent, draw, show_plot, show_table
 from pages.ui.evidence import cards
 from pages.ui.session import draft
 from pages.ui.words import count, note, plain
 from synth.errors import SynthError
+from synth.names import visible
+from synth.reports.code_tables import bin_labels, coarse_bins
 from synth.reports.drawing import letters
-from synth.reports.expected import ModelForecast
+from synth.reports.expected import ModelForecast, promise_of
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, HeatMap
-from synth.reports.forecast import CellForecast, Forecast, PairForecasts, smallest_epsilon
+from synth.reports.forecast import (
+    LARGEST_EPSILON,
+    SMALLEST_EPSILON,
+    CellForecast,
+    Forecast,
+    PairForecasts,
+    forecast,
+    smallest_epsilon,
+)
+from synth.reports.measured import BAR
 from synth.reports.overview import fact_evidence
-from synth.schema import RunConfig
+from synth.schema import ModelledColumn, Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.services.views import Plan
 
-__all__ = ["error_sentence", "forecast_panel", "parts_table", "smallest_epsilon_form"]
+__all__ = [
+    "PLACES",
+    "STRONG",
+    "WEAK",
+    "dial",
+    "dial_data",
+    "error_sentence",
+    "forecast_panel",
+    "parts_table",
+    "smallest_epsilon_form",
+]
+
+PLACES = tuple(
+    round(mantissa * 10.0**power, 4)
+    for power in (-2, -1, 0, 1)
+    for mantissa in (*np.arange(1, 2, 0.02), *np.arange(2, 5, 0.05), *np.arange(5, 10, 0.1))
+    if 0.05 <= round(mantissa * 10.0**power, 4) <= 20
+)
+"""Where the slider stops: steps of one to two and a half per cent, on numbers that can be read."""
+
+STRONG, WEAK = 1.0, 5.0
+"""Up to the first a promise is called strong, above the second weak. Researchers recommended values around 1; the low
+single digits, below 5, are the conservative choice by broad consensus (NIST 2022)."""
+
+_WORKED_OUT = tuple(float(f"{0.05 * 400 ** (step / 24):.2g}") for step in range(25))
+_OF_A_WIDE_TABLE, _WIDE = (0.05, 0.2, 1.0, 5.0, 20.0), 200
+_DRAWN = 24
+"""Bars of a column's picture at most."""
 
 _SHARE, _ALONE = "share of the budget", "epsilon if it were asked alone"
 
@@ -113,8 +168,6 @@ def smallest_epsilon_form(config: RunConfig) -> None:
             except SynthError as error:
                 st.error(plain(error))
             else:
-                for field in ("field:epsilon", "field:epsilon-stop"):
-                    st.session_state.pop(field, None)
                 st.rerun()
 
 
@@ -165,3 +218,207 @@ def _table(cells: list[CellForecast] | tuple[CellForecast, ...]) -> pd.DataFrame
             "how": [_BASES[cell.basis] for cell in cells],
         }
     )
+
+
+# The dial: epsilon by hand, and what follows from it ------------------------------------------------------------------
+
+
+_DIAL = "hermitage.dial"
+
+
+def _presented_as_it_is(*_: object) -> Callable[[object, object], object]:
+    return lambda value, _session: value
+
+
+# What Streamlit presents the state of a component as belongs to a class that no session can write down, and sessions
+# here must be writable (.streamlit/config.toml). Undocumented: its version is pinned, and the browser tests see it.
+mounting.make_bidi_component_presenter = _presented_as_it_is  # type: ignore[attr-defined,assignment]
+
+
+def dial(data: Mapping[str, Any], *, key: str, on_move: Callable[[], None]) -> None:
+    """Draw the slider with its numbers and pictures.
+
+    Parameters
+    ----------
+    data : mapping
+        As :func:`dial_data` makes it.
+    key : str
+        Under which the session holds ``moved``: what was set in the browser last.
+    on_move : callable
+        Called before the page runs again after something was set.
+    """
+    manager = get_bidi_component_manager()
+    if manager.get_component_asset_root(_DIAL) is None:
+        owner, _, name = _DIAL.partition(".")
+        # The script is a file of this server: the content policy lets no other be loaded, and none be made up.
+        manager.register_from_manifest(
+            ComponentManifest(name=owner, version="1", components=[ComponentConfig(name, asset_dir=name)]),
+            Path(__file__).parent,
+        )
+    mounted = st.components.v2.component(_DIAL, css="dial.css", js="dial.js", isolate_styles=False)
+    mounted(key=key, data=dict(data), on_moved_change=on_move)
+
+
+def dial_data(
+    config: RunConfig,
+    *,
+    totals: Callable[[RunConfig, Sequence[float]], Sequence[float]],
+    column: int | None = None,
+    rows: int | None = None,
+    looked: int | None = None,
+    accuracy: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what the browser needs to answer by itself while epsilon is moved.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run as it is set now.
+    totals : callable
+        Returns what this release and another of its size come to, for each of some epsilons.
+    column : int, optional
+        Which of the forecast columns is drawn; by default the first of a few bars.
+    rows : int, optional
+        About how many rows there are, as somebody typed it; nothing stands in for a number that nobody typed.
+    looked : int, optional
+        How many there are, where the owner asked to see it; for this screen alone.
+    accuracy : mapping, optional
+        Accuracy over epsilon, from a rehearsal.
+    """
+    schema = config.schema
+    worked_out = _OF_A_WIDE_TABLE if len(schema.names) > _WIDE else _WORKED_OUT
+    epsilons = tuple(sorted({*worked_out, config.epsilon}))
+    found = [_expected(_key(config), epsilon) for epsilon in epsilons]
+    public = schema.number_of_units if schema.unit.rows_per_unit == 1 else None
+    names = [cell.columns[0] for cell in found[0].columns]
+    lines = _lines(config, found)
+    place = _easy_to_read(found[0].columns) if column is None else min(max(column, 0), max(len(names) - 1, 0))
+    return {
+        "epsilon": config.epsilon,
+        "smallest": SMALLEST_EPSILON,
+        "largest": LARGEST_EPSILON,
+        "scale": {"strong": STRONG, "weak": WEAK},
+        "promises": _promises(config.delta, pure=not schema.allows_sums),
+        "here": _promise(config.epsilon, config.delta, pure=not schema.allows_sums),
+        "belief": _belief(config),
+        "but": "" if not schema.allows_sums else f"except with a chance of about {config.delta:g}",
+        "attack": "tells one value of a cell from another" if not schema.allows_sums else "tells members from others",
+        "at": list(epsilons),
+        "again": [round(total, 6) for total in totals(config, epsilons)],
+        "lines": lines,
+        "none": None if lines else _no_lines(config),
+        "rows": {"public": public, "typed": rows, "looked": looked, "measured": 1 - config.holdout},
+        "columns": [visible(name) for name in names],
+        "column": place,
+        "shape": _shape(config, found, names[place]) if names else None,
+        "accuracy": accuracy,
+    }
+
+
+def _key(config: RunConfig) -> str:
+    return json.dumps(config_to_mapping(replace(config, epsilon=1.0)))
+
+
+@lru_cache(maxsize=512)
+def _expected(key: str, epsilon: float) -> Forecast:
+    return forecast(replace(_parsed(key), epsilon=epsilon))
+
+
+@lru_cache(maxsize=16)
+def _parsed(key: str) -> RunConfig:
+    return parse_config(json.loads(key))
+
+
+@lru_cache(maxsize=8)
+def _promises(delta: float, *, pure: bool) -> list[list[Any]]:
+    return [_promise(epsilon, delta, pure=pure) for epsilon in PLACES]
+
+
+def _promise(epsilon: float, delta: float, *, pure: bool) -> list[Any]:
+    """Return epsilon and what follows: odds, where even ones end, the best attack by any method and on this noise."""
+    told = promise_of(epsilon, delta, pure=pure)
+    return [
+        epsilon,
+        told.odds_words,
+        told.even_words,
+        math.ceil(100 * told.advantage - 1e-9),
+        math.ceil(100 * told.noise_advantage - 1e-9),
+    ]
+
+
+def _belief(config: RunConfig) -> str:
+    unit = visible(config.schema.unit.protects)
+    return {
+        Neighbours.ADD_REMOVE: f"whether a {unit} is in the table",
+        Neighbours.REPLACE: f"what the rows of a {unit} say",
+        Neighbours.CELL: "what one cell says, with every other cell known",
+    }[config.schema.neighbours]
+
+
+def _lines(config: RunConfig, found: Sequence[Forecast]) -> list[dict[str, Any]]:
+    """Return what is drawn over epsilon: each with a name, the numbers, and whether they are rows of the table."""
+    if config.is_model:
+        told = [{fact.title: fact for fact in one.of_model.facts} if one.of_model else {} for one in found]
+        titles = [title for title, fact in told[0].items() if not isinstance(fact.value, str)]
+        return [
+            {"name": title, "of": title, "rows": False, "values": [float(facts[title].value) for facts in told]}
+            for title in titles
+            if all(title in facts and not isinstance(facts[title].value, str) for facts in told)
+        ]
+    if found[0].row_noise:
+        middle = [statistics.median(noise.std for noise in one.row_noise) for one in found]
+        name = "noise on a typical cell, in parts of its column's range"
+        return [{"name": name, "of": "a cell", "rows": False, "values": [BAR * std for std in middle]}]
+    ranges = (
+        ("a share of rows in one column", "one column", [one.column_range for one in found]),
+        ("a share of rows in a pair of columns", "a pair", [one.pair_range for one in found]),
+    )
+    return [
+        {"name": name, "of": of, "rows": True, "values": values} for name, of, values in ranges if None not in values
+    ]
+
+
+def _no_lines(config: RunConfig) -> str:
+    if config.is_model:
+        return "This model does not say beforehand what error the noise will cause; its report does."
+    return "This run measures no counts of single columns. Give the report a share of the budget below."
+
+
+def _easy_to_read(cells: Sequence[CellForecast]) -> int:
+    return next((place for place, cell in enumerate(cells) if 3 <= cell.cells <= _DRAWN // 2), 0)
+
+
+def _shape(config: RunConfig, found: Sequence[Forecast], name: str) -> dict[str, Any]:
+    """Return a column to draw: invented shares of its values, the noise on a count, and how it falls on each bar."""
+    column = next(one for one in config.schema.modelled if one.name == name)
+    labels, widths = _bars(column)
+    cells = [next((cell for cell in one.columns if cell.columns[0] == name), None) for one in found]
+    return {
+        "labels": labels,
+        "shares": _invented(column, len(labels)),
+        "noise": [None if cell is None else cell.noise_std for cell in cells],
+        # How many of the counts that are measured are added up in a bar.
+        "counts": [None if cell is None else cell.cells / column.size for cell in cells],
+        "widths": widths,
+        # The same draw at every epsilon, so that what moves is the noise alone; nothing of a run is drawn with it.
+        "draws": np.random.default_rng([7, len(labels)]).standard_normal(len(labels)).round(4).tolist(),
+    }
+
+
+def _bars(column: ModelledColumn) -> tuple[list[str], list[float]]:
+    """Return the names of a column's bars, and how many codes stand in each."""
+    bins = coarse_bins(column)
+    labels = list(bin_labels(column, bins))
+    widths = np.bincount(bins, minlength=len(labels)).astype(float).tolist()
+    if len(labels) > _DRAWN:
+        more = len(labels) - _DRAWN + 1
+        labels, widths = [*labels[: _DRAWN - 1], f"{more} more"], [*widths[: _DRAWN - 1], sum(widths[_DRAWN - 1 :])]
+    return [visible(label) for label in labels], widths
+
+
+def _invented(column: ModelledColumn, bars: int) -> list[float]:
+    """Return made-up shares: a hill where values have an order, else each value a little rarer than the last."""
+    place = np.arange(bars) / max(bars - 1, 1)
+    hill = np.exp(-0.5 * ((place - 0.4) / 0.22) ** 2) + 0.02
+    shares = hill if column.is_ordered else 1 / (1 + np.arange(bars))
+    return [round(float(share), 6) for share in shares / shares.sum()]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from synth.generators.protocol import Fact
+from synth.reports.drawing import number_text
 from synth.reports.holdout import WIDEST_LOSS, WIDEST_RANGE
 from synth.reports.measured import BAR
 from synth.reports.risk_bounds import (
@@ -25,6 +26,7 @@ from synth.reports.risk_bounds import (
 )
 
 __all__ = [
+    "NO_LIMIT",
     "Basis",
     "BudgetShare",
     "CellForecast",
@@ -38,6 +40,9 @@ __all__ = [
 ]
 
 _FALSE_POSITIVE = 0.01
+
+NO_LIMIT = 1e6
+"""Odds that may change by more than this are said in words: no digit of such a number means anything."""
 
 Basis = Literal["generator", "evaluation", "if measured"]
 """Who measures a table: the generator, the charged evaluation, or nobody: what it would be if all pairs were."""
@@ -205,6 +210,19 @@ class Promise:
     noise_advantage: float
     noise_caught: float
 
+    @property
+    def odds_words(self) -> str:
+        """The factor as it is said: three digits, never below what it is, and in words where it is no limit."""
+        if self.odds > NO_LIMIT:
+            return "more than a million times"
+        return f"\N{MULTIPLICATION SIGN}{number_text(_three_digits_up(self.odds))}"
+
+    @property
+    def even_words(self) -> str:
+        """Where even odds can end at most, in hundredths, rounded up."""
+        believed = math.ceil(100 * self.even - 1e-9)
+        return f"{believed}:{100 - believed}" if believed < 100 else "almost certain"
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnNoise:
@@ -327,7 +345,13 @@ class Forecast:
         return None if not self.columns else 10 * max(cell.noise_std for cell in self.columns)
 
 
-@functools.lru_cache(maxsize=256)
+def _three_digits_up(bound: float) -> float:
+    step = 10.0 ** (math.floor(math.log10(bound)) - 2)
+    # A bound that has three digits already may be a little above them as a binary number.
+    return float(f"{math.ceil(bound / step - 1e-6) * step:.12g}")
+
+
+@functools.lru_cache(maxsize=1024)
 def promise_of(epsilon: float, delta: float, *, pure: bool = False) -> Promise:
     """Explain a promise; formulas only.
 

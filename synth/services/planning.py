@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from functools import lru_cache
 
 from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.estimators import describe, make
@@ -11,6 +13,7 @@ from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.reports.drawing import number_text, rounded_up
+from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import Forecast, forecast
 from synth.reports.holdout import check_paid
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
@@ -19,7 +22,7 @@ from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
 
-__all__ = ["check_config", "forecast_lines", "plan_run", "prediction_lines", "priced_parts"]
+__all__ = ["check_config", "forecast_lines", "plan_run", "prediction_lines", "priced_parts", "totals_with_another"]
 
 _MOST_PAIRS, _WORST_PAIRS = 1_000, 100
 """Pairs that are printed one by one; of more only the worst."""
@@ -91,6 +94,33 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         epsilon_cap=cap,
         refusal=stop or refusal,
     )
+
+
+def totals_with_another(
+    config: RunConfig, epsilons: Sequence[float], *, store: Store, ledger: Ledger
+) -> tuple[float, ...]:
+    """Return what will have been spent on these people after this release and another of the same size, composed.
+
+    Parameters
+    ----------
+    config : RunConfig
+        The run; its epsilon is not used.
+    epsilons : sequence of float
+        Sizes of both releases.
+    """
+    neighbours = config.schema.neighbours
+    account = store.accounts.named(config.account)
+    before, delta = Cost(), config.delta
+    if account is not None:
+        before = Cost.of_charges(ledger.current(account.id))
+        delta = ledger.after(account.id, PrivacyBudget(epsilon=1.0, delta=delta, neighbours=neighbours)).delta
+    return tuple(_epsilon_of_two(before, epsilon, config.delta, neighbours, delta) for epsilon in epsilons)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of_two(before: Cost, epsilon: float, delta: float, neighbours: Neighbours, at: float) -> float:
+    one = Cost.of_budget(epsilon, delta, neighbours)
+    return (before + one + one).epsilon(at)
 
 
 def _refusal(config: RunConfig, account: Account, budget: PrivacyBudget, ledger: Ledger) -> str | None:
@@ -202,10 +232,13 @@ def _forecast_table(found: Forecast) -> list[str]:
     promise = found.promise
     # What hides single cells has no delta.
     but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
+    # Past a million no digit means anything.
+    limited = promise.odds <= NO_LIMIT
+    odds = f"at most x{number_text(rounded_up(promise.odds))}" if limited else promise.odds_words
     lines = [
-        f"Odds change by at most x{number_text(rounded_up(promise.odds))}{but}; an attacker allowed one false alarm in "
-        f"100 catches at most {number_text(100 * promise.caught)} in 100 by any method, "
-        f"{number_text(100 * promise.noise_caught)} against this noise.",
+        f"Odds change by {odds}{but}; an attacker allowed one false alarm in 100 catches at most "
+        f"{number_text(100 * promise.caught)} in 100 by any method, {number_text(100 * promise.noise_caught)} against "
+        "this noise.",
     ]
     if found.columns or found.pairs:
         lines.append(

@@ -166,7 +166,50 @@ def test_no_page_scrolls_sideways_at_1280(server: Server, browser: Any) -> None:
         " return box ? box.scrollWidth - box.clientWidth : 0; }"
     )
     assert hidden <= 2
+    walker.press("Continue to 3 Budget")
+    walker.see("Choose a privacy budget")
+    move_epsilon(walker)
+    walker.page.set_viewport_size({"width": 390, "height": 900})
+    walker.settle()
+    assert wide(walker) <= 0
+    assert walker.refused == []
     walker.close()
+
+
+def move_epsilon(walker: Walker) -> None:
+    """Move the slider and type: numbers answer at once, what is typed out of the range is refused in words."""
+    page = walker.page
+    box, slider = page.get_by_label("Epsilon, exactly"), page.get_by_role("slider")
+    odds, column = page.locator('[data-headline="odds"]'), page.locator('[data-headline="one column"]')
+    assert odds.inner_text() == "Odds can change by at most \N{MULTIPLICATION SIGN}7.39"
+    slider.focus()
+    slider.press("ArrowRight")
+    # In the browser alone: the server is told a moment later.
+    assert box.input_value() == "2.05"
+    assert odds.inner_text().endswith("\N{MULTIPLICATION SIGN}7.77")
+    walker.settle()
+    page.get_by_text("After this release: 2.05").wait_for()
+    for typed, words in (("0", "0 is too small"), ("1000", "1000 is too large"), ("one", "Type a number")):
+        box.fill(typed)
+        alert = page.get_by_role("alert").filter(has_text=words).inner_text()
+        assert "from 0.001 to 100" in alert
+        assert "The budget stays at 2.05." in alert
+    box.fill("0.3")
+    page.get_by_text("After this release: 0.30").wait_for()
+    assert "rows" in column.inner_text()
+    assert "points" not in column.inner_text()
+    rows, drawn = page.get_by_label("About how many rows?"), page.locator("svg[data-picture] rect")
+    assert (rows.input_value(), drawn.count()) == ("", 0), "nothing stands in for an unknown"
+    rows.fill("9,000")
+    assert "points" in column.inner_text()
+    assert drawn.count() > 0
+    walker.settle()
+    assert page.get_by_text("Noise is more than 5 % of the 7,200 rows that are measured").is_visible()
+    page.get_by_role("button", name="Look (owner only, recorded)").click()
+    page.get_by_text("Owner only: read from the private rows, and the look is recorded.").wait_for()
+    assert rows.input_value() == "60,000"
+    assert wide(walker) <= 0
+    walker.settle()
 
 
 def test_the_upload_leaves_the_memory_of_the_server(server: Server, browser: Any, tmp_path: Path) -> None:

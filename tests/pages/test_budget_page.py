@@ -1,25 +1,50 @@
-"""3 Budget: stops and the exact number agree, the panel follows, the parts add up, and refusals in their words."""
+"""3 Budget: what the browser is given to answer with, what is unfolded, the parts add up, and refusals in their words.
+
+How the slider and the box behave is walked in a browser: tests/end_to_end/test_browser.py.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from typing import Any
 
 import pytest
 from driving import CODEBOOK, LABELLED, described, errors, go, texts
 from streamlit.testing.v1 import AppTest
 
 from pages.budget import attack_figure
+from pages.ui.draft import config_of
+from pages.ui.forecast import PLACES
+from pages.ui.session import application
+from synth.privacy.accounting import epsilon_of, mu_of_budget
+from synth.rehearsal.grid import GridCell, GridRehearsal
+from synth.reports.expected import promise_of
+from synth.schema import config_to_mapping
 
 
 def set_epsilon(app: AppTest, epsilon: float) -> AppTest:
-    return app.number_input(key="field:epsilon").set_value(epsilon).run()
+    app.session_state["draft"]["epsilon"] = epsilon
+    return app.run()
+
+
+def unfold(app: AppTest, name: str) -> AppTest:
+    """Open one of the details; what is folded is not drawn."""
+    app.session_state[f"budget-{name}"] = True
+    return app.run()
+
+
+def dialled(app: AppTest) -> dict[str, Any]:
+    """Return what the browser is given to answer with."""
+    (mounted,) = app.get("bidi_component")
+    return dict(json.loads(mounted.proto.json))
 
 
 def test_the_panel_says_the_numbers_of_the_design() -> None:
-    app = described()
+    app = unfold(described(), "attacks")
     words = texts(app)
-    assert "change their odds by at most \N{MULTIPLICATION SIGN}2.719 (ε = 1)." in words
+    assert "change their odds by at most \N{MULTIPLICATION SIGN}2.72 (ε = 1)." in words
     assert (
         "From 50:50 to at most 74 in 100; from 1 in 100 to at most 2.7 in 100, except with a chance of about δ."
         in words
@@ -29,7 +54,7 @@ def test_the_panel_says_the_numbers_of_the_design() -> None:
 
 
 def test_every_ceiling_is_one_number_on_the_page() -> None:
-    app = described()
+    app = unfold(described(), "attacks")
     words = texts(app)
     (chart,) = [plot for plot in app.get("plotly_chart") if "promise-chart" in plot.proto.id]
     anything = next(t for t in json.loads(chart.proto.spec)["data"] if t["name"] == "any method meeting this promise")
@@ -44,22 +69,101 @@ def test_every_ceiling_is_one_number_on_the_page() -> None:
     assert advantage >= 100 * math.tanh(0.5)
 
 
-def test_the_slider_and_the_number_follow_each_other() -> None:
-    app = described()
-    app.select_slider(key="field:epsilon-stop").set_value(2.0).run()
-    assert app.number_input(key="field:epsilon").value == 2.0
-    assert app.session_state["draft"]["epsilon"] == 2.0
-    set_epsilon(app, 0.7)
-    assert app.select_slider(key="field:epsilon-stop").value == 0.7
-    app.select_slider(key="field:epsilon-stop").set_value(0.25).run()
-    assert app.session_state["draft"]["epsilon"] == 0.25
-    assert not errors(app)
+def test_a_place_of_the_slider_says_what_the_accountant_says() -> None:
+    given = dialled(described())
+    places = [promise[0] for promise in given["promises"]]
+    assert places == list(PLACES)
+    assert places == sorted(set(places))
+    assert (places[0], places[-1]) == (0.05, 20.0)
+    assert max(right / left for left, right in itertools.pairwise(places)) < 1.026, "a move is a small one"
+    for epsilon, odds, even, any_method, noise in given["promises"]:
+        told = promise_of(epsilon, 1e-6)
+        # No bound is printed smaller than it is.
+        if odds.startswith("\N{MULTIPLICATION SIGN}"):
+            assert float(odds[1:].replace(",", "")) >= math.exp(epsilon) * (1 - 1e-9)
+        else:
+            assert epsilon > math.log(1e6)
+        assert even == "almost certain" or int(even.split(":")[0]) >= 100 * told.even - 1e-6
+        assert 100 >= any_method >= 100 * told.advantage - 1e-6
+        assert any_method >= noise >= 100 * told.noise_advantage - 1e-6
+
+
+def test_huge_odds_are_said_in_words() -> None:
+    app = unfold(set_epsilon(described(), 50.0), "attacks")
+    assert dialled(app)["here"][1] == "more than a million times"
+    words = texts(app)
+    assert "can change their odds by more than a million times (ε = 50)." in words
+    assert "000,000" not in words
+
+
+def test_what_is_drawn_over_epsilon_is_the_forecast() -> None:
+    app = set_epsilon(described(), 0.777)
+    given, plan = dialled(app), application().plan(config_of(app.session_state["draft"]))
+    here = given["at"].index(0.777)
+    columns, pairs = given["lines"]
+    assert columns["values"][here] == plan.forecast.column_range
+    assert pairs["values"][here] == plan.forecast.pair_range
+    of = plan.forecast.columns[given["column"]]
+    assert given["shape"]["noise"][here] == of.noise_std
+    assert columns["values"] == sorted(columns["values"], reverse=True)
+    # Composed, and not added up.
+    assert 0.777 < given["again"][here] < 2 * 0.777
+    assert given["again"][here] == pytest.approx(epsilon_of(2 * mu_of_budget(0.777, 1e-6) ** 2, 1e-6), rel=1e-3)
+
+
+def test_nothing_stands_in_for_a_number_of_rows_that_nobody_said() -> None:
+    assert dialled(described())["rows"] == {"public": 200, "typed": None, "looked": None, "measured": 0.8}
+    app = described(PRIVATE)
+    assert dialled(app)["rows"]["public"] is dialled(app)["rows"]["typed"] is dialled(app)["rows"]["looked"] is None
+    app.session_state["draft"]["about_rows"] = 5000
+    app.run()
+    assert dialled(app)["rows"]["typed"] == 5000
+    # It is for this screen, and no part of what is declared.
+    config = config_of(app.session_state["draft"])
+    assert "5000" not in json.dumps(config_to_mapping(config))
+
+
+def test_a_rehearsed_grid_is_drawn_over_epsilon() -> None:
+    app = described(LABELLED)
+    assert dialled(app)["accuracy"] is None
+    cells = [
+        GridCell(
+            generator=name,
+            epsilon=epsilon,
+            seed=seed,
+            pairs=0.1,
+            floor=0.1,
+            measure="ROC AUC",
+            predicted=predicted,
+            real=0.8,
+            attack="",
+            area=None,
+            ceiling=None,
+            seconds=1.0,
+        )
+        for name, epsilon, seed, predicted in (
+            ("independent", 2.0, 0, 0.7),
+            ("independent", 1.0, 0, 0.5),
+            ("independent", 1.0, 1, 0.6),
+            ("another", 1.0, 0, 0.9),
+            ("independent", 4.0, 0, None),
+        )
+    ]
+    found = GridRehearsal(tuple(cells), len(cells), "smoker", "simulated")
+    config = config_of(app.session_state["draft"])
+    application().rehearsals._keep(config, found, grid=True)
+    assert dialled(app.run())["accuracy"] == {
+        "measure": "ROC AUC",
+        "generator": "independent",
+        "points": [[1.0, pytest.approx(0.55)], [2.0, 0.7]],
+        "real": pytest.approx(0.8),
+    }
 
 
 def test_the_forecast_moves_with_the_slider_and_reads_no_row() -> None:
     from pages.ui.session import application
 
-    app = described()
+    app = unfold(described(), "attacks")
     # The rows are gone from the store's disk: what the page says comes from declared facts alone.
     before = texts(app)
     for path in application().settings.home.rglob("*"):
@@ -77,7 +181,7 @@ def error_line(words: str) -> str:
 
 
 def test_delta_follows_the_rule_until_it_is_chosen() -> None:
-    app = described()
+    app = unfold(described(), "attacks")
     assert (
         "δ: How far any probability may exceed what epsilon allows. Keep it far below one over the number of people."
         in texts(app)
@@ -90,7 +194,7 @@ def test_delta_follows_the_rule_until_it_is_chosen() -> None:
 
 def test_a_weak_promise_is_called_weak() -> None:
     app = set_epsilon(described(), 8.0)
-    assert "At ε = 8 the promise is weak: see the ceiling on the right." in texts(app)
+    assert "At ε = 8 the promise is weak: see what it buys." in texts(app)
 
 
 def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused(
@@ -99,7 +203,7 @@ def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused
     monkeypatch.setenv("HERMITAGE_APPROVAL_EPSILON", "4")
     app = set_epsilon(described(), 8.0)
     assert (
-        "At ε = 8 the promise is weak: see the ceiling on the right. This installation refuses more than ε = 4: a run "
+        "At ε = 8 the promise is weak: see what it buys. This installation refuses more than ε = 4: a run "
         "cannot start." in texts(app)
     )
 
@@ -133,7 +237,7 @@ def test_the_ledger_box_says_what_has_been_spent() -> None:
 
 
 def test_the_parts_add_up_to_the_whole() -> None:
-    app = described()
+    app = unfold(described(), "parts")
     frame = next(table.value for table in app.dataframe if "share of the budget" in table.value.columns)
     shares = list(frame["share of the budget"])
     assert frame["part"].iloc[-1] == "total"
@@ -152,13 +256,13 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
     )
     moved = {}
     for people in (10_000, 100):
-        app = described(PRIVATE.replace("people_at_most: 10000", f"people_at_most: {people}"))
+        app = unfold(described(PRIVATE.replace("people_at_most: 10000", f"people_at_most: {people}")), "errors")
         assert expected.format(rows=f"{0.8 * people:,.0f}", people=f"{people:,}") in texts(app)
         (frame,) = [table.value for table in app.dataframe if "rows that noise moves" in table.value.columns][:1]
         moved[people] = dict(zip(frame["table"], frame["rows that noise moves"], strict=True))
     assert (
         "Shares of rows refer to 160 rows: the declared number of 200 (unit: person), less the 20% held out."
-        in texts(described(CODEBOOK))
+        in texts(unfold(described(CODEBOOK), "errors"))
     )
     # A bound that nobody declared would have hidden that a hundred people leave nothing to see.
     assert moved[100]["age"] == "no usable signal"
@@ -166,7 +270,7 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
 
 
 def test_the_smallest_epsilon_for_an_error() -> None:
-    app = described()
+    app = unfold(unfold(described(), "accuracy"), "attacks")
     app.number_input(key="wanted-error").set_value(60.0).run()
     app.button(key="use-smallest").click().run()
     chosen = app.session_state["draft"]["epsilon"]
@@ -177,7 +281,7 @@ def test_the_smallest_epsilon_for_an_error() -> None:
 
 
 def test_the_chart_has_two_ceilings_and_an_alternative_text() -> None:
-    app = described()
+    app = unfold(described(), "attacks")
     (chart,) = [plot for plot in app.get("plotly_chart") if "promise-chart" in plot.proto.id]
     traces = json.loads(chart.proto.spec)["data"]
     assert [trace["name"] for trace in traces] == ["any method meeting this promise", "this release's noise"]
@@ -193,7 +297,7 @@ def test_the_noise_of_the_release_never_exceeds_what_any_method_may(epsilon: flo
 
 
 def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
-    app = described(LABELLED.replace(PUBLIC_NUMBER, "row_count: private\n"))
+    app = unfold(described(LABELLED.replace(PUBLIC_NUMBER, "row_count: private\n")), "parts")
     assert "Predictions cannot be paid for" not in texts(app)
     app.number_input(key="field:prediction_share").set_value(0.1).run()
     assert not errors(app)
@@ -207,7 +311,7 @@ def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
 
 
 def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() -> None:
-    app = described()
+    app = unfold(described(), "parts")
     assert app.number_input(key="field:prediction_share").disabled
     assert "Predictions cannot be paid for: no label is declared." in texts(app)
     # A share from before the label was taken away is passed over.

@@ -89,13 +89,21 @@ def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
 def test_the_page_of_the_budget_speaks_of_the_model(chosen: AppTest) -> None:
     go(chosen, "budget")
     assert not errors(chosen)
-    words = texts(chosen)
-    assert "What the noise will do to the model" in words
+    assert "What the noise will do to the model" in {place.label for place in chosen.expander}
+    chosen.session_state["budget-errors"] = True
+    chosen.run()
+    assert [metric.value for metric in chosen.metric if metric.label == "Noise of a gradient"] == ["16.9"]
+    (mounted,) = chosen.get("bidi_component")
+    given = json.loads(mounted.proto.json)
+    (line,) = given["lines"]
+    assert (line["name"], line["rows"]) == ("Noise of a gradient", False)
+    assert line["values"][given["at"].index(1.0)] == pytest.approx(16.9, abs=0.05)
     assert "continue-models" in {str(button.key) for button in chosen.button}
     assert "field:evaluation_share" not in {str(box.key) for box in chosen.number_input}
     go(chosen, "generate")
     go(chosen, "budget")
-    assert "What the noise will do to counts" in texts(chosen), "whoever looks at generators makes rows"
+    labels = " ".join(place.label for place in chosen.expander)
+    assert "What the noise will do to counts" in labels, "whoever looks at generators makes rows"
 
 
 def test_a_model_is_rehearsed_by_itself_and_the_page_says_why(chosen: AppTest) -> None:
