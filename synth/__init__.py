@@ -8,6 +8,8 @@
 >>> synth.verify(result.bundle).ok  # doctest: +SKIP
 True
 
+Rows in memory go the same way: :class:`synth.Release` takes a DataFrame and gives one back.
+
 Whatever goes wrong raises a :class:`synth.errors.SynthError`, whose text is one sentence and never quotes a table.
 """
 
@@ -23,19 +25,23 @@ if TYPE_CHECKING:
     from synth.bundle.predicting import Predictions
     from synth.bundle.replay import Replay
     from synth.bundle.verify import Verdict
-    from synth.cli.local import RunResult
+    from synth.cli.local import Release, RunResult
     from synth.errors import SynthError
-    from synth.schema import RunConfig
+    from synth.schema import RunConfig, Schema
 
 __all__ = [
     "Predictions",
+    "Release",
     "Replay",
     "RunConfig",
     "RunResult",
+    "Schema",
     "SynthError",
     "Verdict",
     "__version__",
+    "draft_schema",
     "load_config",
+    "load_schema",
     "predict",
     "replay",
     "run",
@@ -44,9 +50,11 @@ __all__ = [
 
 _TYPES = {
     "Predictions": "synth.bundle.predicting",
+    "Release": "synth.cli.local",
     "Replay": "synth.bundle.replay",
     "RunConfig": "synth.schema",
     "RunResult": "synth.cli.local",
+    "Schema": "synth.schema",
     "SynthError": "synth.errors",
     "Verdict": "synth.bundle.verify",
 }
@@ -65,6 +73,22 @@ def load_config(path: str | Path) -> RunConfig:
     from synth.services.incidents import in_own_words
 
     return in_own_words(load, path)
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Read what a file declares of a table; see :func:`synth.schema.load_schema`."""
+    from synth.schema import load_schema as load
+    from synth.services.incidents import in_own_words
+
+    return in_own_words(load, path)
+
+
+def draft_schema(frame: object) -> dict[str, Any]:
+    """Draft what is declared of a DataFrame from its names; see :func:`synth.cli.frames.draft_schema`."""
+    from synth.cli.frames import draft_schema as draft
+    from synth.services.incidents import in_own_words
+
+    return in_own_words(draft, frame)
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:
@@ -87,7 +111,7 @@ def verify(path: str | Path) -> Verdict:
 def replay(path: str | Path, out: str | Path, *, refit: bool = False) -> Replay:
     """Make the table of a bundle again in the empty folder ``out``; see :func:`synth.bundle.replay.replay`."""
     from synth.bundle.replay import replay as again
-    from synth.cli.local import empty_folder
+    from synth.cli.files import empty_folder
     from synth.services.incidents import in_own_words
     from synth.system.paths import path_of
 

@@ -32,6 +32,7 @@ from typing import ClassVar
 from synth.names import visible_lines
 
 __all__ = [
+    "EXIT_CODES",
     "AlreadyEnteredError",
     "ApprovalRequiredError",
     "AttackError",
@@ -52,6 +53,19 @@ __all__ = [
     "UnsupportedCostError",
     "VerificationError",
 ]
+
+
+EXIT_CODES = {
+    0: "done",
+    1: "a check found a difference: a bundle that is not what it claims, another table, a ledger that is behind",
+    2: "something given cannot be used, or the promise could not be kept; the message says which",
+    3: "a cap would be exceeded, or the ledger of the account is not whole",
+    4: "this installation allows no epsilon so large",
+    5: "cancelled",
+    70: "a run stopped, or something failed inside Hermitage; the message names the incident",
+    74: "a disk is full",
+}
+"""What a command ends with, and what it means."""
 
 
 class SynthError(Exception):

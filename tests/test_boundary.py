@@ -141,7 +141,7 @@ def words_of(error: BaseException | None) -> str:
 @pytest.mark.parametrize(
     "entry",
     [
-        *("load_config", "verify", "replay", "replay: out"),
+        *("load_config", "load_schema", "verify", "replay", "replay: out", "Release: out"),
         *("run: table", "run: out", "run: table of the configuration", "run: test table"),
     ],
 )
@@ -155,6 +155,8 @@ def test_what_is_no_path_is_refused_by_its_type(
     given = WRONG_TEXTS[wrong] if wrong in WRONG_TEXTS else WRONG_OBJECTS[wrong]()
     entries: dict[str, Callable[[], object]] = {
         "load_config": lambda: synth.load_config(given),
+        "load_schema": lambda: synth.load_schema(given),
+        "Release: out": lambda: synth.Release(pd.DataFrame({"age": [3]}), config.schema, account="a").fit(given),
         "verify": lambda: synth.verify(given),
         "replay": lambda: synth.replay(given, "out"),
         "replay: out": lambda: synth.replay("bundle.zip", given),
@@ -188,6 +190,7 @@ TEXTS_THAT_ARE_NO_PATHS = st.builds(
 def test_nothing_that_is_no_path_comes_back_from_any_entry_point(given_for_a_path: Any, config: RunConfig) -> None:
     entries: list[Callable[[Any], object]] = [
         synth.load_config,
+        synth.load_schema,
         synth.verify,
         lambda given: synth.replay(given, "out"),
         lambda given: synth.run(config, "out", table=given),

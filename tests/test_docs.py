@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+from synth import errors
 from synth.cli.commands import _parser
+from synth.errors import EXIT_CODES
 from synth.generators import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +25,38 @@ def test_the_readme_names_every_command() -> None:
     assert commands.choices is not None
     for command in commands.choices:
         assert re.search(rf"synth {command}\b", README), command
+
+
+def parsers(parser: argparse.ArgumentParser, name: str = "synth") -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command and its own commands, by what is typed."""
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for typed, command in action.choices.items():
+                yield from parsers(command, f"{name} {typed}")
+
+
+def test_every_option_of_every_command_is_explained() -> None:
+    found = dict(parsers(_parser()))
+    assert len(found) > 20
+    assert not [
+        f"{name} {action.option_strings or action.dest}"
+        for name, parser in found.items()
+        for action in parser._actions
+        if not (action.help or isinstance(action, argparse._SubParsersAction))
+    ]
+
+
+def test_exit_codes_are_those_of_the_errors_and_stand_in_every_help_and_in_the_documents() -> None:
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    ends = {kind.exit_code for kind in kinds if isinstance(kind, type)}
+    assert ends | {0} == set(EXIT_CODES)
+    for name, parser in parsers(_parser()):
+        assert all(words in parser.format_help() for words in EXIT_CODES.values()), name
+    document = (ROOT / "docs" / "python-and-command-line.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", document, re.M)) == {
+        str(code): words for code, words in EXIT_CODES.items()
+    }
 
 
 def test_deploying_names_every_setting() -> None:

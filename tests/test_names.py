@@ -91,7 +91,7 @@ def test_published_texts_show_names_as_they_are() -> None:
 
 
 def test_the_command_line_shows_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    from synth.cli.commands import say, tell
+    from synth.cli.speaking import say, tell
 
     say("a\u202eb")
     tell("a\u200bb")

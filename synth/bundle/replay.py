@@ -5,6 +5,7 @@ Rows are drawn again from the fitted generator. A model draws none, so it is fit
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -28,7 +29,7 @@ from synth.bundle.model_file import (
     without_words as model_without_words,
 )
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
-from synth.bundle.table_files import read_table, write_table
+from synth.bundle.table_files import read_table, write_parquet, write_table
 from synth.errors import ConfigError, VerificationError
 from synth.estimators import drawn_rows, make, restore
 from synth.generators import GeneratorTask, PrivateModel, State
@@ -45,7 +46,7 @@ from synth.reports.document import (
 from synth.schema import RunConfig, parse_config
 from synth.schema.documents import read_mapping
 
-__all__ = ["Replay", "replay"]
+__all__ = ["Replay", "drawn_table", "replay"]
 
 _SHARE = 1e-6
 """Costs are rounded to whole units, shares to floats: parts of the budget agree to about a billionth."""
@@ -154,6 +155,46 @@ def replay(
     lines = _lines(identical, distance, generator or config.generator)
     lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
     return Replay(identical, distance, lines, report_identical, costs_differ, words_version)
+
+
+def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
+    """Draw other rows from the generator of a bundle, which costs nothing; they are in no certificate.
+
+    Parameters
+    ----------
+    bundle : path
+        A zip or a folder.
+    rows : int
+        How many rows.
+    seed : int
+        Public; that of the certificate draws the beginning of the certified table.
+
+    Returns
+    -------
+    file
+        The rows as Parquet.
+
+    Raises
+    ------
+    VerificationError
+        If the bundle cannot be read.
+    ConfigError
+        If it is of a model, or there cannot be so many rows.
+    """
+    with open_archive(Path(bundle)) as archive:
+        card, state = model_from_bytes(archive.read("model.safetensors"))
+        config = _config(archive, card)
+    if config.is_model:
+        raise ConfigError(f"The bundle is of the model '{card.generator}', from which no rows are drawn.")
+    config = replace(config, rows=rows, seed=seed)
+    if config.is_model:
+        raise ConfigError("At least one row has to be drawn.")
+    drawn = io.BytesIO()
+    write_parquet(
+        drawn_rows(restore(card.generator, card.task, card.options, state), config), config.schema, drawn, seed
+    )
+    drawn.seek(0)
+    return drawn
 
 
 def _model_again(

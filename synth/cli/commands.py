@@ -8,18 +8,18 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from synth.errors import AttackError, InputError, LedgerError, RunCancelledError, SynthError
-from synth.names import visible_lines
+from synth.cli.keeping import add_keeping_commands, open_application
+from synth.cli.speaking import say, tell
+from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
-    from synth.application import Application
     from synth.reports.report import ReportOption
     from synth.schema import RunConfig
 
-__all__ = ["config_of", "main", "say", "tell"]
+__all__ = ["config_of", "main"]
 
 _PATHS = {
     **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
@@ -29,13 +29,26 @@ _PATHS = {
 }
 """What the arguments are that name files, by the name of the argument."""
 
+_BUNDLE = "a sealed bundle: bundle.zip, or the folder it was unpacked into"
+_PUBLIC_KEY = "PEM of the signer you expect; without it anybody may have signed"
+_OUT = "a new or empty folder for what is made"
+_FORCE = "write into a folder that is not empty"
+
+_CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
+    ("--table", str, "PATH", "the private table, or a pattern in quotes for several files with one header"),
+    ("--test-table", str, "PATH", "rows of other people, for the owner's report alone"),
+    ("--epsilon", float, "E", "how much one unit may change what is published: smaller protects more"),
+    ("--delta", float, "D", "how likely the promise may fail to hold; far below one in the number of people"),
+    ("--generator", str, "NAME", "another generator, with its default options; synth generators lists them"),
+    ("--rows", int, "N", "how many rows to make, a public number"),
+    ("--account", str, "A", "the people the rows are about; the ledger adds up what is spent on them"),
+    ("--device", str, "D", "where to compute: auto, cpu or cuda"),
+    ("--seed", int, "S", "public seed of training and sampling; the privacy noise has none"),
+)
+"""Options that take the place of what a configuration says."""
+
 _MOST_SIMULATED = 20_000
 """Rows that are simulated at most where nobody says how many."""
-
-_FROZEN_REMEDY = (
-    "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "
-    "synth account NAME --accept"
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0; 1 when a check found a difference, or ``replay`` made another table or report; 2 bad input; 3 over budget;
-        4 above the allowed epsilon; 5 cancelled; 70 internal; 74 a disk is full.
+        A key of :data:`synth.errors.EXIT_CODES`.
     """
     typed = sys.argv[1:] if arguments is None else arguments
     # Reports declare their options themselves; to read them loads what reports are made of.
@@ -83,25 +95,6 @@ def _check_paths(parsed: argparse.Namespace) -> None:
         for one in given if isinstance(given, list) else [given]:
             if one:
                 path_of(one, what)
-
-
-def _application() -> Application:
-    """Open the installation; imported late, since it loads every library that a run needs."""
-    from synth.application import Application
-
-    return Application.from_environment()
-
-
-def say(*lines: str) -> None:
-    """Say lines of a result; what cannot be seen in them is said by its number."""
-    sys.stdout.writelines(visible_lines(line) + "\n" for line in lines)
-    sys.stdout.flush()
-
-
-def tell(line: str) -> None:
-    """Say how far something is, apart from results."""
-    sys.stderr.write(visible_lines(line) + "\n")
-    sys.stderr.flush()
 
 
 # From a table to a release -------------------------------------------------------------------------------------------
@@ -199,7 +192,7 @@ def _rehearse(parsed: argparse.Namespace) -> int:
 
 
 def _incidents(parsed: argparse.Namespace) -> int:
-    with _application() as application:
+    with open_application() as application:
         if parsed.clear is not None:
             application.stops.clear(parsed.clear, who="owner", because=parsed.because)
             say(f"Cleared incident {parsed.clear}. Its configuration can be released again.")
@@ -234,7 +227,7 @@ def _add_option(parser: argparse.ArgumentParser, option: ReportOption) -> None:
 def _compare(parsed: argparse.Namespace) -> int:
     from synth.services import run_folder
 
-    with _application() as application:
+    with open_application() as application:
         ids = [
             str(run_folder.read_json(Path(folder) / "owner" / "run.json").get("run_id")) for folder in parsed.folders
         ]
@@ -264,7 +257,7 @@ def _verify(parsed: argparse.Namespace) -> int:
 
 def _replay(parsed: argparse.Namespace) -> int:
     from synth.bundle.replay import replay
-    from synth.cli.local import empty_folder
+    from synth.cli.files import empty_folder
 
     folder = empty_folder(parsed.out, force=parsed.force)
     again = replay(parsed.bundle, folder, refit=parsed.refit, generator=parsed.generator)
@@ -307,136 +300,17 @@ def _predict(parsed: argparse.Namespace) -> int:
     return 0
 
 
-# What was spent, and keeping it safe ---------------------------------------------------------------------------------
-
-
-def _account(parsed: argparse.Namespace) -> int:
-    chosen = {
-        "--heads": parsed.heads,
-        "--check-heads": parsed.check_heads is not None,
-        "--enter": parsed.enter is not None,
-    }
-    asked = [option for option, given in chosen.items() if given]
-    about_one = (
-        parsed.name is not None or parsed.accept or parsed.epsilon_cap is not None or parsed.delta_cap is not None
-    )
-    if len(asked) > 1 or (asked and about_one):
-        raise InputError(f"{asked[0]} stands alone: leave out the name and every other option.")
-    if parsed.heads:
-        return _heads()
-    if parsed.check_heads is not None:
-        return _check_heads(path_of(parsed.check_heads, "the heads"))
-    if parsed.enter is not None:
-        return _enter(parsed.enter)
-    if parsed.name is None:
-        raise InputError("Name an account. synth ledger lists those there are.")
-    return _one_account(parsed)
-
-
-def _one_account(parsed: argparse.Namespace) -> int:
-    with _application() as application:
-        if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
-            raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
-        if parsed.epsilon_cap is not None:
-            application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
-        if parsed.accept:
-            application.accept_ledger(parsed.name, who="owner")
-        view = application.account(parsed.name)
-    say(*view.lines)
-    if view.frozen:
-        say(f"It is frozen and takes no run. {_FROZEN_REMEDY}")
-    return 0
-
-
-def _heads() -> int:
-    from synth.ledger.heads import heads_text
-
-    with _application() as application:
-        say(heads_text(application.ledger.heads()).rstrip("\n"))
-    return 0
-
-
-def _check_heads(path: Path) -> int:
-    from synth.ledger.heads import check_heads
-
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, ValueError):
-        raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
-    with _application() as application:
-        found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
-    say(*found.lines)
-    return 0 if found.ok else 1
-
-
-def _enter(paths: list[str]) -> int:
-    from synth.services.entering import enter_bundles
-
-    with _application() as application:
-        entered = enter_bundles(application.installation, paths, who="owner")
-        for one in entered:
-            say(one.sentence)
-        frozen = sorted({one.account for one in entered if application.account(one.account).frozen})
-    for name in frozen:
-        say(f"'{name}' stays frozen until you accept its ledger as complete: synth account '{name}' --accept")
-    return LedgerError.exit_code if any(one.was_there for one in entered) else 0
-
-
-def _ledger(_: argparse.Namespace) -> int:
-    from synth.ledger.ledger import SPENT_OR_FREED
-
-    with _application() as application:
-        rows = application.ledger_rows()
-    if not rows:
-        say("Nothing spent yet.")
-        return 0
-    say(*(row.line for row in rows), SPENT_OR_FREED)
-    return 0
-
-
-def _backup(parsed: argparse.Namespace) -> int:
-    from synth.ledger.backup import back_up
-    from synth.system.settings import Settings
-
-    folder = path_of(parsed.folder, "the backup")
-    made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
-    tables = "with the encrypted tables" if made.with_tables else "without private tables"
-    say(f"Wrote {made.files} files to {made.folder}, {tables}. It holds the keys: keep it as safe as the rows.")
-    return 0
-
-
-def _restore(parsed: argparse.Namespace) -> int:
-    from synth.ledger.backup import restore
-    from synth.system.settings import Settings
-
-    found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
-    say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")
-    if found.lost_tables:
-        say(f"{found.lost_tables} private tables are not in the backup; upload them again where they are needed.")
-    if found.accounts:
-        say(f"Every account is frozen, because what was spent after that time is not in its ledger. {_FROZEN_REMEDY}")
-    return 0
-
-
-def _advisory(_: argparse.Namespace) -> int:
-    from synth.ledger.advisories import advisory_lines
-
-    with _application() as application:
-        say(*advisory_lines(application.store))
-    return 0
-
-
 # Options -------------------------------------------------------------------------------------------------------------
 
 
 def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="synth", description="Turn a private table into rows that can be shared, and check what others made."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="write a simulated table and a configuration that runs")
-    demo.add_argument("folder", metavar="DIR")
+    demo.add_argument("folder", metavar="DIR", help="a folder, which is made where it is missing")
     demo.add_argument("--small", action="store_true", help="a clinic with too few people for its budget: poor rows")
     demo.set_defaults(command=_demo)
 
@@ -447,7 +321,7 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     forecast.set_defaults(command=_forecast)
 
     report = commands.add_parser("report", help="write the owner-only report of a finished run whose table was kept")
-    report.add_argument("folder", metavar="DIR")
+    report.add_argument("folder", metavar="DIR", help="what synth run --keep-table wrote")
     if options_of_reports:
         from synth.reports.registry import options_of_reports as declared
 
@@ -460,13 +334,13 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     compare = commands.add_parser(
         "compare", help="show publishable numbers of several runs side by side, and their cost"
     )
-    compare.add_argument("folders", metavar="DIR", nargs="+")
+    compare.add_argument("folders", metavar="DIR", nargs="+", help="what synth run wrote, one folder for each run")
     compare.set_defaults(command=_compare)
 
     verify = commands.add_parser("verify", help="check a bundle: its promise, every file and every cell")
-    verify.add_argument("bundle", metavar="BUNDLE")
-    verify.add_argument("--public-key", metavar="FILE")
-    verify.add_argument("--json", action="store_true")
+    verify.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    verify.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
+    verify.add_argument("--json", action="store_true", help="print the verdict as JSON, for programs")
     verify.add_argument("--memory", type=float, default=1.0, metavar="GIB", help="what checking may take (default 1)")
     verify.add_argument("--seconds", type=float, default=60.0, metavar="S", help="how long it may take (default 60)")
     verify.set_defaults(command=_verify)
@@ -474,24 +348,24 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     replay = commands.add_parser(
         "replay", help="make the table and its report again from a bundle, at no cost; exit code 1 where they differ"
     )
-    replay.add_argument("bundle", metavar="BUNDLE")
+    replay.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
     replay.add_argument("--refit", action="store_true", help="fit the saved noisy answers again")
     replay.add_argument("--generator", metavar="NAME", help="fit another generator to the same answers")
-    replay.add_argument("--out", required=True, metavar="DIR")
-    replay.add_argument("--force", action="store_true")
+    replay.add_argument("--out", required=True, metavar="DIR", help=_OUT)
+    replay.add_argument("--force", action="store_true", help=_FORCE)
     replay.set_defaults(command=_replay)
 
-    _add_ledger_commands(commands)
+    add_keeping_commands(commands)
     commands.add_parser("generators", help="list the generators").set_defaults(command=_generators)
     model = commands.add_parser("model", help="list the private models, fit one, or predict with a released one")
     model.set_defaults(command=_models)
     actions = model.add_subparsers(metavar="ACTION")
     _add_run(actions, "fit", "fit a private model and seal its bundle: synth run by another name")
     predict = actions.add_parser("predict", help="foretell the label of rows of your own; the bundle is verified first")
-    for given in ("bundle", "table"):
-        predict.add_argument(given, metavar=given.upper())
+    predict.add_argument("bundle", metavar="BUNDLE", help=_BUNDLE)
+    predict.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet with the columns that the model looks at")
     predict.add_argument("--out", metavar="FILE", required=True, help="CSV of what is foretold, a line for every row")
-    predict.add_argument("--public-key", metavar="FILE")
+    predict.add_argument("--public-key", metavar="FILE", help=_PUBLIC_KEY)
     predict.set_defaults(command=_predict)
     parties = commands.add_parser(
         "parties", help="make machines from released rows, or classify rows by those of several parties"
@@ -503,36 +377,38 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     parties.set_defaults(command=_parties)
 
     schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
-    schema.add_argument("table", metavar="TABLE")
+    schema.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet, also .gz; its header is read")
     schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
     schema.set_defaults(command=_schema)
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser of options that says below its help what a command ends with; those of commands are of this kind too."""
+
+    def __init__(self, **given: Any) -> None:
+        codes = "\n".join(f"  {code:<4}{words}" for code, words in EXIT_CODES.items())
+        kind = argparse.RawDescriptionHelpFormatter
+        super().__init__(formatter_class=kind, epilog=f"exit codes:\n{codes}", **given)
+
+
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:
     """Add the command that carries a configuration out."""
     run = commands.add_parser(name, help=words)
     _add_config_options(run)
-    run.add_argument("--out", required=True, metavar="DIR")
+    run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
     run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
     run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
-    run.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    run.add_argument("--force", action="store_true", help=_FORCE)
     run.set_defaults(command=_run)
 
 
 def _add_config_options(parser: argparse.ArgumentParser) -> None:
     """Let a command take a configuration and change it."""
-    parser.add_argument("config", metavar="CONFIG.yaml")
-    parser.add_argument("--table", metavar="PATH")
-    parser.add_argument("--test-table", metavar="PATH")
-    parser.add_argument("--epsilon", type=float, metavar="E")
-    parser.add_argument("--delta", type=float, metavar="D")
-    parser.add_argument("--generator", metavar="NAME")
-    parser.add_argument("--rows", type=int, metavar="N")
-    parser.add_argument("--account", metavar="A")
-    parser.add_argument("--device", metavar="D")
-    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("config", metavar="CONFIG.yaml", help="what is declared and asked for; synth schema drafts one")
+    for flag, kind, metavar, words in _CONFIG_OPTIONS:
+        parser.add_argument(flag, type=kind, metavar=metavar, help=words)
 
 
 def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -563,38 +439,3 @@ def _add_rehearsal_commands(commands: argparse._SubParsersAction[argparse.Argume
     incidents.add_argument("--clear", metavar="INCIDENT", help="let its configuration be released again")
     incidents.add_argument("--because", metavar="TEXT", default="", help="why; kept with the incident")
     incidents.set_defaults(command=_incidents)
-
-
-def _add_ledger_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands to those there are."""
-    account = commands.add_parser("account", help="show an account, set its cap, or see that no ledger is behind")
-    account.add_argument("name", metavar="NAME", nargs="?")
-    account.add_argument("--epsilon-cap", type=float, metavar="E")
-    account.add_argument("--delta-cap", type=float, metavar="D")
-    account.add_argument(
-        "--accept", action="store_true", help="take its ledger as complete and let it be charged again, after a restore"
-    )
-    account.add_argument("--heads", action="store_true", help="print how far every ledger has come, to keep elsewhere")
-    account.add_argument("--check-heads", metavar="FILE", help="compare with what --heads printed; 1 if one is behind")
-    account.add_argument(
-        "--enter",
-        metavar="CERTIFICATE",
-        nargs="+",
-        help="enter releases that a restored ledger lacks: bundles, or certificates with their bundle beside them",
-    )
-    account.set_defaults(command=_account)
-
-    commands.add_parser("ledger", help="list everything that was spent").set_defaults(command=_ledger)
-
-    backup = commands.add_parser("backup", help="copy the installation, in use or not, into a new folder")
-    backup.add_argument("folder", metavar="DIR")
-    backup.add_argument("--with-tables", action="store_true", help="copy the encrypted private tables too")
-    backup.set_defaults(command=_backup)
-
-    restore = commands.add_parser("restore", help="restore a backup into an empty home and database, frozen")
-    restore.add_argument("folder", metavar="DIR")
-    restore.set_defaults(command=_restore)
-
-    commands.add_parser(
-        "advisory", help="list releases of earlier versions that bugs may have affected, and what to do"
-    ).set_defaults(command=_advisory)

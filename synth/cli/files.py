@@ -1,4 +1,4 @@
-"""Tables as files on the owner's machine: opened, one or several as one, and a first draft of what describes them.
+"""Files on the owner's machine: tables, one or several as one; a first draft of what describes them; what is written.
 
 A draft follows from the names of a table's columns and the types of a Parquet file. Values are looked at only where the
 owner asks for it, and that is recorded with the account.
@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from synth.errors import TableError
+from synth.errors import InputError, TableError
 from synth.schema import COLUMN_TYPES, TableFormat
 from synth.services.views import DraftColumn
 from synth.system.paths import path_of
 
-__all__ = ["draft_configuration", "open_table"]
+__all__ = ["draft_configuration", "empty_folder", "new_file", "open_table"]
 
 _MAGIC = set("*?[")
 
@@ -205,3 +205,30 @@ def _quoted(text: str) -> str:
     if plain.isalnum() and plain.isascii() and not text[0].isdigit():
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# What is written ------------------------------------------------------------------------------------------------------
+
+
+def new_file(out: str | Path) -> Path:
+    """Return the file that a user named, after checking that it can be made and nothing would be lost."""
+    path = path_of(out, "the report")
+    if not path.absolute().parent.is_dir():
+        raise InputError(
+            f"There is no folder for the file '{path.name}'. Name one in a folder that exists after --out."
+        )
+    if path.exists():
+        raise InputError(f"The file '{path.name}' exists. Name a new one after --out.")
+    return path
+
+
+def empty_folder(out: str | Path, *, force: bool) -> Path:
+    """Return the folder that a user named, after checking that nothing in it would be lost."""
+    folder = path_of(out, "the folder")
+    if any(parent.is_file() for parent in folder.absolute().parents):
+        raise InputError(f"The folder '{folder.name}' would lie inside a file. Name another one after --out.")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise InputError(f"The folder '{folder.name}' is not empty. Name a new one, or add --force.")
+    return folder

@@ -1,29 +1,42 @@
-"""A run in this process, from a file to a folder: what ``synth run`` and ``synth.run`` do."""
+"""A run in this process, from a file to a folder: what ``synth run`` and ``synth.run`` do.
+
+:class:`Release` begins and ends with a DataFrame. Its rows are written as the bytes of a table, line by line
+(:mod:`synth.cli.frames`), and go the one way there is: encrypted into the vault, charged, read, asked with noise,
+sealed into a bundle, and deleted.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, BinaryIO, Literal, NoReturn, Self
+from uuid import uuid4
+
+import pandas as pd
 
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
-from synth.cli.files import open_table
-from synth.errors import DiskFullError, InputError, JobError, RunCancelledError, SynthError
+from synth.bundle.replay import drawn_table
+from synth.cli.files import empty_folder, new_file, open_table
+from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
+from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress
+from synth.errors import DiskFullError, InputError, JobError, PrivacyError, RunCancelledError, SynthError
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
-from synth.progress import Progress, StoredProgress
+from synth.progress import Progress
 from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import Rehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
-from synth.schema import RunConfig
+from synth.schema import RunConfig, Schema, TableFormat, config_of_schema, format_to_mapping, parse_schema
 from synth.services import run_folder
-from synth.services.incidents import own_error, record_incident
+from synth.services.incidents import in_own_words, own_error, record_incident
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, renew
@@ -34,9 +47,17 @@ from synth.system.disk import naming_full_disk
 from synth.system.machine import is_lack_of_means, require_device, this_host
 from synth.system.paths import path_of
 
-__all__ = ["RunResult", "empty_folder", "owner_report_again", "rehearse_locally", "run_locally"]
+__all__ = ["Release", "RunResult", "owner_report_again", "rehearse_locally", "run_locally"]
 
-Say = Callable[[str], None]
+_FRAME_NAME = "table in memory"
+"""What a table is called that came from memory."""
+
+_SPENDS_AGAIN = (
+    "Another fit to the same rows would spend again, and nobody would add it up: name the people whom they are about, "
+    'for example account="city-survey-2026".'
+)
+
+_Kind = Literal["table", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +76,22 @@ class RunResult:
         """The sealed bundle."""
         return self.folder / "bundle.zip"
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """The synthetic rows; of a released model, which has none, there is no table."""
+        path = self.folder / "synthetic.parquet"
+        if not path.exists():
+            raise InputError("The release is of a model, or its rows were moved away: there is no table.")
+        return frame_of_table(path)
+
 
 def run_locally(
     config: RunConfig,
-    out: str | Path,
+    out: str | Path | None,
     *,
     table: str | Path | None = None,
+    rows: BinaryIO | None = None,
+    first: bool = False,
     keep_table: bool = False,
     owner_report: bool = True,
     force: bool = False,
@@ -72,10 +103,14 @@ def run_locally(
     ----------
     config : RunConfig
         What to do.
-    out : path
-        A new or empty folder.
+    out : path, optional
+        A new or empty folder; without one the files stay in the folder of the run, in the home of the installation.
     table : path, optional
         The private table, instead of ``config.table``.
+    rows : binary file, optional
+        The private table itself, written as ``config.format`` says, instead of a path.
+    first : bool
+        Refuse a table that was taken in before under another account.
     keep_table : bool
         Keep the encrypted copy; otherwise it is deleted at the end, whatever happens.
     owner_report : bool
@@ -91,12 +126,14 @@ def run_locally(
         If something given cannot be used; nothing is charged then.
     BudgetExceededError
         If the account's cap would be exceeded.
+    PrivacyError
+        If ``first`` is asked of a table that is not.
     """
     if not isinstance(config, RunConfig):
         raise InputError("The configuration must be what synth.load_config returns. Load one, and give it here.")
     if table is not None:
         config = replace(config, table=str(path_of(table, "the table")))
-    if config.table is None:
+    if config.table is None and rows is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
     for given, what in ((config.table, "the table"), (config.test_table, "the test table")):
         if given is not None:
@@ -104,9 +141,14 @@ def run_locally(
     # Before the table is taken in: a run that cannot start leaves nothing behind.
     check_config(config)
     require_device(config.device)
-    folder = empty_folder(out, force=force)
+    folder = None if out is None else empty_folder(out, force=force)
     tell = say or (lambda line: None)
-    with Application.from_environment() as application, _received(application, config, keep=keep_table) as tables:
+    with (
+        Application.from_environment() as application,
+        _received(application, config, rows, keep=keep_table) as tables,
+    ):
+        if first and application.vault.twins(application.store.tables[tables[0]]):
+            raise PrivacyError(_SPENDS_AGAIN)
         for table_id in filter(None, tables):
             warning = application.table(table_id).warning
             if warning:
@@ -118,7 +160,7 @@ def run_locally(
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with _closing(application, run.id):
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            told = _StoredAndSpokenProgress(application, run.id, tell)
+            told = StoredAndSpokenProgress(application.store.work, run.id, tell)
             if not _carried_out(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
                 application.store.work.count_attempt(run.id)
@@ -162,7 +204,7 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
         config = application.config_of(run.id)
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
-        vault, progress, threads = application.vault, _SpokenProgress(say), application.settings.threads
+        vault, progress, threads = application.vault, SpokenProgress(say), application.settings.threads
         built = build_owner_report(
             config, run, source, vault=vault, progress=progress, options=options, threads=threads
         )
@@ -213,7 +255,7 @@ def rehearse_locally(
         If the file exists, or the stand-in cannot be used.
     """
     if out is not None:
-        out = _new_file(out)
+        out = new_file(out)
     if isinstance(stand_in, Simulation):
         rows = simulated_table(stand_in, config.schema)
     else:
@@ -221,7 +263,7 @@ def rehearse_locally(
             rows = stream.read()
     how = {"simulated": isinstance(stand_in, Simulation)}
     with Application.from_environment() as application:
-        rehearsals, spoken = application.rehearsals, _SpokenProgress(say)
+        rehearsals, spoken = application.rehearsals, SpokenProgress(say)
         found: Rehearsal | GridRehearsal
         if grid is None:
             found = rehearsals.rehearse(config, lambda: io.BytesIO(rows), spoken, **how)
@@ -233,35 +275,17 @@ def rehearse_locally(
     return found
 
 
-def _new_file(out: str | Path) -> Path:
-    path = path_of(out, "the report")
-    if not path.absolute().parent.is_dir():
-        raise InputError(
-            f"There is no folder for the file '{path.name}'. Name one in a folder that exists after --out."
-        )
-    if path.exists():
-        raise InputError(f"The file '{path.name}' exists. Name a new one after --out.")
-    return path
-
-
-def empty_folder(out: str | Path, *, force: bool) -> Path:
-    """Return the folder that a user named, after checking that nothing in it would be lost."""
-    folder = path_of(out, "the folder")
-    if any(parent.is_file() for parent in folder.absolute().parents):
-        raise InputError(f"The folder '{folder.name}' would lie inside a file. Name another one after --out.")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise InputError(f"The folder '{folder.name}' is not empty. Name a new one, or add --force.")
-    return folder
-
-
 @contextmanager
-def _received(application: Application, config: RunConfig, *, keep: bool) -> Iterator[tuple[str, str | None]]:
+def _received(
+    application: Application, config: RunConfig, rows: BinaryIO | None, *, keep: bool
+) -> Iterator[tuple[str, str | None]]:
     """Take the table and the test table in, and delete them at the end."""
     taken: list[str] = []
     try:
-        taken.append(_receive(application, config, str(config.table), "table"))
+        if rows is None:
+            taken.append(_receive(application, config, str(config.table), "table"))
+        else:
+            taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
         if config.test_table is not None:
             taken.append(_receive(application, config, config.test_table, "test"))
         yield taken[0], taken[1] if len(taken) > 1 else None
@@ -271,12 +295,18 @@ def _received(application: Application, config: RunConfig, *, keep: bool) -> Ite
                 deleting.callback(application.vault.delete, table_id, who="owner")
 
 
-def _receive(application: Application, config: RunConfig, path: str, kind: str) -> str:
-    form = config.format if kind == "table" else config.test_format or config.format
-    with open_table(path, form) as (name, stream):
-        return application.receive(
-            stream, account=config.account, name=name, table_format=form, kind="table" if kind == "table" else "test"
-        ).table_id
+def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> str:
+    with open_table(path, _form_of(config, kind)) as (name, stream):
+        return _taken(application, config, stream, name, kind)
+
+
+def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> str:
+    form = _form_of(config, kind)
+    return application.receive(stream, account=config.account, name=name, table_format=form, kind=kind).table_id
+
+
+def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:
+    return config.format if kind == "table" else config.test_format or config.format
 
 
 @contextmanager
@@ -315,8 +345,9 @@ def _carried_out(application: Application, run_id: str, progress: Progress, *, o
     return True
 
 
-def _deliver(application: Application, run_id: str, folder: Path, *, owner_report: bool) -> RunResult:
+def _deliver(application: Application, run_id: str, out: Path | None, *, owner_report: bool) -> RunResult:
     source = application.folder(run_id)
+    folder = out or source
     identity = application.release(run_id, attestations=("run from the command line or Python",), attested_by="owner")
     if owner_report and (source / "owner" / "report.json").exists():
         # Written where it can be read at any moment, so it counts as read.
@@ -324,7 +355,8 @@ def _deliver(application: Application, run_id: str, folder: Path, *, owner_repor
         application.ledger.note_owner_view(run.account_id, run_id=run_id, who="owner", what="report")
     try:
         with naming_full_disk(folder):
-            _copy_out(source, folder)
+            if out is not None:
+                _copy_out(source, out)
     except DiskFullError as error:
         raise DiskFullError(
             f"{error} Do not run again, which would be charged again: the release is finished, and its files are in "
@@ -359,38 +391,195 @@ def _copy_out(source: Path, folder: Path) -> None:
         (folder / "owner" / name).chmod(0o600)
 
 
-class _SpokenProgress:
-    """Progress as lines of text."""
-
-    def __init__(self, say: Say) -> None:
-        self._say = say
-
-    def phase(self, name: str) -> None:
-        """Say which phase begins."""
-        self._say(f"{name} ...")
-
-    def step(self, k: int, of: int) -> None:
-        """Say nothing: steps are for screens."""
-
-    def loss(self, value: float) -> None:
-        """Say nothing."""
-
-    def check_cancelled(self) -> None:
-        """Nobody but Ctrl-C cancels here."""
+# Rows in memory -------------------------------------------------------------------------------------------------------
 
 
-class _StoredAndSpokenProgress(StoredProgress):
-    """Progress in the store and as lines of text."""
+class Release:
+    """Synthetic rows with differential privacy from a DataFrame, and the bundle that proves what was promised.
 
-    def __init__(self, application: Application, run_id: str, say: Say) -> None:
-        super().__init__(application.store.work, run_id)
-        self._say = say
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The private rows. The index is not read; neither is how pandas stores a column.
+    schema : Schema or mapping
+        What is public about them: of :func:`synth.load_schema`, a filled :func:`synth.draft_schema`, or the keys
+        ``columns``, ``unit`` and ``row_count`` (with ``number_of_units`` where it is public) of a configuration.
+    epsilon : float
+    delta : float, optional
+        By default it follows from how many people there are at most.
+    generator : str, optional
+        A name that ``synth generators`` lists.
+    options : mapping, optional
+        Of the generator.
+    account : str, optional
+        The people whom the rows are about: the ledger adds up what is spent on them. Without one the rows may be
+        fitted once, under an account of its own.
+    rows : int
+        How many rows to make, a public number.
+    people_at_most : int, optional
+        How many people there are at most, a public number; needed where ``number_of_units`` is not declared.
+    label : str, optional
+        The column that models are to predict.
+    **more : object
+        Other keys of a configuration: ``groups``, ``rules``, ``holdout``, ``seed``, ``device``, ``undeclared``, ...
 
-    def phase(self, name: str) -> None:
-        """Note the phase and say it."""
-        super().phase(name)
-        self._say(f"{name} ...")
+    Attributes
+    ----------
+    table_ : pandas.DataFrame
+        The released rows.
+    certificate_ : dict
+        What is promised, as in ``certificate.json``.
+    bundle_ : Path
+        The sealed bundle: :func:`synth.verify` checks it.
+    spent_ : tuple of (float, float)
+        Epsilon and delta of this release.
+    account_ : str
+        The account that it was charged to.
 
-    def owner_phase(self, name: str) -> None:
-        """Say the phase on this terminal, which is the owner's, and note it nowhere."""
-        self._say(f"owner only: {name} ...")
+    Raises
+    ------
+    SynthError
+        If what is declared cannot be used; no row is looked at for that.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import synth
+    >>> visits = pd.DataFrame({"age": [34, 71, 52], "ward": ["A", "B", "A"]})
+    >>> schema = {
+    ...     "unit": {"protects": "patient", "rows_per_unit": 1},
+    ...     "row_count": "private",
+    ...     "columns": {
+    ...         "age": {"type": "number", "low": 0, "high": 120, "step": 1, "missing": True},
+    ...         "ward": {"type": "category", "values": ["A", "B"], "other": True},
+    ...     },
+    ... }
+    >>> release = synth.Release(visits, schema, epsilon=1.0, account="clinic-2026", people_at_most=1000)
+    >>> release
+    Release(2 columns, epsilon=1, delta=1e-06, generator='dp-hp-adaptive', account='clinic-2026')
+    >>> release.fit().table_  # doctest: +SKIP
+    """
+
+    table_: pd.DataFrame
+    certificate_: dict[str, Any]
+    bundle_: Path
+    spent_: tuple[float, float]
+    account_: str
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        schema: Schema | Mapping[str, Any],
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        generator: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        account: str | None = None,
+        rows: int = 10_000,
+        people_at_most: int | None = None,
+        label: str | None = None,
+        **more: Any,
+    ) -> None:
+        self._columns = len(in_own_words(names_of_frame, frame))
+        self._frame = frame
+        self._account = account
+        self._may_fit = True
+        asked = {
+            "account": account or f"one release of {datetime.now(UTC):%Y-%m-%d}, {uuid4().hex[:8]}",
+            "budget": {"epsilon": epsilon, "delta": delta},
+            "rows": rows,
+            "people_at_most": people_at_most,
+            "label": label,
+            "format": format_to_mapping(FORMAT),
+        }
+        if generator is not None:
+            asked["generator"] = {"name": generator, "options": dict(options or {})}
+        self._config = in_own_words(_config_of, schema, asked, more)
+        self._draws = 0
+
+    def fit(self, out: str | Path | None = None, *, owner_report: bool = False) -> Self:
+        """Spend the budget, make the rows and seal their bundle.
+
+        Parameters
+        ----------
+        out : path, optional
+            A new or empty folder for the bundle; without one it stays in the home of the installation.
+        owner_report : bool
+            Compare with the private rows too, for the owner alone; the ledger notes it.
+
+        Raises
+        ------
+        PrivacyError
+            If there is no account, and the same rows were fitted before.
+        BudgetExceededError
+            If the cap of the account would be exceeded; nothing is spent then.
+        InputError
+            If the rows do not fit the schema's names, or the folder is not empty; nothing is spent then.
+        """
+        if self._account is None and not self._may_fit:
+            raise PrivacyError(_SPENDS_AGAIN)
+        self._may_fit = False
+        try:
+            return in_own_words(self._fitted, out, owner_report)
+        except InputError:
+            # Refused before anything was spent.
+            self._may_fit = True
+            raise
+
+    def _fitted(self, out: str | Path | None, owner_report: bool) -> Self:
+        rows = frame_as_table(self._frame, self._config.schema)
+        result = run_locally(
+            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=None
+        )
+        self.bundle_ = result.bundle.absolute()
+        self.spent_ = (result.epsilon, result.delta)
+        self.account_ = self._config.account
+        self.certificate_ = json.loads((result.folder / "certificate.json").read_bytes())
+        self.table_ = result.table
+        return self
+
+    def sample(self, n: int | None = None, *, seed: int | None = None) -> pd.DataFrame:
+        """Draw rows from the released model: they cost nothing, and are no part of the certified table.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; by default as many as were released.
+        seed : int, optional
+            Public. By default each call takes the next one, so that it draws other rows.
+
+        Raises
+        ------
+        InputError
+            If nothing was fitted, or there cannot be so many rows.
+        """
+        if not hasattr(self, "bundle_"):
+            raise InputError("Nothing is released yet. Call fit first.")
+        self._draws += seed is None
+        chosen = self._config.seed + self._draws if seed is None else seed
+        drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)
+        return frame_of_table(drawn)
+
+    def __repr__(self) -> str:
+        config = self._config
+        return (
+            f"Release({self._columns} columns, epsilon={config.epsilon:g}, delta={config.delta:g}, "
+            f"generator={config.generator!r}, account={self._account!r})"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise PrivacyError("A Release holds private rows and is not copied or written to a file. Keep its bundle.")
+
+
+def _config_of(schema: Schema | Mapping[str, Any], asked: Mapping[str, Any], more: Mapping[str, Any]) -> RunConfig:
+    if not isinstance(schema, Schema | Mapping):
+        raise InputError(
+            "The schema must be what synth.load_schema returns, or a mapping with the keys columns, unit and row_count."
+        )
+    known = set(asked) | {"table", "test_table", "model"}
+    wrong = sorted(known & set(more))
+    if wrong:
+        raise InputError(f"A Release takes no '{wrong[0]}': its rows are those of the DataFrame.")
+    declared = schema if isinstance(schema, Schema) else parse_schema(schema)
+    return config_of_schema(declared, {key: value for key, value in {**asked, **more}.items() if value is not None})

@@ -42,14 +42,17 @@ __all__ = [
     "OptionValue",
     "RunConfig",
     "TableFormat",
+    "config_of_schema",
     "config_of_text",
     "config_to_mapping",
     "config_to_yaml",
     "default_delta",
     "format_to_mapping",
     "load_config",
+    "load_schema",
     "parse_config",
     "parse_format",
+    "parse_schema",
     "prediction_refusal",
 ]
 
@@ -359,15 +362,45 @@ def config_of_text(text: str, *, base: Path | None = None) -> RunConfig:
         If it exceeds a limit, has an unknown key, or a value that cannot be used.
     """
     config = parse_config(read_mapping(text), base=base)
-    problem = size_problem(config.schema.columns)
-    if problem is not None:
-        raise SchemaError(problem)
+    _require_size(config.schema)
     for what, entries, most in (("rules", config.constraints, CONSTRAINTS), ("groups", config.groups, GROUPS)):
         if len(entries) > most:
             raise ConfigError(
                 f"{what} has {len(entries):,} entries, and at most {most:,} are possible. Leave some out."
             )
     return config
+
+
+def load_schema(path: str | Path) -> Schema:
+    """Read what a file declares of a table; what a configuration says beside that is passed over.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has an unknown key, or a value that cannot be used.
+    """
+    document = read_mapping(read_text(path_of(path, "the schema"), "The schema"))
+    _require_keys(document)
+    return parse_schema({name: document[name] for name in _OF_SCHEMA if name in document})
+
+
+def parse_schema(document: Mapping[str, Any]) -> Schema:
+    """Turn a mapping into a schema: columns, unit, row_count and the other keys of a configuration about its table.
+
+    Raises
+    ------
+    InputError
+        If it exceeds a limit, has an unknown key, or a value that cannot be used.
+    """
+    schema = read_as(Schema, document)
+    _require_size(schema)
+    return schema
+
+
+def _require_size(schema: Schema) -> None:
+    problem = size_problem(schema.columns)
+    if problem is not None:
+        raise SchemaError(problem)
 
 
 def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:
@@ -380,14 +413,33 @@ def parse_config(document: Mapping[str, Any], *, base: Path | None = None) -> Ru
     base : Path, optional
         Folder to which the paths of tables are relative.
     """
+    _require_keys(document)
+    declared = {name: document[name] for name in _OF_SCHEMA if name in document}
+    beside = {name: said for name, said in document.items() if name not in declared}
+    return config_of_schema(read_as(Schema, declared), beside, base=base)
+
+
+def _require_keys(document: Mapping[str, Any]) -> None:
     if not _KEYS & set(document):
         # Nothing of it is quoted: a table may have been given instead.
         raise ConfigError("This is no configuration: none of its keys is known. It needs account, budget and columns.")
     refuse_unknown(document, _KEYS)
+
+
+def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path | None = None) -> RunConfig:
+    """Turn a schema, and all that a document says beside it, into a configuration.
+
+    Parameters
+    ----------
+    schema : Schema
+    document : Mapping
+        As :func:`parse_config` takes it, without the keys of a schema.
+    base : Path, optional
+        Folder to which the paths of tables are relative.
+    """
     asked = dict(document)
     budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
     fitted = _fitted(asked)
-    schema = read_as(Schema, {name: asked.pop(name) for name in _OF_SCHEMA if name in asked})
     people = _people_at_most(asked.pop("people_at_most", None), schema.number_of_units)
     given = {
         "schema": schema,

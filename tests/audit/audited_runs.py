@@ -412,7 +412,7 @@ class Browser:
             public["certificate id"] = application.release(run_id, attestations=("yes",), attested_by="A. Steward")
             public["bundle"] = application.bundle(run_id)
             if self.verify:
-                verdict = application.verify(public["bundle"])
+                verdict = application.verify(BytesIO(public["bundle"]))
                 assert verdict.ok, verdict
                 public["verdict"] = repr(verdict)
         public["shown after the release"] = _shown(application, run_id)

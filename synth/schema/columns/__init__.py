@@ -78,7 +78,8 @@ def parse_column(name: str, declared: object) -> Column:
     if not isinstance(declared, Mapping):
         raise SchemaError(f"'{shown(name)}' needs a mapping with its type, for example {{type: drop}}.")
     within = f"'{shown(name)}': "
-    kind = read(f"{within}type", as_text, declared.get("type", "missing"))
+    said = declared.get("type")
+    kind = "missing" if said is None else read(f"{within}type", as_text, said)
     if kind not in COLUMN_TYPES:
         raise SchemaError(f"{within}type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
     return read_as(

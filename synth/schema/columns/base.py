@@ -34,6 +34,7 @@ __all__ = [
     "ModelledColumn",
     "ReadingCounts",
     "Scale",
+    "TypedCell",
     "Weight",
     "code_dtype",
     "guarded",
@@ -47,6 +48,9 @@ Coded = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
 
 CellType = Literal["int64", "double", "date32", "bool", "string"]
 """Type of the cells in a Parquet file, in the words of Arrow."""
+
+TypedCell = str | datetime.date
+"""A cell of a table in memory that is no text: a date or a time, or the text of a number; a truth value is 0 or 1."""
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -225,6 +229,10 @@ class Column(ABC):
     def text_of_cell(self, cell: Any) -> str:
         """Return the text as which a cell of a Parquet file is printed."""
         return str(cell)
+
+    def text_of_typed(self, cell: TypedCell) -> str:
+        """Return the text that is read as this cell of a table in memory: a date or a time, or a number's text."""
+        return cell if isinstance(cell, str) else cell.isoformat()
 
 
 @dataclass(frozen=True, slots=True)

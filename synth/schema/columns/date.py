@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from synth.errors import SchemaError
 from synth.names import shown
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
 from synth.schema.documents import Date, Needed, Read, as_date, as_text, read
 
 __all__ = ["DateColumn", "DateStep"]
@@ -165,6 +165,20 @@ class DateColumn(ModelledColumn):
         """Return a date as ISO writes it."""
         return cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
 
+    def text_of_typed(self, cell: TypedCell) -> str:
+        """Return a day as it is read back: as ISO writes it, unless the declared pattern takes that for another day."""
+        if isinstance(cell, str):
+            return cell
+        try:
+            day = datetime.date(cell.year, cell.month, cell.day)
+        except ValueError:  # a year that no date of Python has
+            return ""
+        iso = day.isoformat()
+        if self.pattern is None or _day_in(self.pattern, iso) in (None, day):
+            return iso
+        text = day.strftime(self.pattern)
+        return text if _day_in(self.pattern, text) == day else ""
+
     def grid(self) -> npt.NDArray[np.float64]:
         """Return the day at every place, counted from the first of January of year 1."""
         first = self.low.toordinal()
@@ -178,6 +192,13 @@ class DateColumn(ModelledColumn):
     def comparable(self, text: str) -> float:
         """Read an ISO date as a day, counted as in :meth:`grid`."""
         return float(read("a constant", as_date, text).toordinal())
+
+
+def _day_in(pattern: str, text: str) -> datetime.date | None:
+    try:
+        return datetime.datetime.strptime(text, pattern).date()
+    except ValueError:
+        return None
 
 
 def _in_units(days: npt.NDArray[np.int64], unit: str) -> npt.NDArray[np.int64]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, guarded
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, TypedCell, guarded
 from synth.schema.documents import Flag, Needed, Read, Word, as_mapping, as_word
 
 __all__ = ["CategoryColumn", "LabelColumn", "YesNoColumn"]
 
 MAXIMUM_CATEGORIES = 10_000
 
+_TRUE_AS_NUMBER = {"0": "false", "1": "true"}
 _TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
 
 
@@ -76,6 +78,13 @@ class LabelColumn(ModelledColumn):
             self._add_typed_spellings(code_of)
         return code_of
 
+    def text_of_typed(self, cell: TypedCell) -> str:
+        """Return the declared word that a number stands for, as it does in a Parquet file; 0 and 1 are truth values."""
+        text = ModelledColumn.text_of_typed(self, cell)
+        words = _typed_words(self)
+        code = words.get(text, words.get(_TRUE_AS_NUMBER.get(text, text)))
+        return text if code is None else self.declared_labels[code]
+
     def _add_typed_spellings(self, code_of: dict[str, int]) -> None:
         for text, others in _TRUTH.items():
             for other in others:
@@ -112,6 +121,11 @@ def _values(listed: object) -> tuple[str, ...]:
 
 def _aliases(declared: object) -> tuple[tuple[str, str], ...]:
     return tuple((as_word(spelling), as_word(value)) for spelling, value in as_mapping(declared).items())
+
+
+@lru_cache(maxsize=1024)
+def _typed_words(column: LabelColumn) -> dict[str, int]:
+    return column.spellings(trim=None, typed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,232 @@
+"""A DataFrame as the bytes of a table, and back. What stands in line i follows from row i and the schema alone.
+
+pandas stores a column as its rows need it: one missing cell makes floats of whole numbers, one word makes objects of
+all. So nothing here asks how a column is stored. Each cell is written by itself, by its own exact type, in one way for
+all types that pandas may have turned it into: 1, 1.0 and True are "1". The index, the categories of a column and
+whatever else a DataFrame carries beside its cells is not looked at. What comes of it is read as any file is.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from synth.errors import InputError
+from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
+from synth.services.inspection import kind_by_name
+
+__all__ = ["FORMAT", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
+
+FORMAT = TableFormat(separator=",", kind="csv")
+"""How :func:`frame_as_table` writes cells."""
+
+_ROWS_AT_ONCE = 10_000
+
+_WHOLE_BELOW = 2.0**53
+"""From here on a float may stand for several whole numbers."""
+
+_UNREADABLE = ""
+"""What a cell is written as that no text stands for; it has the code of a missing one."""
+
+
+def frame_as_table(frame: object, schema: Schema) -> io.BytesIO:
+    r"""Return the rows of a DataFrame as CSV in UTF-8; they exist in memory only.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        A row for each line; the index is not read.
+    schema : Schema
+        Of its columns. Cells of a column that is left out, or not declared, are not read.
+
+    Raises
+    ------
+    InputError
+        If it is no DataFrame, or a column is not named by a text; never because of a row.
+
+    Notes
+    -----
+    Numbers are written as the nearest 64-bit float, since a missing cell elsewhere may have made it one; whole ones
+    without a decimal point. Whole numbers from 2^53 on are told apart as texts only. A cell that is no text, number,
+    truth value, date, time or UUID, or holds a line break, is unreadable.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from synth.schema import parse_column
+    >>> ages = Schema((parse_column("age", {"type": "number", "low": 0, "high": 120, "step": 1, "missing": True}),))
+    >>> frame_as_table(pd.DataFrame({"age": [34, 71]}), ages).getvalue()
+    b'age\n34\n71\n'
+    >>> frame_as_table(pd.DataFrame({"age": [34, 71, None]}), ages).getvalue()
+    b'age\n34\n71\n""\n'
+    """
+    names, table = names_of_frame(frame), _as_frame(frame)
+    declared = {column.name: column for column in schema}
+    writers = [_writer_of(declared.get(name)) for name in names]
+    target = io.BytesIO(_lines([names]))
+    target.seek(0, io.SEEK_END)
+    for first in range(0, len(table), _ROWS_AT_ONCE):
+        part = table.iloc[first : first + _ROWS_AT_ONCE]
+        cells = [_texts(part.iloc[:, place], write) for place, write in enumerate(writers)]
+        target.write(_lines(zip(*cells, strict=True)))
+    target.seek(0)
+    return target
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def names_of_frame(frame: object) -> list[str]:
+    """Return the names of a DataFrame's columns, which are public.
+
+    Raises
+    ------
+    InputError
+        If it is no DataFrame, or one of them is no text; nothing of it is quoted.
+    """
+    names: list[str] = []
+    for place, name in enumerate(_as_frame(frame).columns, start=1):
+        if type(name) is not str or not _can_stand_in_a_line(name):
+            raise InputError(
+                f"The name of column {place} of the DataFrame must be a text without line breaks. Name its columns, "
+                'for example frame.columns = ["age", "town"].'
+            )
+        names.append(name)
+    return names
+
+
+def _as_frame(frame: object) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame):
+        raise InputError("What was given is no pandas DataFrame. Give one; of a file give the path to synth.run.")
+    return frame
+
+
+# Cells ----------------------------------------------------------------------------------------------------------------
+
+Writer = Callable[[Any], str]
+
+_TEXTS = frozenset({str, np.str_})
+_NUMBERS = frozenset(
+    {bool, np.bool_, int, float, Decimal, *(np.dtype(code).type for code in np.typecodes["AllInteger"] + "efdg")}
+)
+_MOMENTS = frozenset({datetime.date, datetime.datetime, pd.Timestamp})
+
+
+def _texts(cells: pd.Series[Any], write: Writer | None) -> Sequence[str]:
+    return [_UNREADABLE] * len(cells) if write is None else [write(cell) for cell in cells.tolist()]
+
+
+def _writer_of(column: Column | None) -> Writer | None:
+    """Return how a cell of a column is written; None where none is read."""
+    if column is None or not column.is_printed:
+        return None
+    # Moments are not looked up: two that are equal may be of different days, each in its own time zone.
+    return partial(_written, column, lru_cache(maxsize=4096)(column.text_of_typed))
+
+
+def _written(column: Column, spelled: Callable[[str], str], cell: Any) -> str:
+    """Return the text of a cell by its exact type, in which no other cell has a say."""
+    kind = type(cell)
+    if kind in _TEXTS:
+        return str(cell) if _can_stand_in_a_line(cell) else _UNREADABLE
+    if kind in _NUMBERS:
+        text = _number(cell)
+        return spelled(text) if text else _UNREADABLE
+    if kind is np.datetime64:
+        cell = _timestamp(cell)
+        kind = type(cell)
+    if kind in _MOMENTS:
+        return column.text_of_typed(cell)
+    return str(cell) if kind is uuid.UUID else _UNREADABLE
+
+
+def _timestamp(cell: np.datetime64) -> object:
+    try:
+        return pd.Timestamp(cell)
+    except ValueError:  # no calendar of pandas reaches so far
+        return None
+
+
+def _number(cell: Any) -> str:
+    """Return the text of the nearest 64-bit float; none of what is no number."""
+    try:
+        number = float(cell)
+    except OverflowError:
+        return "-inf" if cell < 0 else "inf"
+    except ValueError:  # a Decimal that signals that it is none
+        return ""
+    if number != number:
+        return ""
+    # A whole zero has no sign.
+    return str(int(number)) if abs(number) < _WHOLE_BELOW and number.is_integer() else repr(number)
+
+
+def _can_stand_in_a_line(text: str) -> bool:
+    if any(character in text for character in "\n\r\0"):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character
+        return False
+    return True
+
+
+# Back, and what is declared -------------------------------------------------------------------------------------------
+
+
+_NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+
+
+def frame_of_table(path: Path | BinaryIO) -> pd.DataFrame:
+    """Return a table that was made, from its Parquet file; types follow from what is declared, not from what is drawn.
+
+    Whole numbers and truth values are of pandas' types that know a missing cell, dates are datetime64.
+    """
+    frame: pd.DataFrame = pq.read_table(path).to_pandas(date_as_object=False, types_mapper=_NULLABLE.get)
+    return frame
+
+
+def draft_schema(frame: object) -> dict[str, Any]:
+    """Draft what is declared of a DataFrame, to be filled in: kinds of columns are guessed from their names alone.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+
+    Returns
+    -------
+    dict
+        As :class:`synth.Release` takes it once every None is an answer. No cell and no type of a column was looked at.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> draft_schema(pd.DataFrame({"age": [34, 71]}))["columns"]
+    {'age': {'type': 'number', 'low': None, 'high': None, 'step': 1}}
+    """
+    columns: dict[str, Any] = {}
+    for name in names_of_frame(frame):
+        kind = kind_by_name(name)
+        columns[name] = {"type": None} if kind is None else yaml.safe_load(COLUMN_TYPES[kind].blank)
+    return {
+        "unit": {"protects": None, "rows_per_unit": None, "id_column": None},
+        "row_count": None,
+        "number_of_units": None,
+        "columns": columns,
+    }

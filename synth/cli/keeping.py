@@ -1,0 +1,179 @@
+"""Commands about an installation itself: what was spent, and keeping it safe."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from synth.cli.speaking import say
+from synth.errors import InputError, LedgerError
+from synth.system.paths import path_of
+
+if TYPE_CHECKING:
+    from synth.application import Application
+
+__all__ = ["add_keeping_commands", "open_application"]
+
+_FROZEN_REMEDY = (
+    "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "
+    "synth account NAME --accept"
+)
+
+
+def open_application() -> Application:
+    """Open the installation; imported late, since it loads every library that a run needs."""
+    from synth.application import Application
+
+    return Application.from_environment()
+
+
+def _account(parsed: argparse.Namespace) -> int:
+    chosen = {
+        "--heads": parsed.heads,
+        "--check-heads": parsed.check_heads is not None,
+        "--enter": parsed.enter is not None,
+    }
+    asked = [option for option, given in chosen.items() if given]
+    about_one = (
+        parsed.name is not None or parsed.accept or parsed.epsilon_cap is not None or parsed.delta_cap is not None
+    )
+    if len(asked) > 1 or (asked and about_one):
+        raise InputError(f"{asked[0]} stands alone: leave out the name and every other option.")
+    if parsed.heads:
+        return _heads()
+    if parsed.check_heads is not None:
+        return _check_heads(path_of(parsed.check_heads, "the heads"))
+    if parsed.enter is not None:
+        return _enter(parsed.enter)
+    if parsed.name is None:
+        raise InputError("Name an account. synth ledger lists those there are.")
+    return _one_account(parsed)
+
+
+def _one_account(parsed: argparse.Namespace) -> int:
+    with open_application() as application:
+        if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
+            raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
+        if parsed.epsilon_cap is not None:
+            application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
+        if parsed.accept:
+            application.accept_ledger(parsed.name, who="owner")
+        view = application.account(parsed.name)
+    say(*view.lines)
+    if view.frozen:
+        say(f"It is frozen and takes no run. {_FROZEN_REMEDY}")
+    return 0
+
+
+def _heads() -> int:
+    from synth.ledger.heads import heads_text
+
+    with open_application() as application:
+        say(heads_text(application.ledger.heads()).rstrip("\n"))
+    return 0
+
+
+def _check_heads(path: Path) -> int:
+    from synth.ledger.heads import check_heads
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError):
+        raise InputError(f"The file '{path.name}' cannot be read. Name one that synth account --heads wrote.") from None
+    with open_application() as application:
+        found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
+    say(*found.lines)
+    return 0 if found.ok else 1
+
+
+def _enter(paths: list[str]) -> int:
+    from synth.services.entering import enter_bundles
+
+    with open_application() as application:
+        entered = enter_bundles(application.installation, paths, who="owner")
+        for one in entered:
+            say(one.sentence)
+        frozen = sorted({one.account for one in entered if application.account(one.account).frozen})
+    for name in frozen:
+        say(f"'{name}' stays frozen until you accept its ledger as complete: synth account '{name}' --accept")
+    return LedgerError.exit_code if any(one.was_there for one in entered) else 0
+
+
+def _ledger(_: argparse.Namespace) -> int:
+    from synth.ledger.ledger import SPENT_OR_FREED
+
+    with open_application() as application:
+        rows = application.ledger_rows()
+    if not rows:
+        say("Nothing spent yet.")
+        return 0
+    say(*(row.line for row in rows), SPENT_OR_FREED)
+    return 0
+
+
+def _backup(parsed: argparse.Namespace) -> int:
+    from synth.ledger.backup import back_up
+    from synth.system.settings import Settings
+
+    folder = path_of(parsed.folder, "the backup")
+    made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
+    tables = "with the encrypted tables" if made.with_tables else "without private tables"
+    say(f"Wrote {made.files} files to {made.folder}, {tables}. It holds the keys: keep it as safe as the rows.")
+    return 0
+
+
+def _restore(parsed: argparse.Namespace) -> int:
+    from synth.ledger.backup import restore
+    from synth.system.settings import Settings
+
+    found = restore(Settings.from_environment(), path_of(parsed.folder, "the backup"))
+    say(f"Restored {len(found.accounts)} accounts and {found.runs} runs as of {found.made:%Y-%m-%d %H:%M} UTC.")
+    if found.lost_tables:
+        say(f"{found.lost_tables} private tables are not in the backup; upload them again where they are needed.")
+    if found.accounts:
+        say(f"Every account is frozen, because what was spent after that time is not in its ledger. {_FROZEN_REMEDY}")
+    return 0
+
+
+def _advisory(_: argparse.Namespace) -> int:
+    from synth.ledger.advisories import advisory_lines
+
+    with open_application() as application:
+        say(*advisory_lines(application.store))
+    return 0
+
+
+def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to those there are."""
+    account = commands.add_parser("account", help="show an account, set its cap, or see that no ledger is behind")
+    account.add_argument("name", metavar="NAME", nargs="?", help="whose ledger; synth ledger lists them")
+    account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on them in all")
+    account.add_argument("--delta-cap", type=float, metavar="D", help="the delta at which that is added up")
+    account.add_argument(
+        "--accept", action="store_true", help="take its ledger as complete and let it be charged again, after a restore"
+    )
+    account.add_argument("--heads", action="store_true", help="print how far every ledger has come, to keep elsewhere")
+    account.add_argument("--check-heads", metavar="FILE", help="compare with what --heads printed; 1 if one is behind")
+    account.add_argument(
+        "--enter",
+        metavar="CERTIFICATE",
+        nargs="+",
+        help="enter releases that a restored ledger lacks: bundles, or certificates with their bundle beside them",
+    )
+    account.set_defaults(command=_account)
+
+    commands.add_parser("ledger", help="list everything that was spent").set_defaults(command=_ledger)
+
+    backup = commands.add_parser("backup", help="copy the installation, in use or not, into a new folder")
+    backup.add_argument("folder", metavar="DIR", help="a new or empty folder; it will hold the keys")
+    backup.add_argument("--with-tables", action="store_true", help="copy the encrypted private tables too")
+    backup.set_defaults(command=_backup)
+
+    restore = commands.add_parser("restore", help="restore a backup into an empty home and database, frozen")
+    restore.add_argument("folder", metavar="DIR", help="what synth backup wrote")
+    restore.set_defaults(command=_restore)
+
+    commands.add_parser(
+        "advisory", help="list releases of earlier versions that bugs may have affected, and what to do"
+    ).set_defaults(command=_advisory)

@@ -1,0 +1,155 @@
+"""synth.Release: a DataFrame goes the way a file goes, and no cell of it comes back but through noise."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import synth
+from synth.application import Application
+from synth.cli.frames import FORMAT, frame_as_table
+from synth.cli.local import run_locally
+from synth.errors import BudgetExceededError, InputError, PrivacyError
+from synth.schema import config_of_schema, format_to_mapping
+
+CANARY = "CANARY-7f3a"
+SCHEMA: dict[str, Any] = {
+    "unit": {"protects": "patient", "rows_per_unit": 1},
+    "row_count": "private",
+    "columns": {
+        "age": {"type": "number", "low": 0, "high": 120, "step": 1, "missing": True},
+        "ward": {"type": "category", "values": ["A", "B"], "other": True},
+        "since": {"type": "date", "low": "2020-01-01", "high": "2020-12-31", "step": "month", "missing": True},
+        "note": {"type": "drop"},
+    },
+}
+HOW: dict[str, Any] = {"epsilon": 2.0, "people_at_most": 1000, "generator": "independent", "rows": 50, "holdout": 0}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def visits(n: int = 80) -> pd.DataFrame:
+    rows = {"age": [place % 90 for place in range(n)], "ward": ["A", "B", CANARY, None] * (n // 4)}
+    return pd.DataFrame(rows | {"since": pd.Timestamp("2020-05-04"), "note": CANARY}, index=[CANARY] * n)
+
+
+def test_a_dataframe_goes_in_and_a_verified_one_comes_out(home: Path, tmp_path: Path) -> None:
+    release = synth.Release(visits(), SCHEMA, account="clinic", **HOW)
+    assert repr(release) == "Release(4 columns, epsilon=2, delta=1e-06, generator='independent', account='clinic')"
+    with pytest.raises(InputError, match="Call fit first"):
+        release.sample()
+    assert release.fit("release") is release
+    assert list(release.table_) == ["age", "ward", "since"]
+    assert len(release.table_) == 50
+    assert str(release.table_["since"].dtype).startswith("datetime64")
+    assert set(release.table_["ward"]) <= {"A", "B", "other"}
+    assert release.bundle_ == tmp_path / "release" / "bundle.zip"
+    assert release.certificate_["epsilon"] == release.spent_[0] <= 2.0
+    assert release.account_ == "clinic"
+    assert synth.verify(release.bundle_).ok
+    # Nothing of the rows stays but what is sealed: no table in the vault, and no cell in any file.
+    with Application.from_environment() as application:
+        assert application.tables() == []
+        spent = application.account("clinic")
+    assert (spent.releases, spent.epsilon_spent) == (1, pytest.approx(2.0, abs=0.01))
+    files = [path for folder in (home, tmp_path / "release") for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if CANARY.encode() in path.read_bytes()]
+
+    drawn, other = release.sample(), release.sample()
+    assert list(drawn) == list(release.table_)
+    assert len(drawn) == 50
+    assert not drawn.equals(other)
+    assert release.sample(7, seed=3).equals(release.sample(7, seed=3))
+    with pytest.raises(InputError, match="At least one row"):
+        release.sample(0)
+    with Application.from_environment() as application:
+        assert application.account("clinic") == spent, "to draw costs nothing"
+        application.set_cap("clinic", 2.5, 1e-5)
+    with pytest.raises(BudgetExceededError):
+        release.fit()
+
+    # A file with the same lines makes the same release, but for its noise.
+    Path("visits.csv").write_bytes(frame_as_table(visits(), release._config.schema).getvalue())
+    asked = {key: HOW[key] for key in ("rows", "people_at_most", "holdout")} | {"account": "elsewhere"}
+    asked |= {"budget": {"epsilon": 2.0}, "generator": {"name": "independent"}, "format": format_to_mapping(FORMAT)}
+    config = config_of_schema(release._config.schema, asked)
+    result = run_locally(config, "from file", table="visits.csv", owner_report=False)
+    assert result.table.dtypes.equals(release.table_.dtypes)
+    both = [json.loads(Path(folder, "certificate.json").read_text()) for folder in ("release", "from file")]
+    assert both[0].keys() == both[1].keys()
+    assert [one["assumptions"] for one in both[:1]] == [one["assumptions"] for one in both[1:]]
+    names = [set(zipfile.ZipFile(Path(folder, "bundle.zip")).namelist()) for folder in ("release", "from file")]
+    assert names[0] == names[1]
+
+
+def test_without_an_account_the_same_rows_are_fitted_once(home: Path) -> None:
+    first = synth.Release(visits(), SCHEMA, **HOW).fit()
+    assert first.account_.startswith("one release of ")
+    assert first.bundle_.is_relative_to(home)
+    for again in (first, synth.Release(visits(), SCHEMA, **HOW | {"epsilon": 0.5})):
+        with pytest.raises(PrivacyError, match="name the people whom they are about"):
+            again.fit()
+    with Application.from_environment() as application:
+        assert len({row.run_id for row in application.ledger_rows()}) == 1
+        assert application.tables() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": -1}, "epsilon must be positive"),
+        ({"epsilon": "much"}, "epsilon must be a number"),
+        ({"generator": "magic"}, "There is no generator called 'magic'"),
+        ({"table": "people.csv"}, "takes no 'table'"),
+        ({"rows": 0}, "rows must be between 1"),
+        ({"people_at_most": None}, "people_at_most is missing"),
+        ({"schema": "people.csv"}, "The schema must be"),
+        ({"schema": SCHEMA | {"columns": {"age": {"type": None}}}}, "'age': type must be one of number"),
+        (
+            {"schema": SCHEMA | {"columns": {"aged": {"type": "yes_no", "missing": True}} | SCHEMA["columns"]}},
+            "no column 'aged'",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence_and_costs_nothing(change: dict[str, Any], message: str) -> None:
+    schema = change.get("schema", SCHEMA)
+    changed = {name: value for name, value in change.items() if name != "schema"}
+    with pytest.raises(synth.SynthError, match=message) as caught:
+        synth.Release(visits(), schema, account="clinic", **HOW | changed).fit()
+    assert CANARY not in str(caught.value)
+    with Application.from_environment() as application:
+        assert application.ledger_rows() == []
+
+
+def test_private_rows_are_neither_shown_nor_written_to_a_file() -> None:
+    release = synth.Release(visits(), SCHEMA, **HOW)
+    assert CANARY not in repr(release) + str(release)
+    for keep in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(PrivacyError, match="holds private rows"):
+            keep(release)
+
+
+def test_a_schema_is_what_a_configuration_says_of_its_table(tmp_path: Path) -> None:
+    path = tmp_path / "clinic.yaml"
+    path.write_text(json.dumps(SCHEMA | {"account": "clinic", "budget": {"epsilon": 1.0}}))
+    schema = synth.load_schema(path)
+    assert isinstance(schema, synth.Schema)
+    assert schema.names == ("age", "ward", "since")
+    assert repr(synth.Release(visits(), schema, **HOW)).startswith("Release(4 columns")
+    path.write_text(f"{CANARY}: 3\n")
+    with pytest.raises(InputError) as caught:
+        synth.load_schema(path)
+    assert CANARY not in str(caught.value)
