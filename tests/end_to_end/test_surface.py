@@ -93,7 +93,7 @@ def test_every_answer_has_its_headers(server: Server) -> None:
         "/media/nothing.zip": 404,
         "/_stcore/metrics": 404,
         "/_stcore/upload_file/a/b": 200,
-        "/_stcore/bidi-components/hermitage.dial/..%2Fforecast.py": 404,
+        "/_stcore/bidi-components/hermitage.dial/..%2Fforecast.py": 400,
     }
     for path, status in asked.items():
         found, headers = answer(server, path)
