@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
@@ -12,7 +15,7 @@ import streamlit as st
 from pages.ui.words import plain
 from synth.generators.protocol import Picture
 from synth.names import visible
-from synth.reports.drawing import COLOURS, TRACES, letters, twin_of_picture
+from synth.reports.drawing import COLOURS, TRACES, letters, number_text, twin_of_picture
 from synth.reports.figures import MAXIMUM_POINTS, Bars, Figure, HeatMap, Meaning, Table
 
 __all__ = [
@@ -66,15 +69,35 @@ def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> N
 def show_table(frame: pd.DataFrame, *, alt: str, key: str, formats: Mapping[str, str] | None = None) -> None:
     """Draw a table without its index, in full where it is short; numbers stand to the right.
 
+    It is text, not a picture of cells, so that it can be read aloud, searched, copied and printed.
+
     Parameters
     ----------
     formats : mapping, optional
         How the numbers of a column are printed, such as ``{"epsilon": "%.2f"}``.
     """
-    shown = {name: st.column_config.NumberColumn(format=text) for name, text in (formats or {}).items()}
-    frame = frame.map(lambda cell: visible(cell) if isinstance(cell, str) else cell).rename(columns=visible)
+    forms = {_heading(name): text for name, text in (formats or {}).items()}
+    frame = frame.map(lambda cell: plain(cell) if isinstance(cell, str) else cell).rename(columns=_heading)
+    styled = frame.style.format(_cell_text)
+    for name in forms.keys() & {*frame.columns}:
+        styled = styled.format(partial(_cell_text, form=forms[name]), subset=[name])
     height: int | Literal["content"] = "content" if len(frame) <= _LONGEST_IN_FULL else _TALL
-    st.dataframe(frame, hide_index=True, alt=alt, key=key, height=height, column_config=shown)
+    with st.container(key=f"{key}-text"):
+        st.table(styled, hide_index=True, alt=alt, height=height, border="horizontal")
+
+
+def _heading(name: object) -> str:
+    return plain(visible(str(name)))
+
+
+def _cell_text(cell: object, form: str = "") -> str:
+    if cell is None or cell is pd.NaT or (isinstance(cell, float) and math.isnan(cell)):
+        return number_text(None)
+    if isinstance(cell, np.number):
+        cell = cell.item()
+    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float):
+        return str(cell)
+    return form % cell if form else number_text(cell)
 
 
 def accent() -> str:

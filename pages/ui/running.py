@@ -116,7 +116,7 @@ def _list_runs(runs: list[RunView]) -> None:
     )
     worths = [run.row_worth for run in runs]
     frame = add_row_worth(frame, worths)
-    show_table(frame, alt="Runs about these people", key="runs", formats={"epsilon": "%.2f", "rows": "localized"})
+    show_table(frame, alt="Runs about these people", key="runs", formats={"epsilon": "%.2f"})
     if words := row_note(worths):
         note(words)
     names = {run.run_id: f"{run.run_id[:8]} · {run.generator}" for run in runs}

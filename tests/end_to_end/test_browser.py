@@ -65,10 +65,12 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
             expect(walker.page).to_have_title(f"{screen.strip().lstrip('0123456789 ')} · Hermitage", timeout=600_000)
             walker.settle()
             assert serious(walker) == [], (screen, scheme)
+            assert unnamed_stops(walker) == [], screen
             for tab in walker.page.get_by_role("tab").all():
                 tab.click()
                 walker.settle()
                 assert serious(walker) == [], (screen, tab.inner_text(), scheme)
+                assert unnamed_stops(walker) == [], (screen, tab.inner_text())
     walker.close()
 
 
@@ -81,6 +83,27 @@ def serious(walker: Walker) -> list[str]:
         if finding["impact"] in {"serious", "critical"}
         for node in finding["nodes"]
     ]
+
+
+def unnamed_stops(walker: Walker) -> list[str]:
+    """Return where the tab key stops at something without a name, as Chromium tells a screen reader.
+
+    Streamlit's own are left out: the part of the page that scrolls, blocks of code, which are read as they stand, and
+    the grid of cells that are typed into, which names each cell as it is entered.
+    """
+    tools = walker.context.new_cdp_session(walker.page)
+    stops = []
+    for node in tools.send("Accessibility.getFullAXTree")["nodes"]:
+        told = {entry["name"]: entry["value"].get("value") for entry in node.get("properties", [])}
+        if node["ignored"] or not told.get("focusable") or node.get("name", {}).get("value", "").strip():
+            continue
+        html = tools.send("DOM.getOuterHTML", {"backendNodeId": node["backendDOMNodeId"]})["outerHTML"]
+        if not any(
+            own in html[:300] for own in ('data-testid="stMain"', 'data-testid="stCode"', "data-grid", "glide-")
+        ):
+            stops.append(html[:200])
+    tools.detach()
+    return stops
 
 
 def test_a_codebook_says_how_the_file_is_written(server: Server, browser: Any, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     run_id = finished.session_state["draft"]["run_id"]
     service.stops.record(service.config_of(run_id), "7f3a0000", "Closest record")
     app = go(finished, "admin")
-    assert list(app.dataframe[0].value["state"]) == ["stands"]
+    assert list(app.table[0].value["state"]) == ["stands"]
     app.text_input(key="clear-incident-who").set_value("A. Admin")
     app.button[-1].click().run()
     assert any("what was found" in error for error in errors(app))
@@ -45,7 +45,7 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     app.button[-1].click().run()
     assert not errors(app)
     assert service.stops.of(service.config_of(run_id)) is None
-    assert list(app.dataframe[0].value["state"]) == ["cleared"]
+    assert list(app.table[0].value["state"]) == ["cleared"]
     assert "Incident 7f3a0000 was cleared by A. Admin: the stand-in held the rows" in texts(app)
 
 

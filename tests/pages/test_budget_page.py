@@ -62,7 +62,7 @@ def test_every_ceiling_is_one_number_on_the_page() -> None:
     assert list(anything["text"]) == [f"{caught:g} %", f"{advantage:g} %"]
     assert f"catches at most {caught:g} in 100 real members" in words
     assert f"the best advantage over guessing is {advantage:g} %." in words
-    twins = [table.value for table in app.dataframe if "this release's noise" in table.value.columns]
+    twins = [table.value for table in app.table if "this release's noise" in table.value.columns]
     assert all(list(twin["any method meeting this promise"]) == list(anything["text"]) for twin in twins)
     # No bound is printed smaller than it is.
     assert caught >= 100 * 0.01 * math.e
@@ -238,7 +238,7 @@ def test_the_ledger_box_says_what_has_been_spent() -> None:
 
 def test_the_parts_add_up_to_the_whole() -> None:
     app = unfold(described(), "parts")
-    frame = next(table.value for table in app.dataframe if "share of the budget" in table.value.columns)
+    frame = next(table.value for table in app.table if "share of the budget" in table.value.columns)
     shares = list(frame["share of the budget"])
     assert frame["part"].iloc[-1] == "total"
     assert shares[-1] == pytest.approx(100.0)
@@ -258,7 +258,7 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
     for people in (10_000, 100):
         app = unfold(described(PRIVATE.replace("people_at_most: 10000", f"people_at_most: {people}")), "errors")
         assert expected.format(rows=f"{0.8 * people:,.0f}", people=f"{people:,}") in texts(app)
-        (frame,) = [table.value for table in app.dataframe if "rows that noise moves" in table.value.columns][:1]
+        (frame,) = [table.value for table in app.table if "rows that noise moves" in table.value.columns][:1]
         moved[people] = dict(zip(frame["table"], frame["rows that noise moves"], strict=True))
     assert (
         "Shares of rows refer to 160 rows: the declared number of 200 (unit: person), less the 20% held out."
@@ -304,7 +304,7 @@ def test_predictions_on_the_hold_out_can_be_paid_for() -> None:
     words = texts(app)
     assert "2,000 held-out rows (of one row for each of 10,000 units): standard error of the accuracy" in words
     assert "by region: in a group of" in words
-    (parts,) = [frame.value for frame in app.dataframe if "question" in frame.value.columns]
+    (parts,) = [frame.value for frame in app.table if "question" in frame.value.columns]
     share = parts.set_index("part")["share of the budget"]
     assert share["predictions"] == pytest.approx(10.0)
     assert share["total"] == pytest.approx(100.0)
@@ -318,4 +318,4 @@ def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() 
     app.session_state["draft"]["prediction_share"] = 0.2
     go(app, "budget")
     assert not errors(app)
-    assert "predictions" not in set(app.dataframe[-1].value.get("part", ()))
+    assert "predictions" not in set(app.table[-1].value.get("part", ()))

@@ -46,7 +46,9 @@ def _pictures() -> None:
 def test_a_picture_of_a_model_has_a_table_twin() -> None:
     app = AppTest.from_function(_pictures).run()
     assert not errors(app)
-    density, fit = (frame.value for frame in app.dataframe)
-    assert list(density.columns) == ["seen \\ age <b>", "20", "30"]
+    density, fit = (frame.value for frame in app.table)
+    assert list(density.columns) == ["seen \\\\ age \\<b\\>", "20", "30"], (
+        "letter for letter, though a cell may hold markdown"
+    )
     assert density.iloc[1].tolist() == ["2020-02", 0.3, 0.4]
     assert fit.iloc[1].tolist() == ["noisy", 2.0, "-1 ± 0.25"]

@@ -27,7 +27,7 @@ def test_two_runs_stand_side_by_side_under_their_cost(finished: AppTest) -> None
     words = texts(app)
     assert "You are choosing between 2 runs. The people in this table have paid for both" in words
     assert "safe to publish" in words
-    table = app.dataframe[-1].value
+    table = app.table[-1].value
     names = [name for name in table.columns if name.startswith("independent, epsilon")]
     assert len(names) == 2
     noise = table[table["number"] == "Standard error of a count, rows"]
@@ -43,7 +43,7 @@ def test_two_runs_stand_side_by_side_under_their_cost(finished: AppTest) -> None
     app = go(finished, "compare")
     app.multiselect[0].set_value(app.multiselect[0].options).run()
     assert not errors(app)
-    assert list(app.dataframe[-1].value)[1:4] == ["A", "B", "C"]
+    assert list(app.table[-1].value)[1:4] == ["A", "B", "C"]
     assert "A: independent, epsilon 0.25 (" in texts(app)
     app.multiselect[0].set_value([app.multiselect[0].options[0]]).run()
     assert "Choose at least two runs" in texts(app)

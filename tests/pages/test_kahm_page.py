@@ -38,7 +38,7 @@ def test_row_noise_is_known_before_it_is_spent(chosen: AppTest) -> None:
     chosen.radio(key=CHOICE).set_value("rows").run()
     assert chosen.session_state["draft"]["options"] == {"mode": "rows"}
     assert not errors(chosen)
-    noise = next(frame.value for frame in chosen.dataframe if "column" in frame.value.columns)
+    noise = next(frame.value for frame in chosen.table if "column" in frame.value.columns)
     assert list(noise["column"]) == ["age", "region", "smoker"]
     assert "In 3 of 3 columns the noise is wider than the column's whole range." in texts(chosen)
     assert chosen.button(key="spend").label == "Spend 1.00 and generate"
@@ -108,12 +108,12 @@ def test_a_cell_level_run_goes_to_its_report_in_an_account_of_its_own(chosen: Ap
     go(chosen, "release")
     assert f"ε = 1.00 for one cell, ε = {row_worth} for a whole row" in texts(chosen)
     go(chosen, "ledger")
-    (entries,) = [frame.value for frame in chosen.dataframe if "purpose" in frame.value.columns]
+    (entries,) = [frame.value for frame in chosen.table if "purpose" in frame.value.columns]
     assert set(entries["hides"]) == {"one cell"}
     assert set(entries["epsilon for a whole row"]) == {row_worth}
     assert f"are at most {row_worth} at delta 1e-06; a changed label has no protection." in texts(chosen)
     go(chosen, "generate")
-    (runs,) = [frame.value for frame in chosen.dataframe if "generator or model" in frame.value.columns]
+    (runs,) = [frame.value for frame in chosen.table if "generator or model" in frame.value.columns]
     assert list(runs["epsilon for a whole row"]) == [row_worth]
     assert f"kahm, ε = 1.00 for one cell ({row_worth} for a whole row)" in texts(chosen)
     # The same people now have a cell-level account: a record-level run is refused before anything is spent.

@@ -147,7 +147,7 @@ def test_admin_names_what_was_out_of_place() -> None:
     Keeper(is_active=lambda session: True).round()
     assert not stray.exists()
     app.run()
-    shown = [table.value for table in app.dataframe if "what was removed" in table.value.columns]
+    shown = [table.value for table in app.table if "what was removed" in table.value.columns]
     (frame,) = shown
     assert frame["table"].tolist() == [stray.stem]
     assert frame["what was removed"].tolist() == ["files without a record"]

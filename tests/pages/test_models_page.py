@@ -60,14 +60,14 @@ def test_every_model_can_be_chosen_and_its_options_are_explained(name: str) -> N
 
 def test_what_it_asks_costs_and_assumes_is_known_beforehand(chosen: AppTest) -> None:
     assert not errors(chosen)
-    (parts,) = [frame.value for frame in chosen.dataframe if "part" in frame.value.columns]
+    (parts,) = [frame.value for frame in chosen.table if "part" in frame.value.columns]
     assert list(parts["part"]) == ["gradient, 4 times", "total"]
     assert parts["share of the budget"].iloc[0] == pytest.approx(100)
     assert [metric.value for metric in chosen.metric if metric.label == "Noise of a gradient"] == ["16.9"]
     assert "Steps of 2 were chosen without looking at the rows." in texts(chosen)
     assert chosen.button(key="spend").label == "Spend 1.00 and fit"
     chosen.number_input(key="field:option:toy-line:steps").set_value(2).run()
-    (parts,) = [frame.value for frame in chosen.dataframe if "part" in frame.value.columns]
+    (parts,) = [frame.value for frame in chosen.table if "part" in frame.value.columns]
     assert parts["part"].iloc[0] == "gradient, 2 times"
     assert application().accounts() == [] or application().account("survey").epsilon_spent == 0
 
@@ -140,9 +140,9 @@ def test_a_model_goes_from_its_card_to_a_download() -> None:
     assert not [tab for tab in app.tabs if tab.label.startswith("○")], "nothing compares rows"
     assert "Model gaussian-mixture" in words
     assert "Assumed to be public" in words
-    (coefficients,) = [frame.value for frame in app.dataframe if "From" in frame.value.columns]
+    (coefficients,) = [frame.value for frame in app.table if "From" in frame.value.columns]
     assert list(coefficients["Column"]) == ["age"]
-    (relative,) = [frame.value for frame in app.dataframe if "coefficients, range ±" in frame.value.columns]
+    (relative,) = [frame.value for frame in app.table if "coefficients, range ±" in frame.value.columns]
     (low, high), value = coefficients[["From", "To"]].iloc[0], coefficients["Coefficient"].iloc[0]
     assert relative["coefficients"].iloc[0] == pytest.approx(value / ((high - low) / 2), rel=1e-3)
     go(app, "release")
@@ -161,5 +161,5 @@ def test_a_model_goes_from_its_card_to_a_download() -> None:
     go(app, "compare")
     assert "Runs that made a model are not listed: what is compared here are tables." in texts(app)
     go(app, "generate")
-    (runs,) = [frame.value for frame in app.dataframe if "generator or model" in frame.value.columns]
+    (runs,) = [frame.value for frame in app.table if "generator or model" in frame.value.columns]
     assert runs["generator or model"].iloc[0] == "gaussian-mixture"

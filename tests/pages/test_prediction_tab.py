@@ -151,7 +151,7 @@ def test_what_was_paid_for_is_drawn_by_group_as_a_run_reports_it() -> None:
     app.session_state["report-tab"] = "○ Groups"
     app.run()
     assert errors(app) == []
-    by_region = next(one.value for one in app.dataframe if "Accuracy, ±" in one.value.columns)
+    by_region = next(one.value for one in app.table if "Accuracy, ±" in one.value.columns)
     assert list(by_region["region"]) == ["north", "south"]
 
 

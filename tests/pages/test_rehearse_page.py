@@ -75,7 +75,7 @@ def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> Non
     words = texts(app)
     assert f"{SIMULATED_SENTENCE} {REHEARSAL_SENTENCE}" in words
     assert "Error of pairs of columns" in words
-    (table,) = [frame.value for frame in app.dataframe if "distance of pairs" in frame.value.columns]
+    (table,) = [frame.value for frame in app.table if "distance of pairs" in frame.value.columns]
     assert list(table["epsilon"]) == [1.0, 4.0]
     app.selectbox(key="grid-choice").set_value("independent, ε = 4").run()
     app.button(key="grid-use").click().run()

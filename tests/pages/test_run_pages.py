@@ -322,8 +322,8 @@ def test_an_unreleased_bundle_is_refused(finished: AppTest) -> None:
 
 def test_the_ledger_shows_the_charge(finished: AppTest) -> None:
     app = go(finished, "ledger")
-    assert all("hides" not in frame.value.columns for frame in app.dataframe), "nobody protects cells here"
-    frame = next(table.value for table in app.dataframe if "purpose" in table.value.columns)
+    assert all("hides" not in frame.value.columns for frame in app.table), "nobody protects cells here"
+    frame = next(table.value for table in app.table if "purpose" in table.value.columns)
     assert list(frame["state"]) == ["reserved", "spent"]
     assert set(frame["epsilon"]) == {1.0}
     assert "Every chain of entries is whole and holds what its mark has seen" in texts(app)
