@@ -302,6 +302,7 @@ def test_a_run_from_a_file_is_verified_and_replayed(
     assert sum(part.share for part in planned.parts) == pytest.approx(1.0)
     assert planned.of_model is not None
     (foretold,) = planned.of_model.facts
+    assert "the only accounting there is" in foretold.sentence
     if row_count == "public":  # the number that is declared is the one that is used
         assert f"{foretold.value:.4g}" == f"{told['noise_of_a_prediction']['root_mean_square']:.4g}"
     sensitivities = {one["sensitivity"] for one in certificate["receipts"] if one["query"].startswith("gradient")}

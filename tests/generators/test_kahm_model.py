@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from simulated import session
 
 from synth.bundle.checks import check
 from synth.bundle.replay import replay
@@ -25,6 +28,7 @@ from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.forecast import forecast
 from synth.schema import CategoryColumn, IdentifierColumn, NumberColumn, PrivacyUnit, RunConfig, Schema, TableFormat
 from synth.services.pipeline import FittedRun, Sealing, fit_and_sample, seal_release
 from synth.services.planning import check_config
@@ -200,3 +204,35 @@ def test_a_label_of_very_many_classes_is_refused_and_a_damaged_state_too() -> No
         restore(CARD.name, task, {}, {"codes": np.full((2, 3), 500)})
     with pytest.raises(InputError, match="not been fitted"):
         make(CARD.name, task, {}).state()
+
+
+def test_a_forecast_knows_how_far_noise_moves_the_centres_of_rows_that_fill_their_ranges() -> None:
+    """What was released of such rows is compared with their exact sums; noise has a known key."""
+    config = config_of("record, replace one of three rows")
+    schema = schema_of(row_count="public")
+    assert forecast(replace(config, schema=schema)).of_model is not None
+    (fact,) = forecast(replace(config, schema=schema)).of_model.facts  # type: ignore[union-attr]
+    random = np.random.default_rng(0)
+    codes = {column.name: random.integers(0, column.size, ROWS) for column in schema.modelled}
+    squares = []
+    for key in range(10):
+        opened = session(schema, codes, epsilon=config.epsilon, noise_key=key)
+        make(CARD.name, GeneratorTask(schema, "level", device="cpu"), {"steps": 0}).fit(opened, NullProgress())
+        (answer,) = [one for one in opened.answers if one.receipts[0].query == "class sizes and sums"]
+        question = answer.feature_map
+        moments = question.factors[-1]
+        noise = (answer.value - question.evaluate(codes).sum(axis=0).reshape(answer.value.shape)).reshape(2, -1)
+        moved = (noise / moments.factors)[:, 1:] * moments.clip / (ROWS / 2)
+        squares += (moved**2).sum(axis=1).tolist()
+    assert float(fact.value) == pytest.approx(math.sqrt(np.mean(squares)), rel=0.25)  # 40 draws of noise
+
+
+@pytest.mark.parametrize(("mode", "words"), [("rows", "reckons for one cell"), ("cell", "pure epsilon")])
+def test_a_forecast_of_noisy_rows_says_whose_accounting_it_is(mode: str, words: str) -> None:
+    config = config_of("rows, replace one")
+    schema = replace(config.schema, protection="cell" if mode == "cell" else "record")
+    told = forecast(replace(config, schema=schema, options={"mode": mode}))
+    assert told.of_model is not None
+    (fact,) = told.of_model.facts
+    assert words in fact.sentence
+    assert {noise.column for noise in told.row_noise} == {"first", "second"}, "it says that widths are listed"

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -71,6 +71,11 @@ LINEAR = (
 COVERS = (
     "The interval holds with 95 % what the same fit of the same rows would have found without noise. It is made from "
     "the known noise alone: it says nothing of other rows (sampling error), of clipped gradients, or of a penalty."
+)
+
+ONE_ACCOUNTING = (
+    "Reckoned by the exact curve of the Gaussian mechanism, the only accounting there is: the random-feature "
+    "paper's is of another mechanism, and its sensitivity does not hold."
 )
 
 
@@ -326,10 +331,9 @@ class _Model(ReleasedModel):
         )
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
-        """Return the noise of a prediction, which a planned fit works out as one on rows does."""
-        return (
-            self._noise("public" if self._task.schema.rows_are_public else "declared; a fit asks for their number"),
-        )
+        """Return the noise of a prediction, which a planned fit works out as one on rows does; by which accounting."""
+        noise = self._noise("public" if self._task.schema.rows_are_public else "declared; a fit asks for their number")
+        return (replace(noise, sentence=f"{noise.sentence} {ONE_ACCOUNTING}"),)
 
     def facts(self) -> tuple[Fact, ...]:
         """Return the noise of a prediction, and the terms of a linear score."""

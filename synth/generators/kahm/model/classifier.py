@@ -7,6 +7,8 @@ whoever has them builds the same machines.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -22,7 +24,9 @@ from synth.generators.kahm.model import CARD, MOST_ROWS, KahmClassifierOptions
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, ReleasedModel, State
 from synth.generators.row_encoding import RowEncoding
 from synth.models.kahm_classifier import KahmModel, matching_scores
-from synth.privacy.answers import AnswerSource
+from synth.privacy.answers import Answer, AnswerSource, NoisyAnswer, of_kind
+from synth.privacy.more.products import Product
+from synth.privacy.more.row_moments import RowMoments
 from synth.progress import Progress
 from synth.system.machine import single_thread
 
@@ -40,6 +44,17 @@ DISTANCE = (
     "For every class there is one kernel affine hull machine of its rows (Kumar 2024, Definition 2). A point belongs "
     "to the class whose machine's image is nearest (Definition 7)."
 )
+
+OF_ROWS = {
+    "rows": (
+        "The one accounting is that of the noise that is drawn, for one person's whole row; the paper reckons for one "
+        "cell, and has none for a row."
+    ),
+    "cell": (
+        "The one accounting is of pure epsilon, which is exact for this noise. The paper's lets a cell out as it is "
+        "with probability delta, which this noise does not."
+    ),
+}
 
 
 class PrivateKahmClassifier(ReleasedModel):
@@ -127,6 +142,38 @@ class PrivateKahmClassifier(ReleasedModel):
                 for code in np.unique(self._rows[:, self._place]).tolist()
             ],
         }
+
+    def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
+        """Return how far noise moves the centre of a class, or that rows are noisy themselves; by which accounting."""
+        if self.perturbs_rows:
+            told = "Each of a row's numbers gets its own noise, whose width is listed by column."
+            return (
+                Fact(
+                    "noise",
+                    "Noise of the rows machines are built from",
+                    "on every number",
+                    f"{told} {OF_ROWS[self._options.mode]}",
+                ),
+            )
+        for answer in of_kind(asked, NoisyAnswer):
+            question = answer.feature_map
+            moments = question.factors[-1] if isinstance(question, Product) else None
+            if isinstance(moments, RowMoments) and moments.weights[1] > 0:
+                of_class = rows * moments.dimension / answer.value.size
+                noise = answer.noise_std / moments.factors[1] * moments.clip / max(of_class, 1.0)
+                return (self._of_centres(noise * math.sqrt(moments.width), of_class, moments.clip),)
+        return ()
+
+    def _of_centres(self, distance: float, of_class: float, clip: float) -> Fact:
+        return Fact(
+            "noise",
+            "What noise moves the centre of a class by",
+            round(float(distance), 4),
+            f"A distance where a number's whole range is 1, for {of_class:,.0f} rows of a class that fill their "
+            f"declared ranges evenly, each cut off {clip:.2g} from the centre; less after noise is shrunk. Reckoned by "
+            "the exact curve of the Gaussian mechanism, the only accounting there is: the paper promises one cell, and "
+            "has none for whole rows.",
+        )
 
     def facts(self) -> tuple[Fact, ...]:
         """Return what the mode promises, and what machines there are."""
