@@ -10,6 +10,7 @@ import pytest
 from simulated import session
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
+from suited import suited
 
 from synth import generators
 from synth.generators import GENERATORS, GeneratorTask
@@ -30,24 +31,31 @@ LEAST_AREA = {
     "dp-merf": 0.87,
     "dp-hp": 0.86,
     "dp-hp-adaptive": 0.87,
+    "kahm": 0.85,
+    "dp-mixture": 0.87,
+    "kernel-sos": 0.79,
 }
-"""Measured 0.50, 0.90, 0.89, 0.89 and 0.90 at epsilon 1; the rest is room for noise. The first forgets the label."""
+"""Measured 0.53, 0.90, 0.89, 0.89, 0.90, 0.88, 0.89 and 0.82 at epsilon 1; the rest is room for noise.
+
+The first forgets the label; the last takes six numbers and the sex alone.
+"""
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_adult(name: str) -> None:
     config = load_config(ADULT)
+    schema = suited(name, config.schema, config.label)
     folder = Path(DATA or "") / "adult"
-    train = read_codes(lambda: (folder / "adult.data.gz").open("rb"), config.format, config.schema)
-    test = read_codes(lambda: (folder / "adult.test.gz").open("rb"), config.format, config.schema)
-    made = generators.make(name, GeneratorTask(schema=config.schema, label=config.label, device="cpu"), {})
-    opened = session(config.schema, dict(train._codes))
+    train = read_codes(lambda: (folder / "adult.data.gz").open("rb"), config.format, schema)
+    test = read_codes(lambda: (folder / "adult.test.gz").open("rb"), config.format, schema)
+    made = generators.make(name, GeneratorTask(schema=schema, label=config.label, device="cpu"), {})
+    opened = session(schema, dict(train._codes))
     made.fit(opened, NullProgress())
 
     rows = made.sample(train._n_rows, seed=0)
-    label = config.schema.names.index("income")
-    features = [d for d in range(len(config.schema.names)) if d != label]
-    real = np.stack([test._codes[column] for column in config.schema.names], axis=1)
+    label = schema.names.index("income")
+    features = [d for d in range(len(schema.names)) if d != label]
+    real = np.stack([test._codes[column] for column in schema.names], axis=1)
     model = HistGradientBoostingClassifier(random_state=0).fit(rows[:, features], rows[:, label])
     area = roc_auc_score(real[:, label], model.predict_proba(real[:, features])[:, 1])
     assert area > LEAST_AREA[name]
