@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial, singledispatch
 
 import streamlit as st
 
 from pages.ui.badges import OWNER_ONLY_NOTE, badge
 from pages.ui.charts import accent, ink, show_table, table_of
-from pages.ui.evidence import cards, number_card, read_evidence
+from pages.ui.evidence import cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
 from pages.ui.guards import guard, require, through_the_application
 from pages.ui.long_work import LongWork, long_work
@@ -19,7 +20,7 @@ from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
 from pages.ui.words import DELTA_MEANS, amount, note, plain
 from synth.reports.document import first_screen_html, first_screen_style
-from synth.reports.evidence import Evidence
+from synth.reports.evidence import Evidence, Kind
 from synth.reports.first_screen import first_screen
 from synth.reports.panels import (
     Answered,
@@ -70,7 +71,6 @@ def screen() -> None:
             with place, guard():
                 show_tab(tab, run_id, evidence)
 
-    st.divider()
     if st.button("Continue to 6 Release", type="primary", key="continue-release"):
         go("release")
 
@@ -106,7 +106,7 @@ def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
     pieces = [piece for screen in screens if not screen.exact for piece in screen.panels(shown)]
     if tab == ACCURACY:
         pieces.append(Cards(_unclaimed(evidence), key="accuracy-others"))
-    _draw_all(pieces, run_id)
+    _draw_section(pieces, run_id)
     exact = [screen for screen in screens if screen.exact]
     if not exact:
         return
@@ -118,7 +118,7 @@ def show_tab(tab: Tab, run_id: str, evidence: Sequence[Evidence]) -> None:
     pieces = [piece for screen in exact for piece in screen.panels(shown)]
     if tab == OWNER_ONLY:
         pieces.append(Cards(_unclaimed(shown.exact), key="owner"))
-    _draw_all(pieces, run_id)
+    _draw_section(pieces, run_id)
 
 
 def _unclaimed(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -126,7 +126,39 @@ def _unclaimed(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [entry for entry in evidence if report_of(entry.section) is None]
 
 
-def _draw_all(pieces: Panels, run_id: str) -> None:
+@dataclass(frozen=True, slots=True)
+class _On:
+    """What pieces are drawn of: a run, and whether a badge for all of them stands above them."""
+
+    run_id: str
+    badged: bool = False
+
+
+def _draw_section(pieces: Panels, run_id: str) -> None:
+    """Draw what a tab has of one sort; numbers that are all of one kind have one badge."""
+    kinds = set(_kinds(pieces))
+    if len(kinds) == 1:
+        badge(kinds.pop())
+        _draw_all(pieces, _On(run_id, badged=True))
+    else:
+        _draw_all(pieces, _On(run_id))
+
+
+def _kinds(pieces: Panels) -> Iterator[Kind]:
+    for piece in pieces:
+        if isinstance(piece, Cards):
+            yield from (entry.kind for entry in piece.entries)
+        elif isinstance(piece, Badge):
+            yield piece.kind
+        elif isinstance(piece, Shouted):
+            yield piece.entry.kind
+        elif isinstance(piece, Folded | Part):
+            yield from _kinds(piece.panels)
+        elif isinstance(piece, Choice | Pick):
+            yield from (kind for option in piece.options for kind in _kinds(option.panels))
+
+
+def _draw_all(pieces: Panels, on: _On) -> None:
     """Draw pieces in order; parts that several reports share are offered together, where the first of them stands."""
     parts = [piece for piece in pieces if isinstance(piece, Part)]
     warned = False
@@ -135,29 +167,29 @@ def _draw_all(pieces: Panels, run_id: str) -> None:
             if piece is parts[0]:
                 # One part at a time: the tab stays short, and a wide table quick to draw.
                 options = [Option(part.name, part.title, part.panels) for part in parts]
-                _draw(Choice("What to compare", "owner-part", options), run_id)
+                _draw(Choice("What to compare", "owner-part", options), on)
         elif not (warned and isinstance(piece, Warned)):
             warned = warned or isinstance(piece, Warned)
-            _draw(piece, run_id)
+            _draw(piece, on)
 
 
 @singledispatch
-def _draw(piece: Panel, run_id: str) -> None:
+def _draw(piece: Panel, on: _On) -> None:
     raise TypeError(f"Nothing draws a {type(piece).__name__}.")
 
 
 @_draw.register
-def _(piece: Cards, run_id: str) -> None:
-    cards(piece.entries, key=piece.key)
+def _(piece: Cards, on: _On) -> None:
+    cards(piece.entries, key=piece.key, badged=on.badged)
 
 
 @_draw.register
-def _(piece: Heading, run_id: str) -> None:
+def _(piece: Heading, on: _On) -> None:
     st.subheader(piece.text)
 
 
 @_draw.register
-def _(piece: Words, run_id: str) -> None:
+def _(piece: Words, on: _On) -> None:
     text = plain(piece.text)
     if piece.kind == "paragraph":
         st.markdown(text)
@@ -168,49 +200,50 @@ def _(piece: Words, run_id: str) -> None:
 
 
 @_draw.register
-def _(piece: Badge, run_id: str) -> None:
-    badge(piece.kind)
+def _(piece: Badge, on: _On) -> None:
+    if not on.badged:
+        badge(piece.kind)
 
 
 @_draw.register
-def _(piece: Warned, run_id: str) -> None:
+def _(piece: Warned, on: _On) -> None:
     st.warning(OWNER_ONLY_NOTE)
 
 
 @_draw.register
-def _(piece: Shouted, run_id: str) -> None:
+def _(piece: Shouted, on: _On) -> None:
     with st.container(border=True):
         st.error(plain(piece.entry.title))
-        number_card(piece.entry)
+        number_card(piece.entry, badged=on.badged)
 
 
 @_draw.register
-def _(piece: Listing, run_id: str) -> None:
+def _(piece: Listing, on: _On) -> None:
     show_table(table_of(piece.table), alt=piece.table.title, key=piece.key, formats=piece.formats)
 
 
 @_draw.register
-def _(piece: Choice, run_id: str) -> None:
-    _draw_all(_chosen(piece, run_id).panels, run_id)
+def _(piece: Choice, on: _On) -> None:
+    _draw_all(_chosen(piece).panels, on)
 
 
 @_draw.register
-def _(piece: Pick, run_id: str) -> None:
+def _(piece: Pick, on: _On) -> None:
     options = {option.name: option for option in piece.options}
     titles = {name: option.title for name, option in options.items()}
     chosen = st.selectbox(piece.label, list(options), format_func=titles.__getitem__, key=piece.key)
-    _draw_all(options[chosen].panels, run_id)
+    _draw_all(options[chosen].panels, on)
 
 
 @_draw.register
-def _(piece: Folded, run_id: str) -> None:
+def _(piece: Folded, on: _On) -> None:
     with st.expander(piece.title):
-        _draw_all(piece.panels, run_id)
+        _draw_all(piece.panels, on)
 
 
 @_draw.register
-def _(piece: Answered, run_id: str) -> None:
-    asked = application()
+def _(piece: Answered, on: _On) -> None:
+    asked, run_id = application(), on.run_id
     first = first_screen(read_evidence(asked.report(run_id)), asked.config_of(run_id), asked.first_rows(run_id))
     style = f"<style>:root{{--accent:{accent()}}}{first_screen_style()}</style>"
     st.html(style + _DRAWING.sub(_as_image, first_screen_html(first)))
@@ -230,8 +263,8 @@ def _as_image(drawing: re.Match[str]) -> str:
 
 
 @_draw.register
-def _(piece: Promised, run_id: str) -> None:
-    run = application().run(run_id)
+def _(piece: Promised, on: _On) -> None:
+    run = application().run(on.run_id)
     facts = (
         ("Epsilon", amount(run.epsilon), piece.sentence),
         ("Delta", f"{run.delta:g}", DELTA_MEANS),
@@ -239,24 +272,25 @@ def _(piece: Promised, run_id: str) -> None:
     )
     for (title, value, meaning), place in zip(facts, st.columns(3), strict=True):
         with place.container(border=True, height="stretch"):
-            st.metric(title, value)
-            badge("safe")
+            show_value(title, value)
+            if not on.badged:
+                badge("safe")
             note(meaning)
 
 
 @_draw.register
-def _(piece: Forecasted, run_id: str) -> None:
-    forecast_panel(application().plan(application().config_of(run_id)).forecast)
+def _(piece: Forecasted, on: _On) -> None:
+    forecast_panel(application().plan(application().config_of(on.run_id)).forecast)
 
 
 @_draw.register
-def _(piece: Rehearsed, run_id: str) -> None:
-    stand_in_attacks(application().config_of(run_id), piece.section)
+def _(piece: Rehearsed, on: _On) -> None:
+    stand_in_attacks(application().config_of(on.run_id), piece.section)
 
 
 @_draw.register
-def _(piece: Renewing, run_id: str) -> None:
-    renewal, asked = renewal_called(piece.name), application()
+def _(piece: Renewing, on: _On) -> None:
+    renewal, asked, run_id = renewal_called(piece.name), application(), on.run_id
     work = LongWork(
         standing=partial(asked.renewal, run_id, piece.name),
         cancel=partial(asked.cancel_renewal, run_id, piece.name),
@@ -273,7 +307,7 @@ def _(piece: Renewing, run_id: str) -> None:
     )
 
 
-def _chosen(piece: Choice, run_id: str) -> Option:
+def _chosen(piece: Choice) -> Option:
     """Let one be chosen; a choice that it begins with stands beside this one."""
     nested = all(isinstance(option.panels[0], Choice) for option in piece.options)
     places = st.columns(2) if nested else [st.container()]

@@ -26,6 +26,7 @@ __all__ = [
     "heat_map_figure",
     "ink",
     "picture_figure",
+    "show_picture",
     "show_plot",
     "show_table",
     "table_of",
@@ -37,6 +38,7 @@ _DARK_LINE = "#B7C0C7"
 _INK = {"light": "#1F2933", "dark": "#E6EAED"}
 _ACCENT = {"light": "#0B6E75", "dark": "#4FB3BA"}
 _LONGEST_IN_FULL, _TALL, _MOST_LABELS = 40, 420, 40
+_FEW = 4
 _DASHED = {"floor": "dot", "ceiling": "dash"}
 _PLOT_OPTIONS = {"displayModeBar": False, "staticPlot": False}
 
@@ -47,21 +49,36 @@ def draw(figure: Figure, *, key: str) -> None:
         st.markdown(f"**{plain(figure.title)}**")
         show_table(table_of(figure), alt=figure.title, key=key)
         return
+    st.markdown(f"**{plain(figure.title)}**")
+    show_picture(figure, key=key)
+    _folded(table_of(figure), title=figure.title, key=key)
+
+
+def show_picture(figure: Bars | HeatMap | Picture, *, key: str) -> None:
+    """Draw a picture; its title and its table stand elsewhere."""
     if isinstance(figure, Picture):
         made = picture_figure(figure)
     else:
         made = bars_figure(figure) if isinstance(figure, Bars) else heat_map_figure(figure)
-    show_plot(made, title=figure.title, twin=table_of(figure), key=key)
+    _plot(made, title=figure.title, key=key)
 
 
 def show_plot(made: go.Figure, *, title: str, twin: pd.DataFrame, key: str) -> None:
     """Draw a plot with its alternative text and its table twin; its words in the colour of the page's text."""
+    _plot(made, title=title, key=key)
+    _folded(twin, title=title, key=key)
+
+
+def _plot(made: go.Figure, *, title: str, key: str) -> None:
     words = ink()
     made.update_xaxes(tickfont_color=words, title_font_color=words)
     made.update_yaxes(tickfont_color=words, title_font_color=words)
     made.update_traces(textfont_color=words, selector={"type": "bar"})
     made.update_layout(font_color=words, legend_font_color=words)
     st.plotly_chart(made, key=key, config=_PLOT_OPTIONS, alt=f"{title}. The same numbers are in the table below.")
+
+
+def _folded(twin: pd.DataFrame, *, title: str, key: str) -> None:
     with st.expander("The same numbers as a table"):
         show_table(twin, alt=f"{title}, as a table", key=f"{key}-table")
 
@@ -143,8 +160,10 @@ def bars_figure(figure: Bars) -> go.Figure:
             marker = {"color": colour, "size": 9}
             made.add_scatter(x=places, y=values, name=name, mode="markers", marker=marker, error_y=errors)
     stride = max(1, len(places) // _MOST_LABELS)
-    made.update_xaxes(tickvals=places[::stride], ticktext=categories[::stride])
-    return _finish(made, figure.title, figure.unit)
+    # Few long names wrap, so that none of them runs out of a narrow picture.
+    shown = [name.replace(" ", "<br>") if len(places) <= _FEW else name for name in categories[::stride]]
+    made.update_xaxes(tickvals=places[::stride], ticktext=shown, automargin=True)
+    return _finish(made, figure.unit)
 
 
 def heat_map_figure(figure: HeatMap) -> go.Figure:
@@ -161,7 +180,7 @@ def heat_map_figure(figure: HeatMap) -> go.Figure:
         )
     )
     made.update_yaxes(autorange="reversed")
-    finished = _finish(made, figure.title, "")
+    finished = _finish(made, "")
     finished.update_layout(height=max(320, 26 * len(names) + 160))
     return finished
 
@@ -194,7 +213,7 @@ def picture_figure(picture: Picture) -> go.Figure:
             showlegend=True,
         )
     made.update_xaxes(title_text=letters(picture.across))
-    finished = _finish(made, picture.title, picture.up)
+    finished = _finish(made, picture.up)
     # Below everything: many names beside the title would run over it in a narrow window.
     finished.update_layout(height=440, legend={"yref": "container", "y": 0, "x": 0, "xanchor": "left"})
     return finished
@@ -233,14 +252,13 @@ def _told_apart(header: Sequence[str]) -> list[str]:
     return names
 
 
-def _finish(made: go.Figure, title: str, unit: str) -> go.Figure:
+def _finish(made: go.Figure, unit: str) -> go.Figure:
     made.update_layout(
-        title={"text": letters(title), "font": {"size": 15}},
         yaxis_title=letters(unit) or None,
-        margin={"l": 10, "r": 10, "t": 60, "b": 10},
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 1, "xanchor": "right"},
+        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0, "xanchor": "left"},
         bargap=0.35,
-        height=340,
+        height=240,
     )
     return made
 

@@ -1,25 +1,32 @@
-"""Drawing evidence: one number a card, its unit and its range under it, and always its badge."""
+"""Drawing evidence: one number a card, its unit and its range under it, and a badge for it or for all around it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
 from pages.ui.badges import badge
-from pages.ui.charts import draw
+from pages.ui.charts import draw, show_picture, show_table, table_of
 from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.drawing import number_text
+from synth.reports.figures import Bars, Figure, Table
 from synth.reports.registry import is_upper_bound, section_words
 
-__all__ = ["cards", "number_card", "read_evidence", "value_text"]
+__all__ = ["cards", "number_card", "read_evidence", "show_value", "value_text"]
 
 _CARDS_IN_A_LINE = 3
 _LONG_UNIT = 12
 _LONG_TITLE = 34
-_LONG_VALUE = 24
+_LONG_VALUE = 18
+_NARROW = 24
+"""Categories of bars that can be read in half the width of a page."""
+
+_ENDS = re.compile(r"(?<=[a-z0-9)%']\.) (?=[A-Z'])")
+"""Between two sentences; a number has no space after its point."""
 
 
 def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
@@ -27,47 +34,133 @@ def read_evidence(document: Mapping[str, Any]) -> list[Evidence]:
     return [evidence_from_dict(entry) for entry in document["evidence"]]
 
 
-def cards(entries: Sequence[Evidence], *, key: str) -> None:
-    """Draw numbers in lines of three, and below them whatever has pictures, in full width."""
+def cards(entries: Sequence[Evidence], *, key: str, badged: bool = False) -> None:
+    """Draw numbers in lines of three, then what has pictures, two beside each other, with its tables folded.
+
+    Numbers of one kind have one badge; with ``badged`` it stands above them already. A card has the first sentence of
+    what its number means; all of it is folded.
+    """
+    badged = badged or _badge_of_all(entries)
     numbers = [entry for entry in entries if not entry.figures]
     for start in range(0, len(numbers), _CARDS_IN_A_LINE):
         places = st.columns(_CARDS_IN_A_LINE)
         for entry, place in zip(numbers[start : start + _CARDS_IN_A_LINE], places, strict=False):
             with place.container(border=True, height="stretch"):
-                number_card(entry)
-    for position, entry in enumerate(entry for entry in entries if entry.figures):
-        with st.container(border=True):
-            number_card(entry)
-            for number, figure in enumerate(entry.figures):
-                draw(figure, key=f"{key}-{position}-{number}")
+                number_card(entry, badged=badged)
+    longer = [entry for entry in numbers if _first_sentence(entry) != _sentence(entry)]
+    if longer:
+        with st.expander("What these numbers mean"):
+            for entry in longer:
+                st.markdown(f"**{plain(entry.title or entry.id)}.** {plain(_sentence(entry))}")
+    drawn = [entry for entry in entries if entry.figures]
+    beside = _beside(drawn)
+    for start in range(0, len(drawn), beside):
+        places = st.columns(beside)
+        for position, place in enumerate(places[: len(drawn) - start], start=start):
+            with place.container(border=True, height="stretch"):
+                _pictures(drawn[position], key=f"{key}-{position}", badged=badged)
 
 
-def number_card(entry: Evidence) -> None:
-    """Draw one number: title, value, unit and range, badge, sentence."""
+def _badge_of_all(entries: Sequence[Evidence]) -> bool:
+    """Draw the badge of numbers that are all of one kind; return whether they are."""
+    kinds = {entry.kind for entry in entries}
+    if len(kinds) != 1:
+        return False
+    badge(kinds.pop())
+    return True
+
+
+def _beside(drawn: Sequence[Evidence]) -> int:
+    """Return how many stand in a line: two with pictures that can be read at half the width, four with tables alone."""
+    if not all(_is_narrow(entry.figures) for entry in drawn):
+        return 1
+    without = all(isinstance(figure, Table) for entry in drawn for figure in entry.figures)
+    return max(min(len(drawn), 4 if without else 2), 1)
+
+
+def _is_narrow(figures: Sequence[Figure]) -> bool:
+    """Whether pictures can be read in half the width of a page."""
+    return all(
+        isinstance(figure, Table) or (isinstance(figure, Bars) and len(figure.categories) <= _NARROW)
+        for figure in figures
+    )
+
+
+def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
+    """Draw a number in one line, its pictures, and everything as tables and in words, folded."""
+    value = "" if entry.value is None else f": {value_text(entry)} {plain(entry.unit)}".rstrip()
+    lines = [f"**{plain(entry.title or entry.id)}{value}**", *map(_small, _lines(entry, unit=False))]
+    st.markdown("  \n".join(lines))
+    if not badged:
+        badge(entry.kind)
+    shown = [(number, figure) for number, figure in enumerate(entry.figures) if not isinstance(figure, Table)]
+    beside = 2 if len(shown) == 2 and _is_narrow([figure for _, figure in shown]) else 1
+    places = st.columns(beside) if shown else []
+    for place, (number, figure) in enumerate(shown):
+        with places[place % beside]:
+            if len(shown) > 1:
+                note(plain(figure.title))
+            show_picture(figure, key=f"{key}-{number}")
+    with st.expander("Numbers, and what they mean"):
+        st.markdown(plain(_sentence(entry)))
+        for number, figure in enumerate(entry.figures):
+            if isinstance(figure, Table):
+                draw(figure, key=f"{key}-{number}")
+            else:
+                show_table(table_of(figure), alt=f"{figure.title}, as a table", key=f"{key}-{number}-table")
+
+
+def number_card(entry: Evidence, *, badged: bool = False) -> None:
+    """Draw one number: title, value, unit and range, badge where it needs its own, first sentence."""
     title = plain(entry.title or entry.id)
+    short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
     if entry.value is None:
         st.markdown(f"**{title}**")
     else:
-        short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
-        value = f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry)
-        # Streamlit cuts long labels and values off; as lines of their own they wrap.
-        wraps = len(title) > _LONG_TITLE or len(value) > _LONG_VALUE
-        if wraps:
-            note(title)
-        if len(value) > _LONG_VALUE:
-            st.markdown(f"#### {value}")
-        else:
-            st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
-        words = [plain(entry.unit)] if entry.unit and not short else []
-        if entry.error is not None:
-            words.append(f"± {number_text(entry.error)}, {section_words(entry.section).covers} (95 %)")
-        if words:
-            note(", ".join(words))
-    badge(entry.kind)
+        show_value(title, f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry))
+    if not badged:
+        badge(entry.kind)
+    lines = _lines(entry, unit=not short and entry.value is not None)
+    if lines:
+        st.markdown("  \n".join(map(_small, lines)))
+
+
+def show_value(title: str, value: str) -> None:
+    """Draw a value under its title. Streamlit cuts long ones off; as lines of their own they wrap."""
+    wraps = len(title) > _LONG_TITLE or len(value) > _LONG_VALUE
+    if wraps:
+        note(title)
+    if len(value) > _LONG_VALUE:
+        st.markdown(f"**{value}**")
+    else:
+        st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
+
+
+def _lines(entry: Evidence, *, unit: bool) -> list[str]:
+    """Return what stands under a value: its unit and its range in one line, and the first sentence."""
+    words = [plain(entry.unit)] if unit and entry.unit else []
+    if entry.error is not None:
+        covers = section_words(entry.section).covers
+        words.append(f"± {number_text(_two_digits(entry.error))}, {covers} (95 %)")
+    return [line for line in (", ".join(words), plain(_first_sentence(entry))) if line]
+
+
+def _small(line: str) -> str:
+    return f":small[:gray[{line}]]"
+
+
+def _two_digits(error: float) -> float:
+    """Round a range to the two digits that mean something."""
+    return float(f"{error:.2g}")
+
+
+def _sentence(entry: Evidence) -> str:
     # The badge and the head of the tab say it already; once more on every card would hide what differs.
-    sentence = entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
-    if sentence:
-        note(plain(sentence))
+    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
+
+
+def _first_sentence(entry: Evidence) -> str:
+    return _ENDS.split(_sentence(entry), maxsplit=1)[0]
 
 
 def value_text(entry: Evidence) -> str:

@@ -27,6 +27,9 @@ _GROUPS = """<style>
 """Space above the steps of a release, and above the records. Groups with headings, as Streamlit draws them, make a list
 that is none to a screen reader."""
 
+_SPACE = "<style>[data-testid='stMainBlockContainer'] {padding-top: 4rem; padding-bottom: 3rem}</style>"
+"""Streamlit leaves twice as much free above and below every screen."""
+
 _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</style>"
 """White on the dark page's accent has a contrast of 2.5; the theme has no setting for the words of a button."""
 
@@ -36,7 +39,7 @@ def brand(title: str) -> None:
     name = title.lstrip("0123456789 ")
     st.set_page_config(page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png")
     st.logo(str(_PICTURES / "logo.svg"), size="large")
-    st.html(_GROUPS)
+    st.html(_GROUPS + _SPACE)
 
 
 def header() -> None:

@@ -17,7 +17,6 @@ __all__ = ["stand_in_attacks", "verdict"]
 
 def stand_in_attacks(config: RunConfig, section: str) -> None:
     """Show the numbers of one section of the rehearsal of a configuration, or how to get them."""
-    st.subheader("On a stand-in")
     report = application().rehearsals.report(config)
     if report is None:
         st.info(

@@ -30,7 +30,7 @@ from synth.reports.fidelity.distances import (
 )
 from synth.reports.fidelity.published import published_fidelity
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, Bars, Cell, Figure, HeatMap, Series, Table
-from synth.reports.panels import Cards, Folded, Heading, Option, Panel, Part, Pick, Words
+from synth.reports.panels import Cards, Folded, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
 
@@ -495,7 +495,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
 
 def _public_panels(shown: Shown) -> list[Panel]:
     entries = shown.public_of(_SECTION)
-    return [Heading("Numbers, dates and missing cells"), *_distributions(entries, key="scales")] if entries else []
+    return [Folded("Numbers, dates and missing cells", _distributions(entries, key="scales"))] if entries else []
 
 
 def _exact_panels(shown: Shown) -> list[Panel]:

@@ -17,9 +17,8 @@ from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import Bars, Cell, Series, Table
 from synth.reports.measured import BAR, ComparedTable
-from synth.reports.panels import Cards, Heading, Panel, Warned, Words
+from synth.reports.panels import Cards, Folded, Heading, Panel, Warned, Words
 from synth.reports.report import (
-    ACCURACY,
     GROUPS,
     OwnerRows,
     PaidAnswers,
@@ -490,11 +489,7 @@ def _public_panels(shown: Shown) -> list[Panel]:
 def _exact_panels(shown: Shown) -> list[Panel]:
     found = shown.exact_of(_SECTION)
     nothing = Words("Not part of this report. Tables by group need a second column.")
-    return [Warned(), Heading("Tables by group"), Cards(found, key="owner-groups-tables") if found else nothing]
-
-
-def _accuracy_panels(shown: Shown) -> list[Panel]:
-    return [Cards(shown.public_of(_SECTION), key="accuracy-groups")]
+    return [Warned(), Folded("Tables by group", [Cards(found, key="owner-groups-tables") if found else nothing])]
 
 
 REPORT = Report(
@@ -504,7 +499,6 @@ REPORT = Report(
     public=_public,
     owner=_owner,
     screens=(
-        Screen(ACCURACY, _accuracy_panels, place=1),
         Screen(GROUPS, _public_panels),
         Screen(GROUPS, _exact_panels, exact=True, wanted=groups_declared),
     ),

@@ -23,7 +23,7 @@ from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
 from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
-from synth.reports.panels import Badge, Cards, Choice, Heading, Listing, Option, Panel, Part, Pick, Words
+from synth.reports.panels import Badge, Cards, Choice, Folded, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
 from synth.schema import ModelledColumn, Schema
 
@@ -392,8 +392,8 @@ def _each_column(entries: Sequence[Evidence]) -> list[Panel]:
     options = [Option(name, visible(name), [Cards([entry], key=f"column-{name}")]) for name, entry in ordered]
     return [
         Badge(entries[0].kind),
-        Listing(table, key="column-distances", formats={_MOVED: "%.3f", _RANGE: "%.3f"}),
-        Pick("Look at one column", "look-at-column", options),
+        Pick("Look at one column; the first differs most", "look-at-column", options),
+        Folded("Distance of every column", [Listing(table, "column-distances", {_MOVED: "%.3f", _RANGE: "%.3f"})]),
     ]
 
 

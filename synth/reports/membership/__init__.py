@@ -12,7 +12,7 @@ from synth.errors import InputError
 from synth.progress import Progress
 from synth.reports.code_tables import UnitRows
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence
-from synth.reports.panels import Badge, Cards, Heading, Panel, Rehearsed, Renewing, Shouted, Warned, Words
+from synth.reports.panels import Badge, Cards, Folded, Heading, Panel, Rehearsed, Renewing, Shouted, Warned, Words
 from synth.reports.report import (
     OwnerRows,
     Remade,
@@ -167,7 +167,7 @@ def _panels(shown: Shown) -> list[Panel]:
         Heading("Shadow models on the most exposed rows"),
         *_shadow_panels(shadows),
         Renewing(_RENEWAL.name),
-        Rehearsed("attacks"),
+        Folded("On a stand-in", [Rehearsed("attacks")]),
     ]
 
 
@@ -178,8 +178,9 @@ def _members(entries: Sequence[Evidence]) -> list[Panel]:
     if entries[0].id == _NONE:
         return [Badge(entries[0].kind), Words(entries[0].sentence)]
     shouted, rest = _apart(entries)
-    # One line of cards for each measure; the pictures follow.
+    # One line of cards for each measure, below the pictures.
     first = [entry for measure in (".area", ".caught") for entry in rest if entry.id.endswith(measure)]
+    others = [entry for entry in rest if entry not in first and not entry.figures]
     return [
         Warned(),
         *shouted,
@@ -188,7 +189,8 @@ def _members(entries: Sequence[Evidence]) -> list[Panel]:
             "table. The guarantee bounds how often any such guess can be right; below is how often these are.",
             "paragraph",
         ),
-        Cards([*first, *(entry for entry in rest if entry not in first)], key="attacks"),
+        Cards([entry for entry in rest if entry.figures], key="attacks"),
+        Folded("Each attack in numbers", [Cards([*first, *others], key="attacks-each")]),
     ]
 
 
