@@ -10,7 +10,7 @@ from functools import partial, singledispatch
 
 import streamlit as st
 
-from pages.ui.badges import OWNER_ONLY_NOTE, badge
+from pages.ui.badges import OWNER_ONLY_NOTE, badge, badge_text
 from pages.ui.charts import accent, ink, show_table, table_of
 from pages.ui.evidence import cards, number_card, read_evidence, show_value
 from pages.ui.forecast import forecast_panel
@@ -52,7 +52,7 @@ __all__ = ["screen", "show_tab"]
 
 def screen() -> None:
     """Draw the screen."""
-    title, buttons = st.columns([3, 4], vertical_alignment="center")
+    title, buttons = st.columns([2, 4], vertical_alignment="center")
     title.title("Read the report")
     require("run")
     require("report")
@@ -63,6 +63,8 @@ def screen() -> None:
     with buttons.container(horizontal=True, horizontal_alignment="right"):
         _downloads(application().run(run_id))
         st.button("Read on", key="read-on", on_click=_open_tab, args=(found[min(1, len(found) - 1)].title,))
+        if st.button("Continue to 6 Release", type="primary", key="continue-release"):
+            go("release")
     # Only the open tab is drawn: exact numbers are looked at, and the look recorded, when their tab is opened.
     places = st.tabs([tab.title for tab in found], on_change="rerun", key="report-tab")
     for tab, place in zip(found, places, strict=True):
@@ -70,9 +72,6 @@ def screen() -> None:
         if place.open:
             with place, guard():
                 show_tab(tab, run_id, evidence)
-
-    if st.button("Continue to 6 Release", type="primary", key="continue-release"):
-        go("release")
 
 
 def _downloads(run: RunView) -> None:
@@ -137,11 +136,9 @@ class _On:
 def _draw_section(pieces: Panels, run_id: str) -> None:
     """Draw what a tab has of one sort; numbers that are all of one kind have one badge."""
     kinds = set(_kinds(pieces))
-    if len(kinds) == 1:
-        badge(kinds.pop())
-        _draw_all(pieces, _On(run_id, badged=True))
-    else:
-        _draw_all(pieces, _On(run_id))
+    if len(kinds) == 1 and not any(isinstance(piece, Warned) for piece in pieces):
+        badge(*kinds)
+    _draw_all(pieces, _On(run_id, badged=len(kinds) == 1))
 
 
 def _kinds(pieces: Panels) -> Iterator[Kind]:
@@ -207,14 +204,14 @@ def _(piece: Badge, on: _On) -> None:
 
 @_draw.register
 def _(piece: Warned, on: _On) -> None:
-    st.warning(OWNER_ONLY_NOTE)
+    st.warning(f"{badge_text('owner_only')} {OWNER_ONLY_NOTE}")
 
 
 @_draw.register
 def _(piece: Shouted, on: _On) -> None:
     with st.container(border=True):
         st.error(plain(piece.entry.title))
-        number_card(piece.entry, badged=on.badged)
+        number_card(piece.entry, badged=on.badged, whole=True)
 
 
 @_draw.register

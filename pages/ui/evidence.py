@@ -101,7 +101,7 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
             if len(shown) > 1:
                 note(plain(figure.title))
             show_picture(figure, key=f"{key}-{number}")
-    with st.expander("Numbers, and what they mean"):
+    with st.expander("Numbers"):
         st.markdown(plain(_sentence(entry)))
         for number, figure in enumerate(entry.figures):
             if isinstance(figure, Table):
@@ -110,8 +110,8 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
                 show_table(table_of(figure), alt=f"{figure.title}, as a table", key=f"{key}-{number}-table")
 
 
-def number_card(entry: Evidence, *, badged: bool = False) -> None:
-    """Draw one number: title, value, unit and range, badge where it needs its own, first sentence."""
+def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False) -> None:
+    """Draw one number: title, value, unit and range, badge where it needs its own, first sentence or all of them."""
     title = plain(entry.title or entry.id)
     short = bool(entry.unit) and len(entry.unit) < _LONG_UNIT
     if entry.value is None:
@@ -120,7 +120,7 @@ def number_card(entry: Evidence, *, badged: bool = False) -> None:
         show_value(title, f"{value_text(entry)} {plain(entry.unit)}" if short else value_text(entry))
     if not badged:
         badge(entry.kind)
-    lines = _lines(entry, unit=not short and entry.value is not None)
+    lines = _lines(entry, unit=not short and entry.value is not None, whole=whole)
     if lines:
         st.markdown("  \n".join(map(_small, lines)))
 
@@ -136,13 +136,14 @@ def show_value(title: str, value: str) -> None:
         st.metric(title, value, label_visibility="collapsed" if wraps else "visible")
 
 
-def _lines(entry: Evidence, *, unit: bool) -> list[str]:
-    """Return what stands under a value: its unit and its range in one line, and the first sentence."""
+def _lines(entry: Evidence, *, unit: bool, whole: bool = False) -> list[str]:
+    """Return what stands under a value: its unit and its range in one line, and what it means."""
     words = [plain(entry.unit)] if unit and entry.unit else []
     if entry.error is not None:
         covers = section_words(entry.section).covers
         words.append(f"± {number_text(_two_digits(entry.error))}, {covers} (95 %)")
-    return [line for line in (", ".join(words), plain(_first_sentence(entry))) if line]
+    sentence = _sentence(entry) if whole else _first_sentence(entry)
+    return [line for line in (", ".join(words), plain(sentence)) if line]
 
 
 def _small(line: str) -> str:

@@ -60,7 +60,6 @@ def header() -> None:
 
 def footer() -> None:
     """Say which version this is, who sees what is here, and that no page asks elsewhere, below every page."""
-    st.divider()
     note(f"Hermitage {__version__} · {ONE_OWNER} {_OUTSIDE}")
 
 

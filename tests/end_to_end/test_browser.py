@@ -32,6 +32,9 @@ from synth.system.settings import Settings
 
 pytestmark = pytest.mark.browser
 
+TWO_SCREENS = 2 * 800
+"""As long as a tab may be before anything is unfolded, at a width of 1280."""
+
 
 def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp_path: Path) -> None:
     table = small_table(tmp_path, "visits.csv")
@@ -69,9 +72,16 @@ def test_from_a_file_to_a_bundle_that_verifies(server: Server, browser: Any, tmp
             for tab in walker.page.get_by_role("tab").all():
                 tab.click()
                 walker.settle()
+                assert height(walker) <= TWO_SCREENS, (screen, tab.inner_text())
                 assert serious(walker) == [], (screen, tab.inner_text(), scheme)
                 assert unnamed_stops(walker) == [], (screen, tab.inner_text())
     walker.close()
+
+
+def height(walker: Walker) -> int:
+    """Return how long the screen is as it stands, in points."""
+    main = walker.page.get_by_test_id("stMain")
+    return int(main.evaluate("main => Math.max(...[...main.children].map(child => child.scrollHeight))"))
 
 
 def serious(walker: Walker) -> list[str]:

@@ -8,10 +8,13 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from pages.ui.badges import BADGES
+
 __all__ = [
     "CODEBOOK",
     "LABELLED",
     "TABLE",
+    "badges",
     "described",
     "errors",
     "go",
@@ -63,6 +66,13 @@ def texts(app: AppTest) -> str:
     parts = [*app.markdown, *app.caption, *app.title, *app.subheader, *app.info, *app.warning, *app.error, *app.success]
     words = [str(part.value) for part in parts] + [f"{metric.label} {metric.value}" for metric in app.metric]
     return "\n".join(words).replace("\\", "")
+
+
+def badges(app: AppTest) -> set[str]:
+    """Return the kinds of numbers whose badges stand on the page, beside the legend in its header."""
+    lines = [str(part.value) for part in (*app.markdown, *app.warning)]
+    alone = [line for line in lines if line.count("-badge[") == 1]
+    return {kind for kind, (words, _, _) in BADGES.items() for line in alone if words in line}
 
 
 def errors(app: AppTest) -> list[str]:

@@ -369,7 +369,6 @@ def _public_panels(shown: Shown) -> list[Panel]:
     return [
         Heading("Single columns"),
         *_each_column(singles),
-        Heading("Columns together"),
         *_together(shown.public_of(_SECTION), key="ways"),
     ]
 
