@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import posixpath
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+import site_pages
+import yaml
 
 from synth import errors
 from synth.cli.commands import _parser
@@ -13,18 +20,31 @@ from synth.errors import EXIT_CODES
 from synth.generators import GENERATORS
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+NAVIGATION = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-def test_the_readme_names_every_generator() -> None:
-    assert not [name for name in GENERATORS if f"`{name}`" not in README]
+def document(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_readme_names_every_command() -> None:
+def test_every_generator_is_described() -> None:
+    said = document("docs/generators.md")
+    assert not [name for name in GENERATORS if f"| `{name}`" not in said]
+
+
+def test_every_command_is_described() -> None:
     commands = next(action for action in _parser()._actions if action.choices)
     assert commands.choices is not None
+    said = document("docs/commands.md")
     for command in commands.choices:
-        assert re.search(rf"synth {command}\b", README), command
+        assert re.search(rf"synth {command}\b", said), command
+
+
+def test_the_readme_is_short() -> None:
+    lines = document("README.md").splitlines()
+    assert len(lines) <= 120
+    assert all(len(line) <= 125 for line in lines)
 
 
 def parsers(parser: argparse.ArgumentParser, name: str = "synth") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -53,8 +73,8 @@ def test_exit_codes_are_those_of_the_errors_and_stand_in_every_help_and_in_the_d
     assert ends | {0} == set(EXIT_CODES)
     for name, parser in parsers(_parser()):
         assert all(words in parser.format_help() for words in EXIT_CODES.values()), name
-    document = (ROOT / "docs" / "python-and-command-line.md").read_text(encoding="utf-8")
-    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", document, re.M)) == {
+    said = document("docs/python-and-command-line.md")
+    assert dict(re.findall(r"^\| (\d+) \| (.+) \|$", said, re.M)) == {
         str(code): words for code, words in EXIT_CODES.items()
     }
 
@@ -83,16 +103,60 @@ FILES = [
 
 
 def documents() -> list[Path]:
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+    outside = [path for path in site_pages.OUTSIDE if "/" in path]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *(ROOT / path for path in outside)]
+
+
+def anchors(text: str) -> set[str]:
+    """Return the places that a link can lead to, by the rule of repositories' hosts and that of the site alike."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    kept = [re.sub(r"[^\w -]", "", heading.replace("`", "")).strip().lower() for heading in headings]
+    named = re.findall(r'<a (?:id|name)="([\w-]+)"', text)
+    return {heading.replace(" ", "-") for heading in kept if "  " not in heading} | {*named}
+
+
+def dead_links(text: str, folder: Path) -> list[str]:
+    dead = []
+    for target in _LINK.findall(text):
+        path, _, anchor = target.partition("#")
+        there = folder / path
+        if not target.startswith(("http://", "https://")) and not (
+            there.exists() and (not anchor or anchor in anchors(there.read_text(encoding="utf-8") if path else text))
+        ):
+            dead.append(target)
+    return dead
 
 
 def test_links_lead_somewhere() -> None:
-    assert not [
-        f"{path.name}: {target}"
-        for path in documents()
-        for target in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8"))
-        if not target.startswith(("http://", "https://")) and not (path.parent / target).exists()
-    ]
+    found = {path.relative_to(ROOT): dead_links(path.read_text(encoding="utf-8"), path.parent) for path in documents()}
+    assert {name: dead for name, dead in found.items() if dead} == {}
+
+
+@pytest.mark.parametrize("target", ["no-such.md", "guarantee.md#no-such", "#no-such"])
+def test_a_dead_link_is_found(target: str) -> None:
+    text = f"# One\n\n[so](guarantee.md) [or](guarantee.md#5-the-noise) [here](#one) [dead]({target})\n"
+    assert dead_links(text, ROOT / "docs") == [target]
+
+
+def test_every_page_has_its_place_on_the_site_and_links_only_to_pages() -> None:
+    inside = {path.relative_to(ROOT / "docs").as_posix(): path for path in (ROOT / "docs").rglob("*.md")}
+    pages = {**inside, **{page: ROOT / path for path, page in site_pages.OUTSIDE.items()}}
+    assert sorted(site_pages.pages_of(NAVIGATION)) == sorted(pages)
+    for page, path in pages.items():
+        text = site_pages.rewritten(path.read_text(encoding="utf-8"), path.relative_to(ROOT).as_posix())
+        for target in _LINK.findall(text):
+            there = posixpath.normpath(posixpath.join(posixpath.dirname(page), target.partition("#")[0]))
+            told = target.startswith(("http://", "https://", "#"))
+            assert told or there in pages or (ROOT / "docs" / there).is_file(), f"{page}: {target}"
+
+
+@pytest.mark.slow
+def test_the_site_builds_and_asks_no_other_server(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for path in tmp_path.rglob("*.html"):
+        assert not re.search(r'(src|rel="stylesheet" href)="https?:', path.read_text(encoding="utf-8")), path.name
 
 
 def test_documents_name_files_that_are_there() -> None:
