@@ -202,6 +202,10 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
         if run.table_id is None or application.store.tables[run.table_id].state is not TableState.STORED:
             raise JobError("The private table of this run was deleted. Run again with --keep-table.")
         config = application.config_of(run.id)
+        if config.is_model and not asked:
+            raise InputError(
+                "This run released a model. What its owner can be told is what privacy costs each group: add --reruns."
+            )
         source = application.folder(run.id)
         application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
         vault, progress, threads = application.vault, SpokenProgress(say), application.settings.threads

@@ -451,6 +451,34 @@ class ReleasedModel(PrivateModel):
         """
         raise ConfigError(f"model '{self.card.name}' describes rows and predicts nothing.")
 
+    def either(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the numbers that the label of a row may be by the model, in its unit: the nearest counts as foretold.
+
+        Parameters
+        ----------
+        codes : array of shape (n_rows, n_modelled)
+
+        Returns
+        -------
+        array of shape (n_rows, n)
+            Of a model that foretells a number, that number alone.
+
+        Raises
+        ------
+        ConfigError
+            As :meth:`predict`.
+        """
+        return self.predict(codes)[:, None]
+
+    @property
+    def tells_of_a_label(self) -> bool:
+        """Whether it says anything of the label of a row, so that it can be wrong."""
+        return self.card.predicts
+
+    def settled(self) -> dict[str, Any]:
+        """Return options under which a fit with another budget is of the same learner as this one."""
+        return {}
+
     def predictor(self, bins: int) -> Losses | Guess:
         """Return what it predicts as data, which a hold-out can be asked about; only models whose card is ``paid`` do.
 

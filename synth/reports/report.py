@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from synth.generators.protocol import Fact, Picture
+from synth.generators.protocol import Fact, Picture, ReleasedModel
 from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.receipt import Receipt
 from synth.progress import Progress
@@ -33,6 +33,7 @@ __all__ = [
     "OWNER_ONLY",
     "OwnerRows",
     "PaidAnswers",
+    "Refit",
     "Remade",
     "Remake",
     "Renewal",
@@ -132,6 +133,14 @@ class Remake(Protocol):
         ...
 
 
+class Refit(Protocol):
+    """Fits the released model of the same configuration again, to private rows; nothing of such a fit leaves."""
+
+    def __call__(self, rows: UnitRows, /, *, like: ReleasedModel | None = None) -> ReleasedModel:
+        """Return a fit with fresh noise; or, like a fit that there is, one with as little noise as is accounted for."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class OwnerRows:
     """What an owner's part may read: exact rows, opened by the one service that may.
@@ -148,7 +157,7 @@ class OwnerRows:
     test_problem : str, optional
         Why the test table that was given could not be used.
     synthetic : CodeTable
-        The synthetic rows, column by column.
+        The synthetic rows, column by column; none where a model was released.
     receipts : tuple of Receipt
         Of the run.
     control_noise : float
@@ -159,6 +168,10 @@ class OwnerRows:
         Trainings at once.
     remake : Remake, optional
         Runs the configuration again.
+    released : ReleasedModel, optional
+        The model that was released, in place of rows.
+    refit : Refit, optional
+        Fits it again.
     """
 
     config: RunConfig
@@ -172,6 +185,8 @@ class OwnerRows:
     reading: ReadingCounts | None = None
     threads: int = 1
     remake: Remake | None = None
+    released: ReleasedModel | None = None
+    refit: Refit | None = None
 
     @cached_property
     def tables(self) -> Anchored:
@@ -243,6 +258,8 @@ class Renewal:
         Refuses an amount that cannot be.
     option : str, optional
         The option of the report by which the command line asks for it.
+    of_models : bool
+        Whether it is made of runs that released a model, too.
     failed, fault
         As those of a :class:`Report`.
     """
@@ -258,6 +275,7 @@ class Renewal:
     minutes: Callable[[Mapping[str, float]], int] | None = None
     check: Callable[[str], None] | None = None
     option: str | None = None
+    of_models: bool = False
     failed: Callable[[str], OwnerOnlyEvidence] | None = None
     fault: str = ""
 

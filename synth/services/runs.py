@@ -94,7 +94,7 @@ def _seal_and_report(
 ) -> None:
     folder = run_folder.of(installation.settings, run.id)
     seal_release(config, fitted, folder, sealing=sealing, progress=timer)
-    if owner_report and not config.is_model:
+    if owner_report:
         timer.phase("Reporting to the owner")
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()

@@ -14,6 +14,7 @@ from synth.reports.code_tables import CodeTable
 from synth.reports.controls import shuffled_rows
 from synth.reports.evidence import OwnerOnlyEvidence
 from synth.reports.figures import Bars, Table
+from synth.reports.prediction.by_group import who_pays
 from synth.reports.prediction.disparity import (
     FEWEST_ROWS,
     GroupRisks,
@@ -24,7 +25,6 @@ from synth.reports.prediction.disparity import (
     spread_of_releases,
 )
 from synth.reports.prediction.downstream import resampled
-from synth.reports.prediction.evidence import who_pays
 from synth.reports.prediction.problem import Problem
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 

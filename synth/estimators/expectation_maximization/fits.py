@@ -480,6 +480,17 @@ class _NoisyLines(_NoisyEM):
             ],
         }
 
+    def _by_line(self, codes: NDArray[np.int64], sign: float) -> Vector:
+        """Return the label of every row by one line, within its declared range."""
+        told, names = self._told, list(self._task.schema.names)
+        found = np.zeros(len(codes))
+        for place, one in enumerate(self._coordinates):
+            given = codes[:, names.index(one.name)]
+            inputs = (one.of_code - told.centre[place]) / told.spread[place] * one.seen
+            found += inputs[given] * told.coefficients[place]
+        label, level, rise = self._own(-1)
+        return np.clip(level + sign * rise * found, label.middle - label.half, label.middle + label.half)
+
     def _lines(self, **signs: float) -> tuple[Picture, ...]:
         """Draw lines over the first coordinate, others at their centres, two spreads to either side."""
         (first, at, wide), (label, level, rise) = self._own(0), self._own(-1)
@@ -514,6 +525,12 @@ class MixtureOfRegressions(_NoisyLines):
         "sign as often as the other, and noise of standard deviation sigma."
     )
 
+    tells_of_a_label = True
+
+    def either(self, codes: NDArray[np.int64]) -> Matrix:
+        """Return the label by each of the two lines."""
+        return np.stack([self._by_line(codes, 1.0), self._by_line(codes, -1.0)], axis=1)
+
     def _drawn(self) -> tuple[Picture, ...]:
         return self._lines(one=1.0, other=-1.0)
 
@@ -535,14 +552,7 @@ class RegressionWithMissingInputs(_NoisyLines):
 
     def predict(self, codes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the label by the line, a missing input counting as its centre; within the label's declared range."""
-        told, names = self._told, list(self._task.schema.names)
-        found = np.zeros(len(codes))
-        for place, one in enumerate(self._coordinates):
-            given = codes[:, names.index(one.name)]
-            inputs = (one.of_code - told.centre[place]) / told.spread[place] * one.seen
-            found += inputs[given] * told.coefficients[place]
-        label, level, rise = self._own(-1)
-        return np.clip(level + rise * found, label.middle - label.half, label.middle + label.half)
+        return self._by_line(codes, 1.0)
 
     def predictor(self, bins: int) -> Losses:
         """Return by how much its predictions err, squared, in parts of the declared range."""

@@ -219,6 +219,10 @@ class _Model(ReleasedModel):
         made._fit = Fit(state["coefficients"], state["covariance"], bool(exact))
         return made
 
+    def settled(self) -> dict[str, Any]:
+        """Return the features and the steps, which follow from the budget unless they are given."""
+        return {"features": "linear" if self._features.waves is None else "fourier", "steps": self._steps}
+
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What is public beside what is declared."""

@@ -28,6 +28,7 @@ from synth.reports.report import (
     Section,
     Shown,
     Tab,
+    TestRows,
     groups_declared,
 )
 from synth.schema import RunConfig
@@ -133,17 +134,17 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
 
     Nothing that these runs make leaves, so nothing is charged, as with shadow models.
     """
-    from synth.reports.prediction.evidence import nobody_pays, who_pays  # imported late, as above
+    from synth.reports.prediction.by_group import nobody_pays, who_pays, who_pays_of_model  # imported late, as above
     from synth.reports.prediction.problem import DownstreamOptions, Problem
 
-    config, test, remake, train = rows.config, rows.test, rows.remake, rows.train
+    config, test, remake, refit, train = rows.config, rows.test, rows.remake, rows.refit, rows.train
     if not config.groups:
         return (nobody_pays("No groups are declared. Name columns under 'groups:'."),)
+    if test is None and rows.released is not None:
+        # As in the paper, whose risks are all of the rows that were trained on.
+        test = TestRows(train, rows.test_problem or "the rows that it was fitted to, as nobody was held out")
     if config.label is None or test is None:
         return (nobody_pays(_untestable(rows)),)
-    if remake is None:
-        return (nobody_pays("This run cannot be made again here."),)
-    progress.phase(f"Running {runs} times more, and predicting from every run")
     problem = Problem(
         schema=config.schema,
         label=config.label,
@@ -153,6 +154,19 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
         groups=config.groups,
         seed=config.seed,
     )
+    if rows.released is not None and refit is not None:
+        progress.phase(f"Fitting {runs} times more")
+        return who_pays_of_model(
+            problem,
+            rows.released,
+            lambda like: refit(train, like=like),
+            progress,
+            runs=int(runs),
+            tested_on=test.words,
+        )
+    if remake is None:
+        return (nobody_pays("This run cannot be made again here."),)
+    progress.phase(f"Running {runs} times more, and predicting from every run")
     return who_pays(
         problem,
         lambda: remake(train).rows,
@@ -164,14 +178,15 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
 
 
 def _uncounted(reason: str) -> OwnerOnlyEvidence:
-    from synth.reports.prediction.evidence import nobody_pays  # imported late, as above
+    from synth.reports.prediction.by_group import nobody_pays  # imported late, as above
 
     return nobody_pays(reason)
 
 
 def _minutes(seconds: Mapping[str, float]) -> int:
     """Return about how many minutes the usual number of runs takes, from the times of the run itself."""
-    return max(1, round(_USUAL_RUNS * math.fsum(seconds[part] for part in ("measure", "fit", "sample", "report")) / 60))
+    once = math.fsum(seconds.get(part, 0.0) for part in ("measure", "fit", "sample", "report"))
+    return max(1, round(_USUAL_RUNS * once / 60))
 
 
 def _check_runs(runs: str) -> None:
@@ -183,7 +198,7 @@ def _about_runs(minutes: int | None) -> str:
     long = "minutes" if minutes is None else f"about {minutes} minute{'' if minutes == 1 else 's'} on this machine"
     return (
         f"One release may spare a group by luck. This configuration is run {_USUAL_RUNS} more times with fresh noise, "
-        "predictors learn from each, and what every group loses is averaged. It takes "
+        "and what every group loses in predictions is averaged. It takes "
         f"{long}. Nothing is charged, because nothing that these runs make leaves."
     )
 
@@ -200,6 +215,7 @@ _RERUNS = Renewal(
     minutes=_minutes,
     check=_check_runs,
     option="reruns",
+    of_models=True,
     failed=_uncounted,
     fault=_FAULT,
 )
@@ -245,6 +261,10 @@ def _group_panels(shown: Shown) -> list[Panel]:
         Heading("Predictions by group"),
         *([Cards(found, key="owner-groups-predictions"), *_over_runs(shown)] if found else [nothing]),
     ]
+
+
+def _model_group_panels(shown: Shown) -> list[Panel]:
+    return [Warned(), *_over_runs(shown)]
 
 
 def _over_runs(shown: Shown) -> list[Panel]:
@@ -305,6 +325,11 @@ def _said(entry: Evidence) -> str:
     return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
 
 
+def _foretells(config: RunConfig) -> bool:
+    """Whether a model may be right about some groups more than about others."""
+    return config.is_model and config.label is not None and groups_declared(config)
+
+
 def _is_paid_for(config: RunConfig) -> bool:
     return config.prediction_share > 0
 
@@ -345,6 +370,7 @@ REPORT = Report(
         Screen(_TAB, _exact_panels, exact=True),
         Screen(GROUPS, _paid_group_panels, wanted=groups_declared, of_models=_is_paid_for, place=1),
         Screen(GROUPS, _group_panels, exact=True, wanted=groups_declared, place=-1),
+        Screen(GROUPS, _model_group_panels, exact=True, wanted=_foretells, of_models=_foretells),
     ),
     spoken=re.compile(r"downstream\.(synthetic|real|control|majority)\.(roc_auc|r2)"),
     reasons=(f"{_EXACT}.none", f"{_EXCESS}.none"),

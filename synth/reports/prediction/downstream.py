@@ -100,6 +100,8 @@ class Bench:
     groups: Mapping[str, Groups]
     asked: NDArray[np.int64]
     weights: Weights = field(repr=False)
+    rows: NDArray[np.int64]
+    """Which rows of the problem's test rows these are."""
 
     @property
     def maximum_rows(self) -> int:
@@ -143,6 +145,7 @@ def bench_of(problem: Problem, options: DownstreamOptions) -> Bench | Untestable
         groups={name: _groups_of(problem, name, usable) for name in problem.groups if name != problem.label},
         asked=asked,
         weights=resampled(units, resamples, problem.seed),
+        rows=usable,
     )
 
 

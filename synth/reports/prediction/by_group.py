@@ -1,0 +1,480 @@
+"""What each group loses in predictions: risks beside their anchors, the excessive risk gap, and who pays.
+
+In this run, or on average over many like it: of tables, or of a model that was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synth.generators.protocol import ReleasedModel
+from synth.progress import Progress
+from synth.reports.code_tables import FEWEST_ROWS, CodeTable
+from synth.reports.evidence import OWNER_ONLY_SENTENCE, OwnerOnlyEvidence, SafeEvidence
+from synth.reports.figures import Bars, Cell, Figure, Series, Table
+from synth.reports.prediction.disparity import (
+    Excess,
+    GroupRisks,
+    excessive_risk,
+    losing_groups,
+    mean_losses,
+    monte_carlo_error,
+    spread_of_releases,
+)
+from synth.reports.prediction.downstream import Bench, Outcome, bench_of, in_parallel, predictors_of, trained
+from synth.reports.prediction.problem import (
+    MEANINGS,
+    SOURCES,
+    DownstreamOptions,
+    Predictions,
+    Problem,
+    TrainedOn,
+    Untestable,
+)
+
+__all__ = ["Kind", "nobody_pays", "predictions_by_group", "who_pays", "who_pays_of_model"]
+
+Kind = TypeVar("Kind", bound=OwnerOnlyEvidence | SafeEvidence)
+
+_MOST_GROUPS = 40
+_DRAWN: tuple[TrainedOn, ...] = ("synthetic", "real", "control")
+_MOST_NAMED = 10
+_RISKS = {"classes": "share of wrong predictions", "number": "squared error, declared range as 1"}
+
+
+def predictions_by_group(kind: type[Kind], found: Predictions, *, suffix: str) -> tuple[Kind, ...]:
+    """Say for every declared group what learning from synthetic rows costs it.
+
+    Parameters
+    ----------
+    kind : type
+        Owner only, or safe where the test rows are public.
+    found : Predictions
+    suffix : str
+        Ends every sentence.
+
+    Returns
+    -------
+    tuple of evidence
+        ``downstream.groups.<column>``: the largest excessive risk gap among groups of 30 test rows and more, with the
+        risks of all groups as a picture and as tables; None where no two groups can be told apart.
+    """
+    risk = _RISKS[found.kind]
+    score = "accuracy" if found.kind == "classes" else f"mean absolute error, {found.unit}"
+    return tuple(
+        _of_column(kind, name, risks, found.group_scores[name], risk, score, suffix)
+        for name, risks in found.groups.items()
+    )
+
+
+def _of_column(
+    kind: type[Kind],
+    name: str,
+    found: GroupRisks,
+    scores: Mapping[TrainedOn, NDArray[np.float64]],
+    risk: str,
+    score: str,
+    suffix: str,
+) -> Kind:
+    made, control = excessive_risk(found, "synthetic"), excessive_risk(found, "control")
+    largest = _largest_gap(found, made)
+    return kind(
+        id=f"downstream.groups.{name}",
+        title=f"Largest excessive risk gap by {name}",
+        value=None if largest is None else float(made.gap[largest]),
+        error=None if largest is None else float(made.apart_error[largest]),
+        unit=risk,
+        sentence=_sentence(name, found, made, largest) + suffix,
+        figures=_figures(name, found, made, control, scores, risk, score),
+    )
+
+
+def _sentence(name: str, found: GroupRisks, made: Excess, largest: int | None) -> str:
+    what = (
+        "Excessive risk: how much more predictors err on real rows after learning from synthetic rows than after "
+        f"learning from real rows; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. The gap of a group is "
+        "how far its own excessive risk lies from that. "
+    )
+    if largest is None:
+        return f"{what}Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
+    who, unjudged = _losers(found, made, chance="chance in the test rows explains"), _unjudged(found)
+    return (
+        f"{what}{who}The largest gap is that of {found.labels[largest]}. The 95 % ranges hold for all "
+        f"{len(found.judged)} judged groups at once, over another draw of test rows and other trainings; another "
+        f"release could differ by more.{unjudged}"
+    )
+
+
+def _largest_gap(found: GroupRisks, made: Excess) -> int | None:
+    """Return the place of the judged group whose gap is largest, or None where none is judged."""
+    return int(found.judged[np.argmax(made.gap[found.judged])]) if len(found.judged) else None
+
+
+def _losers(found: GroupRisks, made: Excess, *, chance: str) -> str:
+    losing = losing_groups(found, made)
+    others = f" and {len(losing) - _MOST_NAMED} more" if len(losing) > _MOST_NAMED else ""
+    return (
+        f"These groups lose more than the rows as a whole, by more than {chance}: "
+        f"{', '.join(losing[:_MOST_NAMED])}{others}. "
+        if losing
+        else f"No group loses more than the rows as a whole by more than {chance}. "
+    )
+
+
+def _unjudged(found: GroupRisks) -> str:
+    small = int(((found.rows > 0) & (found.rows < FEWEST_ROWS)).sum())
+    return f" {small} groups of fewer than {FEWEST_ROWS} test rows are listed but not judged." if small else ""
+
+
+def _shown(found: GroupRisks) -> tuple[list[int], str]:
+    """Return the places of the groups that are listed, and what is said where they are not all."""
+    largest = np.argsort(-found.rows, kind="stable")[:_MOST_GROUPS]
+    shown = [int(place) for place in np.sort(largest) if found.rows[place] > 0]
+    return shown, "" if len(shown) == int((found.rows > 0).sum()) else f", the {len(shown)} largest groups"
+
+
+def _figures(
+    name: str,
+    found: GroupRisks,
+    made: Excess,
+    control: Excess,
+    scores: Mapping[TrainedOn, NDArray[np.float64]],
+    risk: str,
+    score: str,
+) -> tuple[Figure, ...]:
+    shown, some = _shown(found)
+    risks = {one: found.risk(one) for one in _DRAWN}
+    bars = _risk_bars(
+        f"Risk by {name}{some}", risk, found, shown, {"synthetic": made, "real": None, "control": control}
+    )
+    excess: list[tuple[Cell, ...]] = [
+        (
+            "all rows", int(found.rows.sum()), *(float(risks[one][0]) for one in _DRAWN),
+            made.overall, made.overall_error, None, None, control.overall, None,
+        )
+    ]  # fmt: skip
+    excess += [
+        (
+            found.labels[place], int(found.rows[place]), *(float(risks[one][1 + place]) for one in _DRAWN),
+            float(made.risk[place]), float(made.error[place]), float(made.gap[place]), float(made.apart_error[place]),
+            float(control.risk[place]), float(control.gap[place]),
+        )
+        for place in shown
+    ]  # fmt: skip
+    header = (
+        name, "test rows", *(f"risk, {SOURCES[one]}" for one in _DRAWN), "excess", "± excess", "gap", "± gap",
+        "excess, control", "gap, control",
+    )  # fmt: skip
+    trained = list(scores)
+    reached: list[tuple[Cell, ...]] = [
+        (found.labels[place], int(found.rows[place]), *(float(scores[one][place]) for one in trained))
+        for place in shown
+    ]
+    return (
+        bars,
+        Table(f"Excessive risk by {name}{some} ({risk})", header, tuple(excess)),
+        Table(
+            f"{score[0].upper()}{score[1:]}, by {name}{some}",
+            (name, "test rows", *(SOURCES[one] for one in trained)),
+            tuple(reached),
+        ),
+    )
+
+
+def _risk_bars(
+    title: str,
+    risk: str,
+    found: GroupRisks,
+    shown: Sequence[int],
+    sources: Mapping[TrainedOn, Excess | None],
+    names: Mapping[TrainedOn, str] = SOURCES,
+) -> Bars:
+    """Draw risks; the whisker is that of the excess, as the distance between two bars is what the report is about."""
+    return Bars(
+        title,
+        risk,
+        tuple(found.labels[place] for place in shown),
+        tuple(
+            Series(
+                names[one],
+                MEANINGS[one],
+                tuple(float(found.risk(one)[1 + place]) for place in shown),
+                None if excess is None else tuple(float(excess.error[place]) for place in shown),
+            )
+            for one, excess in sources.items()
+        ),
+    )
+
+
+# Over many releases -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is compared, in words: what a run makes, with the same without its noise."""
+
+    told: str
+    without: str
+    sources: Mapping[TrainedOn, str]
+    limits: str
+
+
+_ALIKE = (
+    "That all groups pay alike is shown only for noise of one size on every coefficient of a linear model of features "
+    "of one length; here gaps are real."
+)
+_OF_ROWS = _Words(
+    "The configuration was run {runs} times more, each time with fresh noise. Excessive risk: how much more the "
+    "report's predictors err on {tested_on} after learning from what such a run makes than after learning from the "
+    "private rows",
+    "private rows",
+    SOURCES,
+    f"This is what the whole run costs: the noise, and whatever its model cannot express without any. {_ALIKE}",
+)
+_OF_MODEL = _Words(
+    "The model was fitted {runs} times more, each time with fresh noise. Excessive risk: how much more it errs on "
+    "{tested_on} than the same learner, fitted once to the same rows with next to no noise",
+    "next to no noise",
+    {"synthetic": "private model", "real": "next to no noise"},
+    "This is what the noise costs: the features, the steps and what is clipped are the same on both sides, and what "
+    f"they cost is in neither. {_ALIKE}",
+)
+_OF_TWO_LINES = replace(
+    _OF_MODEL,
+    limits="Its error is that of the nearer of its two lines, which nobody knows of a new row. " + _OF_MODEL.limits,
+)
+
+
+def who_pays(
+    problem: Problem,
+    remade: Callable[[], CodeTable],
+    options: DownstreamOptions,
+    progress: Progress,
+    *,
+    runs: int,
+    tested_on: str,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Say what privacy costs every group, on average over runs with fresh noise; for the owner's eyes only.
+
+    Parameters
+    ----------
+    problem : Problem
+        With "real" rows to train on, private rows to test on, and groups.
+    remade : callable
+        Runs the configuration again on the real rows, and returns the rows that it makes.
+    options : DownstreamOptions
+        Each predictor is trained once for every run, on its rows and on the real ones.
+    progress : Progress
+        Told after every run; may raise to stop.
+    runs : int
+        At least 2.
+    tested_on : str
+        What the test rows are, in words.
+
+    Returns
+    -------
+    tuple of OwnerOnlyEvidence
+        ``excess.<column>`` for every column of groups, or ``excess.none`` with the reason.
+    """
+    bench = bench_of(problem, options)
+    if isinstance(bench, Untestable):
+        return (nobody_pays(bench.reason),)
+    predictors, _ = predictors_of(bench.target, options.predictors)
+    real = problem.tables["real"]
+    usable = bench.target.usable(real)
+
+    def risks_of(run: int) -> _Risks:
+        made = remade()
+        tables = {"synthetic": (made, bench.target.usable(made)), "real": (real, usable)}
+        works = [
+            partial(trained, bench, predictor, *table, run)
+            for table in tables.values()
+            for predictor in predictors.values()
+        ]
+        found = in_parallel(works, threads=options.threads, on_step=lambda k, of: progress.check_cancelled())
+        halves: dict[TrainedOn, list[Outcome]] = {
+            "synthetic": found[: len(predictors)],
+            "real": found[len(predictors) :],
+        }
+        return {
+            source: {name: np.mean([one.risks[name] for one in outcomes], axis=0) for name in bench.groups}
+            for source, outcomes in halves.items()
+        }
+
+    return _mean_of_runs(bench, risks_of, progress, runs=runs, words=_OF_ROWS, tested_on=tested_on)
+
+
+def who_pays_of_model(
+    problem: Problem,
+    released: ReleasedModel,
+    refit: Callable[[ReleasedModel | None], ReleasedModel],
+    progress: Progress,
+    *,
+    runs: int,
+    tested_on: str,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Say what the noise of a released model costs every group, on average over fits; for the owner's eyes only.
+
+    Parameters
+    ----------
+    problem, progress, runs, tested_on
+        As in :func:`who_pays`; of the problem's rows only those to test on are looked at.
+    released : ReleasedModel
+        Its own risk stands beside the mean of the fits.
+    refit : callable
+        Fits it again with fresh noise, or, like the one that it is given, with next to no noise.
+    """
+    if not released.tells_of_a_label:
+        name = released.card.name
+        return (nobody_pays(f"Model '{name}' describes rows and foretells no column, so no group can be told wrong."),)
+    bench = bench_of(problem, DownstreamOptions())
+    if isinstance(bench, Untestable):
+        return (nobody_pays(bench.reason),)
+    without, own = (_risks_of_model(bench, one) for one in (refit(released), released))
+    return _mean_of_runs(
+        bench,
+        lambda run: {"synthetic": _risks_of_model(bench, refit(None)), "real": without},
+        progress,
+        runs=runs,
+        words=_OF_MODEL if released.card.predicts else _OF_TWO_LINES,
+        tested_on=tested_on,
+        released={name: risks[0] for name, risks in own.items()},
+    )
+
+
+_Risks = Mapping[TrainedOn, Mapping[str, NDArray[np.float64]]]
+"""By what was learned from and by column, as :func:`mean_losses` gives them."""
+
+
+def _risks_of_model(bench: Bench, model: ReleasedModel) -> dict[str, NDArray[np.float64]]:
+    """Return the risks of a model: shares of wrong guesses, or squared errors with the declared range as 1."""
+    codes = np.stack([column[bench.rows].astype(np.int64) for column in bench.problem.test], axis=1)
+    if bench.target.kind == "classes":
+        losses = (model.predict(codes)[:, : bench.target.n_classes].argmax(axis=1) != bench.truth).astype(np.float64)
+    else:
+        low, high = bench.target.bounds
+        losses = (np.abs(model.either(codes) - bench.truth[:, None]).min(axis=1) / (high - low)) ** 2
+    return {
+        name: mean_losses(losses, groups.of_row, len(groups.labels), bench.weights)
+        for name, groups in bench.groups.items()
+    }
+
+
+def _mean_of_runs(
+    bench: Bench,
+    risks_of: Callable[[int], _Risks],
+    progress: Progress,
+    *,
+    runs: int,
+    words: _Words,
+    tested_on: str,
+    released: Mapping[str, NDArray[np.float64]] | None = None,
+) -> tuple[OwnerOnlyEvidence, ...]:
+    """Average risks over runs, and say of every column of groups who pays."""
+    found = []
+    for run in range(runs):
+        progress.step(run, runs)
+        found.append(risks_of(run))
+    progress.step(runs, runs)
+    told = words.told.format(runs=runs, tested_on=tested_on)
+    return tuple(
+        _over_runs(
+            name,
+            GroupRisks(
+                groups.labels,
+                np.bincount(groups.of_row, minlength=len(groups.labels)),
+                {source: np.array([one[source][name] for one in found]) for source in ("synthetic", "real")},
+            ),
+            _RISKS[bench.target.kind],
+            replace(words, told=told),
+            None if released is None else released[name],
+        )
+        for name, groups in bench.groups.items()
+    )
+
+
+def nobody_pays(reason: str) -> OwnerOnlyEvidence:
+    """Say why what privacy costs the groups is not known."""
+    return OwnerOnlyEvidence(
+        id="excess.none", title="Not worked out", value=None, sentence=f"{reason} {OWNER_ONLY_SENTENCE}"
+    )
+
+
+def _over_runs(
+    name: str, found: GroupRisks, risk: str, words: _Words, released: NDArray[np.float64] | None
+) -> OwnerOnlyEvidence:
+    made = excessive_risk(found, "synthetic")
+    largest = _largest_gap(found, made)
+    runs, spread = len(found.risks["synthetic"]), spread_of_releases(found)
+    sentence = f"{words.told}; {made.overall:+.3g} ± {made.overall_error:.2g} over all rows. "
+    if largest is None:
+        sentence += f"Fewer than two groups of '{name}' have {FEWEST_ROWS} test rows or more, so nothing is compared."
+    else:
+        sentence += (
+            f"{_losers(found, made, chance='chance in the test rows and in the noise explains')}The largest gap is "
+            f"that of {found.labels[largest]}, whose excessive risk has a standard deviation of "
+            f"{spread[1 + largest]:.2g} from one run to another. The 95 % ranges hold for all {len(found.judged)} "
+            "judged groups at once, over another draw of test rows and over the noise of so few runs."
+            f"{_unjudged(found)}"
+        )
+    return OwnerOnlyEvidence(
+        id=f"excess.{name}",
+        title=f"Largest excessive risk gap by {name}, mean of {runs} runs",
+        value=None if largest is None else float(made.gap[largest]),
+        error=None if largest is None else float(made.apart_error[largest]),
+        unit=risk,
+        sentence=f"{sentence} {words.limits} {OWNER_ONLY_SENTENCE}",
+        figures=_over_runs_figures(name, found, made, risk, words, released),
+    )
+
+
+def _over_runs_figures(
+    name: str,
+    found: GroupRisks,
+    made: Excess,
+    risk: str,
+    words: _Words,
+    released: NDArray[np.float64] | None,
+) -> tuple[Figure, ...]:
+    shown, some = _shown(found)
+    runs = len(found.risks["synthetic"])
+    without, private = found.risk("real"), found.risk("synthetic")
+    spread, simulated = spread_of_releases(found), monte_carlo_error(found)
+
+    def of(place: int, excess: Sequence[Cell]) -> tuple[Cell, ...]:
+        beside = (float(one[place]) for one in (without, private, *(() if released is None else (released,))))
+        return (*beside, *excess, float(simulated[place]), float(spread[place]))
+
+    rows: list[tuple[Cell, ...]] = [
+        ("all rows", int(found.rows.sum()), *of(0, (made.overall, made.overall_error)), None, None)
+    ]
+    rows += [
+        (
+            found.labels[place], int(found.rows[place]),
+            *of(1 + place, (float(made.risk[place]), float(made.error[place]))),
+            float(made.gap[place]), float(made.apart_error[place]),
+        )
+        for place in shown
+    ]  # fmt: skip
+    header = (
+        name, "test rows", f"risk, {words.without}", f"risk, mean of {runs} runs",
+        *(() if released is None else ("risk, this release",)), "excess", "± excess",
+        "± of the mean of runs alone", "standard deviation between runs", "gap", "± gap",
+    )  # fmt: skip
+    return (
+        _risk_bars(
+            f"Risk by {name}{some}, mean of {runs} runs",
+            risk,
+            found,
+            shown,
+            {"synthetic": made, "real": None},
+            words.sources,
+        ),
+        Table(f"Excessive risk by {name}{some} ({risk}), mean of {runs} runs", header, tuple(rows)),
+    )
