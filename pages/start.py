@@ -31,8 +31,7 @@ NOT_PROMISED = (
     "It protects the people you name in step 2, not facts about groups: what is true of many will show.",
     "It does not hide that the table exists, its column names, or anything you type as public.",
     "Values outside the limits you declare are moved to the nearest limit.",
-    "Small tables give poor rows. The budget page says how poor, for as many people as you declare, before anything is "
-    "spent.",
+    "Small tables give poor rows. The page of the budget says how poor before anything is spent.",
     ONE_OWNER,
 )
 
