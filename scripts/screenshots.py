@@ -14,6 +14,7 @@ import contextlib
 import gzip
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from walking import (  # noqa: E402
     walk_to_model,
 )
 
-from synth.demonstration import demonstration_bytes  # noqa: E402
+from synth.demonstration import NETWORK, demonstration_bytes  # noqa: E402
 
 
 class Photographer(Walker):
@@ -102,7 +103,8 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
 def rehearse(photographer: Photographer, folder: Path) -> None:
     """Look at what simulated rows are asked for, and rehearse a small grid on another year of the demonstration."""
     page, other = photographer.page, folder / "another-year.csv"
-    other.write_bytes(demonstration_bytes(seed=7).read())
+    year = replace(NETWORK, patients=12_000, visits=20_000)  # the network has three
+    other.write_bytes(demonstration_bytes(year, seed=7).read())
     photographer.visit("Rehearse (optional)", "Rehearse")
     for button in ("Several budgets and generators", "Simulated rows"):
         page.get_by_role("radio", name=button).click()
