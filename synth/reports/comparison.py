@@ -13,6 +13,9 @@ __all__ = ["ComparedNumber", "compared_table", "numbers_side_by_side"]
 
 _DISTANCE = "total variation"
 
+_COARSE, _COARSE_WORDS = ".coarse_", "at most 32 bins a column"
+"""What tells the ids of distances by coarse bins from those by every value, and the words that tell their titles."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedNumber:
@@ -99,7 +102,7 @@ def numbers_side_by_side(reports: Sequence[Sequence[Evidence]]) -> tuple[Compare
             compared.append(
                 ComparedNumber(
                     id=name,
-                    title=first.title,
+                    title=f"{first.title}, {_COARSE_WORDS}" if _COARSE in name else first.title,
                     unit=first.unit,
                     values=tuple(None if entry is None else float(entry.value or 0.0) for entry in entries),
                     errors=tuple(None if entry is None else entry.error for entry in entries),

@@ -63,6 +63,14 @@ def test_pictures_and_tables_name_the_runs() -> None:
     assert table.rows == (("Title of x", "rows", 1.0, None, 2.0, "yes"),)
 
 
+def test_distances_by_coarse_bins_are_told_from_those_by_every_value() -> None:
+    entries = [
+        SafeEvidence(id=f"marginals.1.{name}", title="Mean distance", value=0.1) for name in ("mean", "coarse_mean")
+    ]
+    titles = [one.title for one in numbers_side_by_side([entries, entries])]
+    assert titles == ["Mean distance", "Mean distance, at most 32 bins a column"]
+
+
 def test_the_range_of_a_distance_is_drawn_no_lower_than_nought() -> None:
     distance = ComparedNumber("marginals.1.mean", "Mean distance", "total variation", (0.05, 0.3), (0.15, 0.15))
     (series,) = distance.bars(["a", "b"]).series
