@@ -86,6 +86,9 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
         photographer.see(heading)
         if name == "generate" and generator is not None:
             page.locator(f".st-key-choose-{generator} button").click()
+        if name == "budget":
+            page.get_by_label("About how many rows?").fill("60,000")
+            photographer.settle()
         photographer.picture(name)
     rehearse(photographer, folder)
     photographer.visit("4 Generate", "Generate rows")

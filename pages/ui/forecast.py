@@ -154,21 +154,17 @@ def parts_table(plan: Plan, epsilon: float) -> None:
 
 def smallest_epsilon_form(config: RunConfig) -> None:
     """Solve for the smallest epsilon at which every count is off by at most so many rows."""
-    with st.container(border=True):
-        st.markdown("**Start from the accuracy you need**")
-        rows, which, button = st.columns([2, 2, 2], vertical_alignment="bottom")
-        wanted = rows.number_input(
-            "Every count within ± rows", min_value=0.1, value=100.0, step=10.0, key="wanted-error"
-        )
-        words = {"columns": "of single columns", "pairs": "of pairs"}
-        of = which.selectbox("Counts", list(words), format_func=words.__getitem__, key="wanted-of")
-        if button.button("Use the smallest epsilon for that", key="use-smallest"):
-            try:
-                draft()["epsilon"] = smallest_epsilon(config, float(wanted), of="pairs" if of == "pairs" else "columns")
-            except SynthError as error:
-                st.error(plain(error))
-            else:
-                st.rerun()
+    rows, which, button = st.columns([2, 2, 2], vertical_alignment="bottom")
+    wanted = rows.number_input("Every count within ± rows", min_value=0.1, value=100.0, step=10.0, key="wanted-error")
+    words = {"columns": "of single columns", "pairs": "of pairs"}
+    of = which.selectbox("Counts", list(words), format_func=words.__getitem__, key="wanted-of")
+    if button.button("Use the smallest epsilon for that", key="use-smallest"):
+        try:
+            draft()["epsilon"] = smallest_epsilon(config, float(wanted), of="pairs" if of == "pairs" else "columns")
+        except SynthError as error:
+            st.error(plain(error))
+        else:
+            st.rerun()
 
 
 def _columns(cells: tuple[CellForecast, ...]) -> None:

@@ -123,6 +123,41 @@ def test_nothing_stands_in_for_a_number_of_rows_that_nobody_said() -> None:
     assert "5000" not in json.dumps(config_to_mapping(config))
 
 
+def test_a_look_at_the_number_of_rows_is_recorded_and_kept_out_of_what_is_declared() -> None:
+    app = described(PRIVATE)
+    assert application().account("survey").notes == ()
+    take_move(app, {"epsilon": 0.5, "rows": 190, "column": 1, "look": True})
+    given = dialled(app)
+    assert (given["epsilon"], given["column"]) == (0.5, 1)
+    assert given["rows"] == {"public": None, "typed": 190, "looked": 200, "measured": 0.8}
+    (note,) = application().account("survey").notes
+    assert "the certificate of a later run with another configuration will say that it was chosen after looking" in note
+    # The number that was read comes back from the browser, and is not kept beside what was typed.
+    take_move(app, {"epsilon": 0.5, "rows": 200, "column": 1, "look": False})
+    assert app.session_state["draft"]["about_rows"] is None
+    assert "200" not in json.dumps(config_to_mapping(config_of(app.session_state["draft"])))
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [{"epsilon": 0}, {"epsilon": 1000.0}, {"epsilon": "2"}, {"rows": -5}, {"rows": "many"}, {"column": "a"}, {}],
+)
+def test_what_no_slider_sends_changes_nothing(moved: dict[str, Any]) -> None:
+    app = described(PRIVATE)
+    take_move(app, {"epsilon": 1.0, "rows": None, "column": 0, "look": False} | moved)
+    assert not errors(app)
+    held = app.session_state["draft"]
+    assert (held["epsilon"], held["about_rows"]) == (1.0, None)
+
+
+def take_move(app: AppTest, moved: dict[str, Any]) -> None:
+    """Send what the browser sends after a move."""
+    (mounted,) = app.get("bidi_component")
+    states = app._tree.get_widget_states()
+    states.widgets.add(id=mounted.proto.id, json_value=json.dumps({"moved": moved}))
+    app._run(states)
+
+
 def test_a_rehearsed_grid_is_drawn_over_epsilon() -> None:
     app = described(LABELLED)
     assert dialled(app)["accuracy"] is None

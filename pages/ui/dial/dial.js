@@ -261,7 +261,8 @@ function asked(part, state) {
       : rows.looked !== null && state.rows === rows.looked
         ? `○ Owner only: read from the private rows, and the look is recorded. Do not publish it.${held}`
         : state.rows === null
-          ? 'Type it, and errors become shares; nothing is assumed for you. It stays on this screen.'
+          ? 'Type it, and errors become shares; nothing is assumed for you, and it stays on this screen. A look at the' +
+            ' private rows is recorded, and the certificate of what you set afterwards says so.'
           : `As you typed it.${held}`;
 }
 
@@ -451,7 +452,7 @@ function layout(root) {
 
   const halves = root.appendChild(make('div', 'dial-halves'));
   const buys = halves.appendChild(make('section', 'dial-half'));
-  buys.appendChild(make('h3', '', 'What it buys'));
+  buys.appendChild(make('h2', '', 'What it buys'));
   for (const what of ['odds', 'even', 'best']) {
     part[what] = buys.appendChild(make('p', 'dial-line'));
     part[what].setAttribute('data-headline', what);
@@ -462,7 +463,7 @@ function layout(root) {
   part.belief = buys.appendChild(make('p', 'dial-small'));
 
   const costs = halves.appendChild(make('section', 'dial-half'));
-  costs.appendChild(make('h3', '', 'What it costs in accuracy'));
+  costs.appendChild(make('h2', '', 'What it costs in accuracy'));
   part.costs = costs.appendChild(make('div', ''));
   part.ask = costs.appendChild(make('div', 'dial-ask'));
   const label = part.ask.appendChild(make('label', '', 'About how many rows? '));
