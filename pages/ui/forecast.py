@@ -71,7 +71,7 @@ STRONG, WEAK = 1.0, 5.0
 """Up to the first a promise is called strong, above the second weak. Researchers recommended values around 1; the low
 single digits, below 5, are the conservative choice by broad consensus (NIST 2022)."""
 
-_WORKED_OUT = tuple(float(f"{0.05 * 400 ** (step / 24):.2g}") for step in range(25))
+_WORKED_OUT = tuple(float(f"{0.05 * 400 ** (step / 12):.2g}") for step in range(13))
 _OF_A_WIDE_TABLE, _WIDE = (0.05, 0.2, 1.0, 5.0, 20.0), 200
 _DRAWN = 24
 """Bars of a column's picture at most."""
