@@ -106,7 +106,7 @@ def _details(config: RunConfig, plan: Plan) -> None:
             if of_model
             else "What the noise will do to counts, by column and pair",
             "errors",
-            lambda: forecast_panel(plan.forecast),
+            lambda: forecast_panel(plan.forecast, rows=_measured_rows(config)),
         ),
         ("Where the budget goes", "parts", lambda: _parts(config, plan)),
         ("What an attack can reach at most, and delta", "attacks", lambda: _attacks(config, plan)),
@@ -324,6 +324,12 @@ def _looked() -> int | None:
     if table is None or st.session_state.get(_LOOKED) != table.table_id:
         return None
     return table.n_rows
+
+
+def _measured_rows(config: RunConfig) -> float | None:
+    """Return how many rows are measured of those that somebody typed or looked at; None where nobody did."""
+    said = _looked() or draft()["about_rows"]
+    return None if said is None else said * (1 - config.holdout)
 
 
 def _rehearsed_accuracy(config: RunConfig) -> dict[str, Any] | None:

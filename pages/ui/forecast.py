@@ -99,8 +99,15 @@ def error_sentence(forecast: Forecast) -> str:
     )
 
 
-def forecast_panel(forecast: Forecast) -> None:
-    """Show the expected error by column and by pair; of a model, what it says itself."""
+def forecast_panel(forecast: Forecast, *, rows: float | None = None) -> None:
+    """Show the expected error by column and by pair; of a model, what it says itself.
+
+    Parameters
+    ----------
+    forecast : Forecast
+    rows : float, optional
+        How many rows are measured, where that is known; shares then refer to them, and else to the declared bound.
+    """
     if forecast.of_model is not None:
         _of_model(forecast.of_model)
         note(plain(forecast.rows_sentence))
@@ -113,12 +120,27 @@ def forecast_panel(forecast: Forecast) -> None:
     trust = forecast.trustworthy
     places[2].metric("Smallest count to trust", "not measured" if trust is None else f"{count(trust)} rows")
     note("Known to about 10 %; small groups fare worse", places[2])
+    sentence = forecast.rows_sentence
+    if rows is not None and rows != forecast.rows:
+        forecast = _among(forecast, rows)
+        sentence = f"Shares of rows refer to the {count(rows)} rows that are measured of those you said there are."
     columns, pairs = st.tabs(["By column", "By pair"])
     with columns:
         _columns(forecast.columns)
     with pairs:
         _pairs(forecast.pairs)
-    note(plain(f"Noise only. Does not include what the generator's model misses. {forecast.rows_sentence}"))
+    note(plain(f"Noise only. Does not include what the generator's model misses. {sentence}"))
+
+
+def _among(forecast: Forecast, rows: float) -> Forecast:
+    """Return a forecast whose shares refer to so many rows; the noise is the same."""
+
+    def moved(cell: CellForecast) -> CellForecast:
+        return CellForecast.of(cell.columns, cell.cells, cell.noise_std, rows, cell.basis)
+
+    measured = {names: moved(cell) for names, cell in forecast.pairs.measured.items()}
+    pairs = replace(forecast.pairs, rows=rows, measured=measured)
+    return replace(forecast, rows=rows, columns=tuple(map(moved, forecast.columns)), pairs=pairs)
 
 
 def _of_model(told: ModelForecast) -> None:

@@ -20,7 +20,7 @@ from pages.ui.forecast import PLACES
 from pages.ui.session import application
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.rehearsal.grid import GridCell, GridRehearsal
-from synth.reports.expected import promise_of
+from synth.reports.expected import CellForecast, promise_of
 from synth.schema import config_to_mapping
 
 
@@ -302,6 +302,18 @@ def test_the_page_says_how_poor_the_rows_will_be_for_the_declared_bound_and_for_
     # A bound that nobody declared would have hidden that a hundred people leave nothing to see.
     assert moved[100]["age"] == "no usable signal"
     assert float(moved[10_000]["age"].rstrip("%")) < 5
+
+
+def test_shares_refer_to_the_rows_that_somebody_said_there_are() -> None:
+    app = unfold(described(PRIVATE), "errors")
+    app.session_state["draft"]["about_rows"] = 500
+    app.run()
+    assert "Shares of rows refer to the 400 rows that are measured of those you said there are." in texts(app)
+    (frame,) = [table.value for table in app.table if "rows that noise moves" in table.value.columns][:1]
+    plan = application().plan(config_of(app.session_state["draft"]))
+    (age,) = (cell for cell in plan.forecast.columns if cell.columns == ("age",))
+    said = dict(zip(frame["table"], frame["rows that noise moves"], strict=True))["age"]
+    assert said == CellForecast.of(("age",), age.cells, age.noise_std, 400.0, age.basis).moved_words
 
 
 def test_the_smallest_epsilon_for_an_error() -> None:
