@@ -89,10 +89,10 @@ def _onwards(config: RunConfig, *, refused: bool) -> None:
         if st.button("Continue to Private models", type="primary", key="continue-models", disabled=refused):
             go("models")
         return
-    onwards, rehearse, model = st.columns([2, 3, 3], vertical_alignment="center")
+    onwards, rehearse, model = st.columns([3, 4, 5], vertical_alignment="center")
     if onwards.button("Continue to 4 Generate", type="primary", key="continue-generate", disabled=refused):
         go("generate")
-    rehearse.page_link("pages/rehearse.py", label="Rehearse on public or simulated rows first (optional, free)")
+    rehearse.page_link("pages/rehearse.py", label="Rehearse on public rows (free)")
     model.page_link("pages/models.py", label="Or release a private model in place of rows")
 
 
