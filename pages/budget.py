@@ -66,7 +66,8 @@ def screen() -> None:
             rows=draft()["about_rows"],
             looked=_looked(),
             accuracy=_rehearsed_accuracy(config),
-        ),
+        )
+        | {"moved": _moved().get("move")},
         key=_DIAL,
         on_move=_take_move,
     )
@@ -302,7 +303,7 @@ def others_used() -> None:
 @guarded
 def _take_move() -> None:
     """Take what was set in the browser into the draft; what is out of its range was refused there, in words."""
-    moved = st.session_state[_DIAL].get("moved") or {}
+    moved = _moved()
     held = draft()
     epsilon, rows = moved.get("epsilon"), moved.get("rows")
     if isinstance(epsilon, int | float) and SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
@@ -316,6 +317,11 @@ def _take_move() -> None:
     if moved.get("look") and table is not None and table.n_rows is not None:
         application().note_look(table.account, "number of rows")
         st.session_state[_LOOKED] = table.table_id
+
+
+def _moved() -> dict[str, Any]:
+    """Return what was set in the browser last; its ``move`` goes back, so that the browser knows what is answered."""
+    return dict((st.session_state.get(_DIAL) or {}).get("moved") or {})
 
 
 def _looked() -> int | None:

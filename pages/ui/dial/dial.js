@@ -21,26 +21,23 @@ function build(parent) {
   const root = make('div', 'dial');
   parent.appendChild(root);
   const part = layout(root);
-  const state = { data: null, epsilon: 1, rows: null, column: 0, moves: 0, timer: null, sent: null };
+  const state = { data: null, epsilon: 1, rows: null, column: 0, moves: 0, timer: null, outstanding: null };
   const dial = { root, tell: null };
 
   dial.take = (data) => {
-    const first = state.data === null;
-    const before = state.data;
     state.data = data;
-    // What is being moved here is newer than what the server knows.
-    if (state.timer === null && (first || data.epsilon !== before.epsilon || data.epsilon !== state.epsilon)) {
-      if (first || state.sent === null || state.sent === data.epsilon || data.epsilon !== before.epsilon) {
-        state.epsilon = data.epsilon;
-        part.box.value = plain(data.epsilon);
-        say(part, '');
+    // What was set here last is newer than an answer to what was set before it.
+    if (data.moved === state.outstanding) state.outstanding = null;
+    if (state.outstanding === null && state.timer === null) {
+      if (data.epsilon !== state.epsilon) say(part, '');
+      state.epsilon = data.epsilon;
+      if (document.activeElement !== part.box) part.box.value = plain(data.epsilon);
+      state.column = data.column;
+      if (document.activeElement !== part.rows) {
+        state.rows = known(data);
+        part.rows.value = state.rows === null ? '' : Math.round(state.rows).toLocaleString('en');
       }
     }
-    if (document.activeElement !== part.rows) {
-      state.rows = known(data);
-      part.rows.value = state.rows === null ? '' : Math.round(state.rows).toLocaleString('en');
-    }
-    state.column = data.column;
     offer(part.column, data);
     draw();
   };
@@ -50,8 +47,8 @@ function build(parent) {
     const send = () => {
       state.timer = null;
       state.moves += 1;
-      state.sent = state.epsilon;
-      const moved = { move: `${Date.now()}-${state.moves}`, epsilon: state.epsilon, column: state.column, look: false };
+      state.outstanding = `${Date.now()}-${state.moves}`;
+      const moved = { move: state.outstanding, epsilon: state.epsilon, column: state.column, look: false };
       dial.tell('moved', { ...moved, rows: state.data.rows.public === null ? state.rows : null, ...more });
     };
     state.timer = setTimeout(send, SETTLES_AFTER);
