@@ -31,6 +31,11 @@ class RegressionOptions(Options):
     """Gradients that are asked for; 0: a hundred where epsilon times rows is at least 4,000, else ten below epsilon 0.3
     and thirty from there on."""
 
+    intervals: Literal["bound", "measured"] = "bound"
+    """Of a descent on linear features. bound: they hold at least 95 %, cost nothing and are often several times too
+    wide. measured: a tenth of the budget measures the second moments of the features, with which they hold about 95 %.
+    Those of ridge hold about 95 % either way."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClassifierOptions(Options):

@@ -37,6 +37,7 @@ __all__ = [
     "Descent",
     "Features",
     "Fit",
+    "Intervals",
     "Mechanism",
     "RowFeatures",
     "by_descent",
@@ -57,8 +58,16 @@ Mechanism = Literal["gradient", "ridge"]
 MECHANISMS: tuple[Mechanism, ...] = ("gradient", "ridge")
 Features = Literal["auto", "linear", "fourier"]
 
+Intervals = Literal["bound", "measured"]
+
 MEAN_SHARE = 0.1
 """Part of mu^2 for the mean of the target."""
+
+MOMENTS_SHARE = 0.1
+"""Part of mu^2 for second moments that intervals of a descent are measured by."""
+
+LIKELY = 64
+"""Second moments that are drawn around noisy ones; by a public seed, as they follow from an answer."""
 
 FEW_ROWS, MANY_COLUMNS = 4000, 40
 """Below this epsilon times rows, and above so many columns, linear features lose least; above it noise is the smaller
@@ -168,7 +177,7 @@ class Fit:
     coefficients : array of shape (classes, features)
         One row, but for a softmax loss.
     covariance : array of shape (features, features)
-        Of the noise in each row; of a descent a bound, whatever the rows are.
+        Of the noise in each row; of a descent whose second moments were not measured a bound, whatever the rows are.
     exact : bool
         Whether the covariance is estimated, and no bound.
     """
@@ -179,7 +188,7 @@ class Fit:
 
     @property
     def interval(self) -> tuple[Matrix, Matrix]:
-        """Where the coefficients that the same fit finds without its noise lie with 95 %: lower and upper ends."""
+        """Where the coefficients that the same fit finds without its noise lie, with 95 % or of a bound at least."""
         half = LEVEL_95 * np.sqrt(np.diag(self.covariance))
         return self.coefficients - half, self.coefficients + half
 
@@ -240,7 +249,15 @@ def probabilities(scores: Matrix) -> Matrix:
 
 
 def by_descent(
-    session: AnswerSource, features: RowFeatures, target: Lookup, *, loss: Loss, steps: int, n_rows: float, source: str
+    session: AnswerSource,
+    features: RowFeatures,
+    target: Lookup,
+    *,
+    loss: Loss,
+    steps: int,
+    n_rows: float,
+    source: str,
+    intervals: Intervals = "bound",
 ) -> Fit:
     """Spend what is left on noisy gradients, and descend along them from 0.
 
@@ -255,9 +272,15 @@ def by_descent(
     n_rows : float
         Public or released; gradients are divided by it.
     source : str
+    intervals : {"bound", "measured"}
+        "measured", of linear features and a loss of numbers: a tenth of what is left is spent on second moments first.
     """
     of_loss, of_row = DESCENTS[loss], features.map
     asked, std = 0, 0.0
+    measured = intervals == "measured" and features.waves is None
+    if measured:
+        share = MOMENTS_SHARE * session.remaining_share
+        moments, error = _second_moments(session, features, target, share=share, source=source)
 
     def mean_gradient(at: Vector) -> Vector:
         nonlocal asked, std
@@ -271,8 +294,45 @@ def by_descent(
     width = of_row.dimension * target.dimension
     rate = of_loss.rate_of(features)
     found, _ = averaged_descent(mean_gradient, features=width, rate=rate, steps=steps)
+    if measured:
+        seen = np.append(found, -1.0)
+        rms = math.sqrt(max(float(seen @ moments @ seen) / n_rows, 0.0))
+        # How much of the curvature is left where slopes are cut off, if errors are as a Gaussian's: no more than this,
+        # as a row's slope is cut off no earlier than here.
+        kept = math.erf(of_loss.clip / (rms * math.sqrt(2))) if rms > 0 else 1.0
+        scale = kept / n_rows
+        covariance = _measured_noise(moments[:-1, :-1] * scale, error * scale, rate=rate, steps=steps, std=std)
+        return Fit(found[None], covariance, exact=True)
     variance = noise_of_average(np.zeros(1), rate=rate, steps=steps, std=std)[0]
     return Fit(found.reshape(target.dimension, -1), variance * np.eye(of_row.dimension), exact=False)
+
+
+def _measured_noise(curvature: Matrix, error: float, *, rate: float, steps: int, std: float) -> Matrix:
+    """Return the covariance of a descent's noise, given its curvature with an error.
+
+    Curvatures are drawn as likely as the error makes them and averaged over. Of directions that come out below 0, which
+    none is, the variance stands as far above that of curvature 0 as it would be below it on the other side, so that the
+    average is right where the curvature is 0. No direction has more than at 0.
+
+    Parameters
+    ----------
+    curvature : array of shape (features, features)
+    error : float
+        Standard deviation of the noise on its diagonal; off it the variance is half.
+    rate, steps, std
+        As in :func:`noise_of_average`.
+    """
+    random, size = np.random.default_rng(0), len(curvature)
+    most = noise_of_average(np.zeros(1), rate=rate, steps=steps, std=std)[0]
+    covariance = np.zeros_like(curvature)
+    for _ in range(LIKELY):
+        drawn = random.normal(size=(size, size))
+        values, vectors = np.linalg.eigh(curvature + error / 2 * (drawn + drawn.T))
+        sizes = np.minimum(np.abs(values), 2 / rate)
+        variance = noise_of_average(sizes, rate=rate, steps=steps, std=std)
+        covariance += (vectors * np.where(values < 0, 2 * most - variance, variance)) @ vectors.T / LIKELY
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray((vectors * np.minimum(values, most)) @ vectors.T)
 
 
 def noise_of_average(curvatures: Vector, *, rate: float, steps: int, std: float) -> Vector:
@@ -297,26 +357,44 @@ def noise_of_average(curvatures: Vector, *, rate: float, steps: int, std: float)
 def by_ridge(session: AnswerSource, features: RowFeatures, target: Lookup, *, source: str) -> Fit:
     r"""Spend what is left on the second moments of features and target, and solve.
 
-    The penalty follows from the noise alone. To first order the noise moves the coefficients by
-    :math:`G (e - E c)`, with E the noise of the moments of features, e that of their products with the target, c the
-    coefficients and G the inverse that is solved with; off the diagonal noise has half the variance s^2, so its
-    covariance is :math:`\tfrac{s^2}{2} G ((1 + |c|^2) I + c c^T) G`.
+    The penalty follows from the noise alone. The noise moves the coefficients by :math:`G (e - E c)`, with E the noise
+    of the moments of features, e that of their products with the target, c the coefficients without it and G the
+    inverse that is solved with; off the diagonal noise has half the variance s^2, so its covariance is
+    :math:`\tfrac{s^2}{2} G ((1 + |c|^2) I + c c^T) G`. Of the squared length of the coefficients that are found,
+    what the noise adds to it is taken off.
     """
-    question, order = features.moments(target)
-    answer = session.noisy_sum(question, share=session.remaining_share, query="second moments", source=source)
-    sums = answer.value / question.factors * question.clip**2
-    moments = np.zeros((question.length, question.length))
-    upper = np.triu_indices(question.length)
-    moments[upper] = moments[upper[1], upper[0]] = sums
-    moments = moments[np.ix_(order, order)]
-    noise, width = answer.noise_std * question.clip**2, question.length - 1
+    share = session.remaining_share
+    moments, noise = _second_moments(session, features, target, share=share, source=source)
+    width = len(moments) - 1
     penalty = 0.5 * noise * math.sqrt(2 * width)
     found = ridge_of_moments(moments[:-1, :-1], moments[:-1, -1], penalty=penalty)
     values, vectors = np.linalg.eigh(moments[:-1, :-1])
     inverse = (vectors / (np.maximum(values, 0.0) + penalty)) @ vectors.T
-    spread = (1 + found @ found) * np.eye(width) + np.outer(found, found)
+    length, added = float(found @ found), noise**2 / 2 * float(np.sum(inverse * inverse))
+    without = max(length - added, 0.0) / (1 + added)
+    along = np.outer(found, found) * (min(without / length, 1.0) if length > 0 else 0.0)
+    spread = (1 + without) * np.eye(width) + along
     covariance = noise**2 / 2 * inverse @ spread @ inverse
     return Fit(found[None], (covariance + covariance.T) / 2, exact=True)
+
+
+def _second_moments(
+    session: AnswerSource, features: RowFeatures, target: Lookup, *, share: float, source: str
+) -> tuple[Matrix, float]:
+    """Ask for the products of features and target, the target last, summed over rows.
+
+    Returns
+    -------
+    (array of shape (features + 1, features + 1), float)
+        And the standard deviation of the noise on its diagonal; off it the variance is half.
+    """
+    question, order = features.moments(target)
+    answer = session.noisy_sum(question, share=share, query="second moments", source=source)
+    sums = answer.value / question.factors * question.clip**2
+    moments = np.zeros((question.length, question.length))
+    upper = np.triu_indices(question.length)
+    moments[upper] = moments[upper[1], upper[0]] = sums
+    return moments[np.ix_(order, order)], float(answer.noise_std) * question.clip**2
 
 
 def expected_noise(
@@ -327,6 +405,7 @@ def expected_noise(
     loss: Loss,
     steps: int,
     n_rows: float,
+    intervals: Intervals = "bound",
 ) -> float:
     """Foretell the noise of a prediction before any row is read: its root mean square, where targets are 1 wide.
 
@@ -343,6 +422,7 @@ def expected_noise(
     steps : int
     n_rows : float
         Declared, or released.
+    intervals : {"bound", "measured"}
     """
     seen = features.map.evaluate(features.even_codes(EVEN_ROWS))
     lengths = np.linalg.eigvalsh(seen.T @ seen / EVEN_ROWS).clip(min=0.0)
@@ -352,6 +432,8 @@ def expected_noise(
         noise = 1.25 * (math.sqrt(2) if replaced else 1) / mu
         inverse = 1 / (n_rows * lengths + 0.5 * noise * math.sqrt(2 * len(lengths)))
         return math.sqrt(float(lengths @ inverse**2) * noise**2 / 2)
+    if intervals == "measured" and features.waves is None:
+        mu *= math.sqrt(1 - MOMENTS_SHARE)
     used = DESCENTS[loss]
     std = (2 if replaced else 1) * used.clip * math.sqrt(steps) / mu / n_rows
     found = noise_of_average(used.curvature * lengths, rate=used.rate_of(features), steps=steps, std=std)

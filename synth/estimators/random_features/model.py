@@ -21,6 +21,7 @@ from synth.estimators.random_features.fitting import (
     MOST_CLASSES,
     POSITIONS,
     Fit,
+    Intervals,
     Mechanism,
     RowFeatures,
     by_descent,
@@ -69,9 +70,10 @@ LINEAR = (
 )
 
 COVERS = (
-    "The interval holds with 95 % what the same fit of the same rows would have found without noise. It is made from "
-    "the known noise alone: it says nothing of other rows (sampling error), of clipped gradients, or of a penalty."
+    "The interval holds with {} 95 % what the same fit of the same rows would have found without noise. It is made "
+    "from the known noise alone: it says nothing of other rows (sampling error), of clipped gradients, or of a penalty."
 )
+"""With "about", or "at least" where its width is an upper bound."""
 
 ONE_ACCOUNTING = (
     "Reckoned by the exact curve of the Gaussian mechanism, the only accounting there is: the random-feature "
@@ -168,6 +170,7 @@ class _Model(ReleasedModel):
             loss=self._loss,
             steps=self._steps,
             n_rows=self._rows,
+            intervals=self._intervals,
         )
         self._fit = self._fit_to(session)
         return self
@@ -175,6 +178,10 @@ class _Model(ReleasedModel):
     @property
     def _mechanism(self) -> Mechanism:
         return "gradient"
+
+    @property
+    def _intervals(self) -> Intervals:
+        return "bound"
 
     @property
     @abstractmethod
@@ -250,9 +257,15 @@ class _Model(ReleasedModel):
         if self._features.waves is not None:
             return told | self._told_of_waves(self._features.waves)
         return told | {
-            "intervals": COVERS + ("" if self._fit.exact else " Its width is an upper bound."),
+            "intervals": self._covers,
             "terms": self._terms(),
         }
+
+    @property
+    def _covers(self) -> str:
+        if self._fit.exact:
+            return COVERS.format("about")
+        return COVERS.format("at least") + " Its width is an upper bound."
 
     @abstractmethod
     def _told(self) -> dict[str, Any]:
@@ -321,7 +334,7 @@ class _Model(ReleasedModel):
             "features": f"the cosine of every angle, then the sine of every angle, times {waves.scale!r}",
             "coefficients": [[_short(one) for one in row] for row in self._fit.coefficients.tolist()],
             "half_of_an_interval": _short(half),
-            "intervals": COVERS,
+            "intervals": self._covers,
         }
 
     def _noise(self, known: str) -> Fact:
@@ -353,7 +366,7 @@ class _Model(ReleasedModel):
             for one in self._terms()
         ]
         header = ("term", "of", "coefficient", "95 % from", "95 % to")
-        told = Fact("coefficients", "Coefficients", len(terms), COVERS, header, tuple(terms), ranges=True)
+        told = Fact("coefficients", "Coefficients", len(terms), self._covers, header, tuple(terms), ranges=True)
         return (noise, told)
 
     @property
@@ -418,10 +431,19 @@ class PrivateRegression(_Model):
             )
         if self._options.mechanism == "ridge" and self._options.loss != "squared":
             raise ConfigError(f"model '{self.card.name}': mechanism ridge is of squared errors; leave the loss out.")
+        if self._intervals == "measured" and self._task.schema.unit.rows_per_unit > 1:
+            raise ConfigError(
+                f"model '{self.card.name}': intervals measured needs one row for each "
+                f"{self._task.schema.unit.protects}; where several rows are cut off together, only the bound holds."
+            )
 
     @property
     def _mechanism(self) -> Mechanism:
         return self._options.mechanism
+
+    @property
+    def _intervals(self) -> Intervals:
+        return self._options.intervals
 
     @property
     def _loss(self) -> Loss:
@@ -447,6 +469,7 @@ class PrivateRegression(_Model):
             steps=self._steps,
             n_rows=self._rows,
             source=self._source,
+            intervals=self._intervals,
         )
 
     def predict(self, codes: NDArray[np.int64]) -> Vector:
