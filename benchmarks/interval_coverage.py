@@ -142,7 +142,8 @@ def main() -> None:
             beside = f", of a known curvature {known.mean():.1%}" if way != "ridge" else ""
             print(
                 f"{name}, {len(x):,} rows, epsilon {epsilon:g}, {way}: {found.mean():.1%} of all intervals, "
-                f"by coefficient {by_coefficient.min():.1%} to {by_coefficient.max():.1%}{beside}; mean width {width:.3f}",
+                f"by coefficient {by_coefficient.min():.1%} to {by_coefficient.max():.1%}{beside}; "
+                f"mean width {width:.3f}",
                 flush=True,
             )
 

@@ -25,7 +25,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.forecast import forecast
-from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
+from synth.schema import CategoryColumn, DateColumn, NumberColumn, PrivacyUnit, Schema, YesNoColumn
 from synth.schema.config import config_of_text
 
 SCHEMA = Schema(
@@ -57,6 +57,7 @@ def fitted(name: str, label: str, *, key: int | None = None, epsilon: float = 1.
 
 WAYS: dict[str, tuple[str, str, dict[str, object]]] = {
     "descent": ("private-regression", "cost", {"features": "linear"}),
+    "measured": ("private-regression", "cost", {"features": "linear", "intervals": "measured", "steps": 8}),
     "ridge": ("private-regression", "cost", {"mechanism": "ridge"}),
     "huber of waves": ("private-regression", "cost", {"features": "fourier", "loss": "huber", "steps": 12}),
     "ridge of waves": ("private-regression", "cost", {"mechanism": "ridge", "features": "fourier"}),
@@ -185,6 +186,22 @@ def test_coefficients_are_those_of_the_columns_and_intervals_hold_them() -> None
     assert {("age", "99"), ("age", "(missing)"), ("region", "east"), ("constant", None)} <= found.keys()
 
 
+@pytest.mark.parametrize(("way", "holds"), [("descent", "at least"), ("measured", "about"), ("ridge", "about")])
+def test_it_says_how_often_intervals_hold(way: str, holds: str) -> None:
+    name, label, options = WAYS[way]
+    model = fitted(name, label, key=1, **options)
+    (of_terms,) = (fact for fact in model.facts() if fact.name == "coefficients")
+    assert f"holds with {holds} 95 %" in of_terms.sentence
+    assert model.document()["intervals"] == of_terms.sentence
+    assert ("upper bound" in of_terms.sentence) is (holds == "at least")
+
+
+def test_measured_intervals_need_one_row_for_each_person() -> None:
+    visits = Schema(SCHEMA.columns, PrivacyUnit("patient", 6), number_of_units=1000)
+    with pytest.raises(ConfigError, match="needs one row for each patient"):
+        make("private-regression", GeneratorTask(visits, "cost"), {"intervals": "measured"})
+
+
 def test_facts_and_pictures_follow_the_fit() -> None:
     model = fitted("private-regression", "cost", key=1, features="linear")
     noise, coefficients = model.facts()
@@ -273,8 +290,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "label", "options", "row_count"),
     [
-        ("private-regression", "cost", "{steps: 5}", "public"),
-        ("private-regression", "cost", "{steps: 4, loss: huber}", "private"),
+        ("private-regression", "cost", "{steps: 5, intervals: measured}", "public"),
+        ("private-regression", "cost", "{steps: 4, loss: huber, intervals: measured}", "private"),
         ("private-regression", "cost", "{mechanism: ridge, features: fourier}", "private"),
         ("private-classifier", "smokes", "{steps: 4, features: linear}", "public"),
     ],
@@ -298,6 +315,7 @@ def test_a_run_from_a_file_is_verified_and_replayed(
     gradients = [one for one in asked if one.startswith("gradient")]
     assert gradients == [f"gradient {step}" for step in range(1, len(gradients) + 1)]
     assert ("number of rows" in asked) is (row_count == "private")
+    assert ("second moments" in asked) is ("ridge" in options or "measured" in options)
     planned = forecast(config)
     assert sum(part.share for part in planned.parts) == pytest.approx(1.0)
     assert planned.of_model is not None
