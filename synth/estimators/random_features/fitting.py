@@ -192,6 +192,15 @@ class Fit:
         half = LEVEL_95 * np.sqrt(np.diag(self.covariance))
         return self.coefficients - half, self.coefficients + half
 
+    @property
+    def covers(self) -> str:
+        """What an interval says, in a sentence."""
+        return (
+            f"The interval holds with {'about' if self.exact else 'at least'} 95 % what the same fit of the same rows "
+            "would have found without noise. It is made from the known noise alone: it says nothing of other rows "
+            "(sampling error), of clipped gradients, or of a penalty."
+        ) + ("" if self.exact else " Its width is an upper bound.")
+
 
 def chosen_features(
     features: Features, *, mechanism: Mechanism, epsilon: float, n_rows: float, columns: int

@@ -69,12 +69,6 @@ LINEAR = (
     "other value its coefficient; added up"
 )
 
-COVERS = (
-    "The interval holds with {} 95 % what the same fit of the same rows would have found without noise. It is made "
-    "from the known noise alone: it says nothing of other rows (sampling error), of clipped gradients, or of a penalty."
-)
-"""With "about", or "at least" where its width is an upper bound."""
-
 ONE_ACCOUNTING = (
     "Reckoned by the exact curve of the Gaussian mechanism, the only accounting there is: the random-feature "
     "paper's is of another mechanism, and its sensitivity does not hold."
@@ -257,15 +251,9 @@ class _Model(ReleasedModel):
         if self._features.waves is not None:
             return told | self._told_of_waves(self._features.waves)
         return told | {
-            "intervals": self._covers,
+            "intervals": self._fit.covers,
             "terms": self._terms(),
         }
-
-    @property
-    def _covers(self) -> str:
-        if self._fit.exact:
-            return COVERS.format("about")
-        return COVERS.format("at least") + " Its width is an upper bound."
 
     @abstractmethod
     def _told(self) -> dict[str, Any]:
@@ -334,7 +322,7 @@ class _Model(ReleasedModel):
             "features": f"the cosine of every angle, then the sine of every angle, times {waves.scale!r}",
             "coefficients": [[_short(one) for one in row] for row in self._fit.coefficients.tolist()],
             "half_of_an_interval": _short(half),
-            "intervals": self._covers,
+            "intervals": self._fit.covers,
         }
 
     def _noise(self, known: str) -> Fact:
@@ -366,7 +354,7 @@ class _Model(ReleasedModel):
             for one in self._terms()
         ]
         header = ("term", "of", "coefficient", "95 % from", "95 % to")
-        told = Fact("coefficients", "Coefficients", len(terms), self._covers, header, tuple(terms), ranges=True)
+        told = Fact("coefficients", "Coefficients", len(terms), self._fit.covers, header, tuple(terms), ranges=True)
         return (noise, told)
 
     @property
