@@ -173,9 +173,7 @@ class _Model(ReleasedModel):
     def _mechanism(self) -> Mechanism:
         return "gradient"
 
-    @property
-    def _intervals(self) -> Intervals:
-        return "bound"
+    _intervals: Intervals = "bound"
 
     @property
     @abstractmethod
@@ -419,6 +417,7 @@ class PrivateRegression(_Model):
             )
         if self._options.mechanism == "ridge" and self._options.loss != "squared":
             raise ConfigError(f"model '{self.card.name}': mechanism ridge is of squared errors; leave the loss out.")
+        self._intervals = self._options.intervals
         if self._intervals == "measured" and self._task.schema.unit.rows_per_unit > 1:
             raise ConfigError(
                 f"model '{self.card.name}': intervals measured needs one row for each "
@@ -428,10 +427,6 @@ class PrivateRegression(_Model):
     @property
     def _mechanism(self) -> Mechanism:
         return self._options.mechanism
-
-    @property
-    def _intervals(self) -> Intervals:
-        return self._options.intervals
 
     @property
     def _loss(self) -> Loss:
