@@ -44,6 +44,11 @@ LARGEST_COEFFICIENT = 1024.0
 NARROWEST = 1 / 64
 """A column's spread is taken to be no smaller part of half its declared range."""
 
+ABOVE_NOISE = 2.0
+"""Its variance is taken to be no less than so many standard deviations of the noise in it. If it were measured as far
+less than it is, which noise alone can do where values fill a corner of what is declared, steps would overshoot and end
+anywhere; too large a spread only makes them shorter. So it is twice too small in one case of forty at most."""
+
 GRID = 2.0**20
 """Centres and spreads are whole multiples of 2^-20, so that who fits again asks the same questions."""
 
@@ -350,7 +355,10 @@ class _NoisyEM(ReleasedModel):
         sums = np.asarray(answer.value, dtype=np.float64).reshape(-1, 3) * (2 / weight)
         counts = np.maximum(sums[:, 0], 1.0)
         centre = np.clip(sums[:, 1] / counts, -1.0, 1.0)
-        variance = np.clip(sums[:, 2] / counts - centre * centre, NARROWEST**2, 1.0)
+        # Noise of the mean square, less that of the squared mean, both divided by a noisy count.
+        error = answer.noise_std * (2 / weight) / counts * np.sqrt(1 + 4 * centre**2 + centre**4)
+        least = np.minimum(np.maximum(NARROWEST**2, ABOVE_NOISE * error), 1.0)
+        variance = np.clip(sums[:, 2] / counts - centre * centre, least, 1.0)
         spread = np.sqrt(variance)
         return np.rint(centre * GRID) / GRID, np.rint(spread * GRID) / GRID, np.clip(sums[:, 0] / rows, 0.0, 1.0)
 
