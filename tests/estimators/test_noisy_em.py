@@ -384,3 +384,28 @@ def test_intervals_that_forget_earlier_steps_are_too_narrow(monkeypatch: pytest.
     right = fitted(REGRESSIONS)
     monkeypatch.setattr(em_fits.np, "eye", lambda d: np.zeros((d, d)))
     assert (fitted(REGRESSIONS)._told.errors < right._told.errors).all()
+
+
+# Columns that fill a corner of what is declared
+
+
+def worst_error(monkeypatch: pytest.MonkeyPatch, above_noise: float) -> float:
+    """The largest of six fits' squared errors, as a part of the label's variance; with known noise."""
+    monkeypatch.setattr(em_fits, "ABOVE_NOISE", above_noise)
+    random = np.random.default_rng(21)
+    x = random.exponential(60, (3000, 2))
+    codes = np.clip(np.rint(np.column_stack([x, x @ [0.5, 0.3] + 6 * random.normal(size=3000)])), 0, 1000).astype(int)
+    schema = Schema(tuple(NumberColumn(name, 0, 1000, 1) for name in "aby"), row_count="public")
+    table = PrivateTable.from_codes(schema, dict(zip("aby", codes.T, strict=True)))
+    errors = []
+    for key in range(6):
+        session = PrivateSession(table, PrivacyBudget(1.0, 1e-5, schema.neighbours), noise=RecordedNoise(key))
+        made = make(INPUTS, GeneratorTask(schema, "y"), {}).fit(session, NullProgress())
+        errors.append(np.mean((made.predict(codes[:500]) - codes[:500, 2]) ** 2) / codes[:, 2].var())
+    return float(max(errors))
+
+
+def test_noise_in_a_spread_makes_no_step_overshoot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a floor under spreads noise makes some of them far too small, and fits end anywhere."""
+    assert worst_error(monkeypatch, em_fits.ABOVE_NOISE) < 0.9
+    assert worst_error(monkeypatch, 0.0) > 1.0
