@@ -17,7 +17,9 @@ RUN if [ "$TORCH" = cpu ]; then export PIP_EXTRA_INDEX_URL="$TORCH_INDEX"; fi \
     && pip install --no-cache-dir --no-deps --require-hashes --only-binary :all: -r "locks/$TORCH.txt"
 # What comes as source is built with the setuptools of the lock: a build in isolation would fetch one without a hash.
 RUN pip install --no-cache-dir --no-deps --require-hashes --no-build-isolation --use-pep517 -r locks/common.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE app.py ./
+COPY pages ./pages
+COPY .streamlit ./.streamlit
 COPY synth ./synth
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . && pip check
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -16,6 +19,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {extra: [Requirement(line) for line in lines] for extra, lines in PROJECT["optional-dependencies"].items()}
 BASE = [Requirement(line) for line in PROJECT["dependencies"]]
+
+SCREENS = ("app.py", "pages", ".streamlit")
+"""What stands beside the package, and is needed to open the screens."""
 
 CALLED = {"pyyaml": "yaml", "scikit-learn": "sklearn", "xgboost-cpu": "xgboost", "python-multipart": "python_multipart"}
 """Packages whose modules have another name."""
@@ -73,6 +79,26 @@ def test_nothing_is_imported_that_no_extra_brings() -> None:
 def test_who_only_verifies_gets_neither_torch_nor_screens() -> None:
     heavy = {"torch", "streamlit", "starlette", "uvicorn", "plotly", "xgboost", "sdmetrics"}
     assert not modules(BASE) & heavy
+
+
+def test_a_wheel_carries_the_screens(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for name in ("synth", "pages", ".streamlit"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("app.py", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, copy)
+    build = [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "built")]
+    subprocess.run(build, cwd=copy, check=True, capture_output=True)
+    screens = tmp_path / "built" / "synth" / "screens"
+    beside = [copy / "app.py", *(copy / "pages").rglob("*"), *(copy / ".streamlit").rglob("*")]
+    wanted = {path.relative_to(copy): path.read_bytes() for path in beside if path.is_file()}
+    found = {path.relative_to(screens): path.read_bytes() for path in screens.rglob("*") if path.is_file()}
+    assert found == wanted
+    assert Path("pages/ui/pictures/logo.svg") in found
+    # The image is built from what its first stage copies.
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8").partition("FROM ${PYTHON_IMAGE}\n")[0]
+    for name in (*SCREENS, "setup.py"):
+        assert re.search(rf"^COPY .*(?<![\w/]){re.escape(name)}\b", image, re.M), name
 
 
 def test_the_public_workflow_runs_what_ci_runs() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synth.cli.keeping import add_keeping_commands, open_application
-from synth.cli.speaking import say, tell
+from synth.cli.speaking import on_terminal, say
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
@@ -122,14 +122,15 @@ def _run(parsed: argparse.Namespace) -> int:
     from synth.cli.local import run_locally
 
     config = config_of(parsed)
-    result = run_locally(
-        config,
-        parsed.out,
-        keep_table=parsed.keep_table,
-        owner_report=not parsed.no_owner_report,
-        force=parsed.force,
-        say=tell,
-    )
+    with on_terminal() as shown:
+        result = run_locally(
+            config,
+            parsed.out,
+            keep_table=parsed.keep_table,
+            owner_report=not parsed.no_owner_report,
+            force=parsed.force,
+            say=shown,
+        )
     say(*result.lines)
     return 0
 
@@ -186,7 +187,8 @@ def _rehearse(parsed: argparse.Namespace) -> int:
             generators=tuple(parsed.generators or ()) or None,
             seeds=parsed.seeds,
         )
-    found = rehearse_locally(config, stand_in, grid=grid, out=parsed.out, say=tell)
+    with on_terminal() as shown:
+        found = rehearse_locally(config, stand_in, grid=grid, out=parsed.out, say=shown)
     say(*found.lines)
     return 0 if found.incident is None else AttackError.exit_code
 
@@ -209,7 +211,8 @@ def _report(parsed: argparse.Namespace) -> int:
     from synth.reports.registry import options_of_reports
 
     asked = {option.name: getattr(parsed, option.name) for option in options_of_reports()}
-    written = owner_report_again(parsed.folder, say=tell, **asked)
+    with on_terminal() as shown:
+        written = owner_report_again(parsed.folder, say=shown, **asked)
     say(f"Wrote {written}.")
     return 0
 

@@ -1,19 +1,23 @@
-"""Commands about an installation itself: what was spent, and keeping it safe."""
+"""Commands about an installation itself: its screens, what was spent, and keeping it safe."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from synth.cli.speaking import say
+from synth.cli.speaking import say, tell
 from synth.errors import InputError, LedgerError
+from synth.system.packages import is_installed
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
     from synth.application import Application
 
-__all__ = ["add_keeping_commands", "open_application"]
+__all__ = ["add_keeping_commands", "open_application", "open_browser"]
 
 _FROZEN_REMEDY = (
     "Enter every release that its ledger lacks (synth account --enter BUNDLE ...), then accept it: "
@@ -26,6 +30,49 @@ def open_application() -> Application:
     from synth.application import Application
 
     return Application.from_environment()
+
+
+# Screens --------------------------------------------------------------------------------------------------------------
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def _app(parsed: argparse.Namespace) -> int:
+    if not is_installed("streamlit"):
+        raise ModuleNotFoundError(name="streamlit")  # which ends as the sentence that says what to install
+    # A wheel carries the screens; in a copy of the repository they stand beside the package.
+    script = next(path for path in (_PACKAGE / "screens" / "app.py", _PACKAGE.parent / "app.py") if path.is_file())
+    environment = dict(os.environ)
+    if parsed.home is not None:
+        environment["HERMITAGE_HOME"] = str(path_of(parsed.home, "the home").absolute())
+    address = f"http://127.0.0.1:{parsed.port}"
+    if not parsed.no_browser and not environment.get("HERMITAGE_NO_BROWSER"):
+        opener = f"from synth.cli.keeping import open_browser; open_browser({address!r})"
+        nobody = subprocess.DEVNULL
+        subprocess.Popen([sys.executable, "-c", opener], stdout=nobody, stderr=nobody)
+    tell(f"Hermitage is starting at {address} (stop it with Ctrl-C).")
+    options = ["--server.headless", "true", "--server.port", str(parsed.port), *parsed.more]
+    # In the place of this process, so that whoever stops it stops the server.
+    os.execve(sys.executable, [sys.executable, "-m", "streamlit", "run", str(script), *options], environment)  # noqa: S606
+
+
+def open_browser(address: str, *, patience: float = 60.0) -> None:
+    """Open a browser once a server answers; a machine without a screen simply does not."""
+    import time
+    import urllib.request
+    import webbrowser
+
+    for _ in range(int(2 * patience)):
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:  # noqa: S310 - of our own
+                if answer.read() == b"ok":
+                    webbrowser.open(address)
+                    return
+        except OSError:
+            time.sleep(0.5)
+
+
+# What was spent, and keeping it safe ----------------------------------------------------------------------------------
 
 
 def _account(parsed: argparse.Namespace) -> int:
@@ -146,6 +193,13 @@ def _advisory(_: argparse.Namespace) -> int:
 
 def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands to those there are."""
+    app = commands.add_parser("app", help="open the screens in a browser; needs the extra 'app'")
+    app.add_argument("--port", type=int, default=8501, metavar="N", help="where it listens on this machine (8501)")
+    app.add_argument("--home", metavar="DIR", help="where keys, tables and ledger are kept, instead of HERMITAGE_HOME")
+    app.add_argument("--no-browser", action="store_true", help="start the server and open nothing")
+    app.add_argument("more", metavar="OPTION", nargs="*", help="after --: options of streamlit run, passed on")
+    app.set_defaults(command=_app)
+
     account = commands.add_parser("account", help="show an account, set its cap, or see that no ledger is behind")
     account.add_argument("name", metavar="NAME", nargs="?", help="whose ledger; synth ledger lists them")
     account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on them in all")

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
 
 from synth.names import visible_lines
 from synth.progress import ProgressSink, StoredProgress
+from synth.system.packages import is_installed
 
-__all__ = ["Say", "SpokenProgress", "StoredAndSpokenProgress", "say", "tell"]
+__all__ = [
+    "Bars",
+    "Lines",
+    "Say",
+    "SpokenProgress",
+    "StoredAndSpokenProgress",
+    "on_terminal",
+    "say",
+    "shown_by",
+    "tell",
+    "time_left",
+]
 
 Say = Callable[[str], None]
 
@@ -25,38 +42,154 @@ def tell(line: str) -> None:
     sys.stderr.flush()
 
 
-class SpokenProgress:
-    """Progress as lines of text."""
+# How far something is -------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """Progress as lines of text: one for every phase."""
 
     def __init__(self, say: Say) -> None:
         self._say = say
 
+    def __call__(self, line: str) -> None:
+        """Say a line."""
+        self._say(line)
+
     def phase(self, name: str) -> None:
         """Say which phase begins."""
-        self._say(f"{name} ...")
+        self(f"{name} ...")
 
     def step(self, k: int, of: int) -> None:
-        """Say nothing: steps are for screens."""
+        """Say nothing: a line for every step would be too many."""
+
+
+class Bars(Lines):
+    """Progress as bars on a terminal: one for every phase, with the time that is left of it where steps are counted.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+        The terminal.
+    clock : callable
+        Monotonic seconds; a test passes its own.
+    """
+
+    def __init__(self, console: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        left = TextColumn("{task.fields[left]}")
+        super().__init__(lambda line: console.print(visible_lines(line), markup=False, highlight=False, soft_wrap=True))
+        self._bars = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), left, console=console)
+        self._clock = clock
+        self._now: Any = None
+        self._begun = 0.0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._end()
+        self._bars.stop()
+
+    def phase(self, name: str) -> None:
+        """Fill the bar of the phase before, and begin one."""
+        from rich.markup import escape
+
+        self._end()
+        self._now = self._bars.add_task(escape(visible_lines(name)), total=None, left="")
+        self._begun = self._clock()
+
+    def step(self, k: int, of: int) -> None:
+        """Move the bar, and say how long the phase takes on."""
+        if self._now is not None:
+            left = time_left(self._clock() - self._begun, k, of)
+            self._bars.update(self._now, completed=k, total=of, left=left)
+
+    def _end(self) -> None:
+        if self._now is not None:
+            self._bars.update(self._now, completed=1, total=1, left="")
+            self._bars.stop_task(self._now)
+
+
+_TOO_SOON = 2.0
+"""Seconds after which the pace of a phase says something."""
+
+
+def time_left(seconds: float, k: int, of: int) -> str:
+    """Say how long a phase takes on, if its steps go on as they went; nothing where that cannot be told yet.
+
+    Examples
+    --------
+    >>> time_left(30.0, 10, 40)
+    'about 2 min left of this'
+    >>> time_left(1.0, 1, 40)
+    ''
+    """
+    if seconds < _TOO_SOON or not 0 < k < of:
+        return ""
+    left = seconds * (of - k) / k
+    return f"about {math.ceil(left / 60)} min left of this" if left > 90 else f"about {math.ceil(left)} s left of this"
+
+
+@contextmanager
+def on_terminal() -> Iterator[Lines]:
+    """Show progress as bars where standard error is a terminal, and as lines where it is a file or another program."""
+    if not (sys.stderr.isatty() and is_installed("rich")):
+        yield Lines(tell)
+        return
+    from rich.console import Console
+
+    with Bars(Console(stderr=True)) as bars:
+        yield bars
+
+
+def shown_by(say: Say) -> Lines:
+    """Return how progress is shown by what says lines."""
+    return say if isinstance(say, Lines) else Lines(say)
+
+
+class SpokenProgress:
+    """Progress that is shown and kept nowhere."""
+
+    def __init__(self, say: Say) -> None:
+        self._shown = shown_by(say)
+
+    def phase(self, name: str) -> None:
+        """Show which phase begins."""
+        self._shown.phase(name)
+
+    def step(self, k: int, of: int) -> None:
+        """Show a step."""
+        self._shown.step(k, of)
 
     def loss(self, value: float) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
     def check_cancelled(self) -> None:
         """Nobody but Ctrl-C cancels here."""
 
 
 class StoredAndSpokenProgress(StoredProgress):
-    """Progress in the store and as lines of text."""
+    """Progress in the store and as it is shown."""
 
     def __init__(self, sink: ProgressSink, run_id: str, say: Say) -> None:
         super().__init__(sink, run_id)
-        self._say = say
+        self._shown = shown_by(say)
 
     def phase(self, name: str) -> None:
-        """Note the phase and say it."""
+        """Note the phase and show it."""
         super().phase(name)
-        self._say(f"{name} ...")
+        self._shown.phase(name)
+
+    def step(self, k: int, of: int) -> None:
+        """Note the step and show it."""
+        super().step(k, of)
+        self._shown.step(k, of)
 
     def owner_phase(self, name: str) -> None:
-        """Say the phase on this terminal, which is the owner's, and note it nowhere."""
-        self._say(f"owner only: {name} ...")
+        """Show the phase on this terminal, which is the owner's, and note it nowhere."""
+        self._shown.phase(f"owner only: {name}")

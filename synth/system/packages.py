@@ -13,6 +13,7 @@ _EXTRAS = {
     "sdmetrics": ("SDMetrics", "reports"),
     "xgboost": ("XGBoost", "reports"),
     "psycopg": ("psycopg", "postgres"),
+    "streamlit": ("Streamlit", "app"),
 }
 """Modules of packages that only an extra of pyproject.toml brings: how a reader calls them, and the extra."""
 

@@ -58,10 +58,10 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
     environment |= {"HERMITAGE_HOME": str(folder / "home"), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
     environment |= variables or {}
     log = folder / "server.log"
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    command = [sys.executable, "-m", "synth", "app", "--no-browser", "--port", str(port), "--", *arguments]
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [*command, "--server.port", str(port), *arguments],
+            command,
             cwd=ROOT,
             env=environment,
             stdout=out,
