@@ -302,7 +302,7 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "backup": [lambda text: ["backup", text]],
     "restore": [lambda text: ["restore", text]],
 }
-WITHOUT_PATHS = {"advisory", "app", "incidents", "ledger", "generators"}
+WITHOUT_PATHS = {"advisory", "app", "incidents", "ledger", "generators", "uninstall"}
 """Commands that take no file; ``account`` and ``incidents`` say the name or the incident that was typed."""
 
 

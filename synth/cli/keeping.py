@@ -183,6 +183,40 @@ def _restore(parsed: argparse.Namespace) -> int:
     return 0
 
 
+_REMOVE = "remove"
+"""What is typed to remove an installation."""
+
+
+def _uninstall(parsed: argparse.Namespace) -> int:
+    from synth.ledger.backup import contents, remove
+    from synth.system.settings import Settings
+
+    settings = Settings.from_environment()
+    if not parsed.everything:
+        raise InputError(
+            "To remove keys, tables and ledger of this installation, write synth uninstall --everything. The program "
+            "itself is removed by pip uninstall hermitage."
+        )
+    there = contents(settings)
+    tell(
+        f"This removes from {settings.home}: the keys, {there.tables} private tables, the ledger of {there.accounts} "
+        f"accounts, and the files of all runs."
+    )
+    tell(
+        f"What stays: bundles that were handed out ({there.releases} releases), which verify as before, and backups. "
+        "Nobody can add up any more what was spent on these people: make a backup first if you may release about them "
+        "again. Stop the server before."
+    )
+    tell(f"Type {_REMOVE} to go on:")
+    if sys.stdin.readline().strip() != _REMOVE:
+        raise InputError("Nothing was removed.")
+    left = remove(settings)
+    say("Removed. Nothing but a backup brings it back.")
+    if left:
+        say(f"In {settings.home} stays what is not ours: {', '.join(left)}.")
+    return 0
+
+
 def _advisory(_: argparse.Namespace) -> int:
     from synth.ledger.advisories import advisory_lines
 
@@ -231,3 +265,7 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     commands.add_parser(
         "advisory", help="list releases of earlier versions that bugs may have affected, and what to do"
     ).set_defaults(command=_advisory)
+
+    uninstall = commands.add_parser("uninstall", help="remove keys, private tables and ledger, after a typed word")
+    uninstall.add_argument("--everything", action="store_true", help="needed: say that all of it is to be removed")
+    uninstall.set_defaults(command=_uninstall)

@@ -1,4 +1,4 @@
-"""Backups of a whole installation, and restoring one: database, keys, marks, runs, and tables where asked.
+"""Backups of a whole installation, restoring one, and removing one: database, keys, marks, runs and tables.
 
 What was spent after a backup was made is not in it. A restored installation is therefore frozen, every account of it,
 until its owner has entered the certificates that are missing and accepted the ledger.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import URL, inspect, make_url
+from sqlalchemy import URL, inspect, make_url, text
 from sqlalchemy.exc import OperationalError
 
 from synth.errors import ConfigError, InputError, LedgerError
@@ -28,12 +28,13 @@ from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
 from synth.store import EventKind, Store, TableState, WorkState, now
 from synth.store.engine import make_engine
-from synth.system.disk import disk_full, has_no_room, naming_full_disk, private_file
+from synth.store.layout import METADATA
+from synth.system.disk import disk_full, has_no_room, locked, naming_full_disk, private_file
 from synth.system.settings import Settings
 from synth.vault.kept_answers import ANSWERS_FILE
 from synth.vault.keys import load_keys
 
-__all__ = ["BackupMade", "Restored", "back_up", "copy_database", "restore"]
+__all__ = ["BackupMade", "Contents", "Restored", "back_up", "contents", "copy_database", "remove", "restore"]
 
 MANIFEST = "manifest.json"
 _DATABASES = {"sqlite": "database.sqlite", "postgresql": "database.dump"}
@@ -240,6 +241,92 @@ def _copy(source: Path, target: Path) -> None:
 def _digest(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# Removing one ---------------------------------------------------------------------------------------------------------
+
+_PARTS = ("keys", "vault", "runs", "rehearsals", "trials", "incoming")
+"""What an installation keeps in its home beside a SQLite database. Keys go first: what is left cannot be read then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an installation holds: its accounts, its releases, and the private tables that are stored."""
+
+    accounts: int
+    releases: int
+    tables: int
+
+
+def contents(settings: Settings) -> Contents:
+    """Return what would be removed.
+
+    Raises
+    ------
+    InputError
+        If there is no installation, or it is at work.
+    """
+    if not settings.home.is_dir() or (_is_empty(settings.database_url) and not _files(settings.home / "keys")):
+        raise InputError(f"There is no installation in {settings.home}. Name the right one with HERMITAGE_HOME.")
+    with Store(settings) as store:
+        _require_idle(store)
+        released = sum(run.state is WorkState.RELEASED for run in store.runs.all())
+        return Contents(len(store.accounts.all()), released, len(store.tables.stored()))
+
+
+def remove(settings: Settings) -> tuple[str, ...]:
+    """Remove an installation: keys, vault, ledger, runs and rehearsals. Nothing brings them back but a backup.
+
+    Returns
+    -------
+    Names of what else lies in its home, which stays.
+
+    Raises
+    ------
+    InputError
+        If it is at work; nothing is removed then.
+    """
+    vault = settings.home / "vault"
+    vault.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with locked(vault, alone=True) as held:
+        if not held:
+            raise InputError("A table is being taken in. Wait until it is, or stop it, then try again.")
+        with Store(settings) as store:
+            _require_idle(store)
+        for part in _PARTS:
+            shutil.rmtree(settings.home / part, ignore_errors=True)
+        _remove_database(settings.database_url)
+    left = tuple(sorted(path.name for path in settings.home.iterdir()))
+    if not left:
+        settings.home.rmdir()
+    return left
+
+
+def _require_idle(store: Store) -> None:
+    if store.work.active() or store.work.waiting():
+        raise InputError("Something is being worked on. Wait until it has ended, or stop it, then try again.")
+
+
+def _remove_database(address: str) -> None:
+    path = _database_file(address)
+    if path is not None:
+        for end in ("", "-wal", "-shm", "-journal"):
+            path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
+        return
+    engine = make_engine(address)
+    try:
+        with engine.begin() as connection:
+            # What protects the ledger from being changed goes with its tables; other tables of the database stay.
+            METADATA.drop_all(connection)
+            connection.execute(text("DROP TABLE IF EXISTS hermitage_commits"))
+            connection.execute(text("DROP FUNCTION IF EXISTS hermitage_refuse()"))
+    except OperationalError:
+        raise ConfigError(
+            "The keys are removed, but the database does not answer. Drop it by hand: without the keys nothing in it "
+            "can be charged or opened."
+        ) from None
+    finally:
+        engine.dispose()
 
 
 # The database alone ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sqlite3
 import stat
@@ -493,3 +494,45 @@ def test_a_password_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.Mo
         assert environment["PGPASSWORD"] == "canary-word"
     assert seen[0][0][-1] == "--dbname=postgresql://someone@host:77/base?sslmode=require"
     assert seen[1][0][-1] == "--dbname=postgresql://someone@host/base"
+
+
+def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
+    synth: Synth,
+    release: Callable[..., Path],
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def uninstall(typed: str, *options: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        capsys.readouterr()
+        code = synth("uninstall", *options)
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    assert uninstall("remove\n", "--everything")[0] == 2, "there is none yet"
+    bundle = release("first", "town", "--keep-table") / "bundle.zip"
+    (settings.home / "notes.txt").write_text("the owner's own")
+    kept = {path: path.read_bytes() for path in settings.home.rglob("*") if path.suffix in {".key", ".table"}}
+    assert kept
+    assert "--everything" in uninstall("remove\n")[1]
+    for typed in ("", "yes\n", "Remove it\n"):
+        assert "Nothing was removed" in uninstall(typed, "--everything")[1]
+    with Application(settings) as application:
+        work = application.store.work.begin(WorkKind.REPORT, "a report", asked="{}", owner="owner", host="here")
+    code, said = uninstall("remove\n", "--everything")
+    assert (code, "Something is being worked on" in said) == (2, True)
+    with Application(settings) as application:
+        application.store.work.move(work.id, WorkState.FAILED)
+    assert {path: path.read_bytes() for path in kept} == kept
+
+    code, said = uninstall("remove\n", "--everything")
+    assert code == 0, said
+    for part in ("1 private tables", "1 accounts", "1 releases", "notes.txt"):
+        assert part in said
+    assert [path.name for path in settings.home.iterdir()] == ["notes.txt"]
+    assert synth("verify", bundle) == 0
+    # A new one begins in its place, with keys of its own and an empty ledger.
+    assert synth("ledger") == 0
+    assert "Nothing spent yet" in capsys.readouterr().out
+    assert not [path for path, held in kept.items() if path.exists() and path.read_bytes() == held]
