@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -54,6 +55,13 @@ def synth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
 
     return command
+
+
+class Typed(io.StringIO):
+    """Somebody who types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -318,6 +326,37 @@ def test_the_demonstration_runs_as_it_says(synth: Synth, tmp_path: Path) -> None
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "independent" in synth("generators").stdout
+
+
+def test_without_a_configuration_a_run_asks_what_it_needs(
+    synth: Synth, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = synth("run", "--out", "release")
+    assert refused.returncode == 2
+    assert "Name a configuration: synth run CONFIG.yaml" in refused.stderr
+    config.unlink()
+    of_people = ["town", "person", "1", "n", "1000", "2", "50"]
+    name, note = ["identifier"], ["drop"]
+    age = ["number", "n", "0", "a hundred", "1", "", "40", "number", "n", "0", "100", "1", "", "40"]
+    town = ["", "y", "north, south", "y"]
+    dates = ["date", "y", "2020-01-01", "2020-12-31", "month"]
+    typed = [*of_people, *name, *age, "category", *town[1:], *dates, *dates, *note]
+    asked = ["run", "--table", "people.csv", "--out", "release", "--generator", "independent", "--no-owner-report"]
+    monkeypatch.setattr(sys, "stdin", Typed("\n".join(typed[:-4]) + "\n"))
+    stopped = synth(*asked)
+    assert (stopped.returncode, "not answered to the end" in stopped.stderr) == (2, True)
+    assert not (tmp_path / "people.yaml").exists()
+    monkeypatch.setattr(sys, "stdin", Typed("\n".join(typed) + "\n"))
+    done = synth(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "'age': high must be a number" in done.stderr
+    assert "CANARY" not in done.stderr
+    written = (tmp_path / "people.yaml").read_text()
+    assert "row_count: private" in written
+    certificate = json.loads((tmp_path / "release" / "certificate.json").read_text())
+    assert (certificate["rows"], certificate["account"]) == (50, "town")
+    again = synth(*asked)
+    assert "The file 'people.yaml' exists. Give that to synth run" in again.stderr
 
 
 def test_the_program_starts_in_a_process_of_its_own(tmp_path: Path) -> None:

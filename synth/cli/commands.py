@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synth.cli.keeping import add_keeping_commands, open_application
-from synth.cli.speaking import on_terminal, say
+from synth.cli.speaking import ask, on_terminal, say, tell
 from synth.errors import EXIT_CODES, AttackError, InputError, RunCancelledError, SynthError
 from synth.system.paths import path_of
 
@@ -121,6 +121,8 @@ def _schema(parsed: argparse.Namespace) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     from synth.cli.local import run_locally
 
+    if parsed.config is None:
+        parsed.config = _asked_config(parsed.table)
     config = config_of(parsed)
     with on_terminal() as shown:
         result = run_locally(
@@ -133,6 +135,19 @@ def _run(parsed: argparse.Namespace) -> int:
         )
     say(*result.lines)
     return 0
+
+
+def _asked_config(table: str | None) -> Path:
+    """Ask for what no configuration says, of somebody who sits at a terminal."""
+    from synth.cli.files import ask_configuration
+
+    if not sys.stdin.isatty():
+        raise InputError(
+            "Name a configuration: synth run CONFIG.yaml --out DIR. synth schema TABLE drafts one; at a terminal, "
+            "synth run asks for what it needs."
+        )
+    tell("Nothing is read but the first line of the table, and nothing is spent until every question is answered.")
+    return ask_configuration(table, ask, tell)
 
 
 def _forecast(parsed: argparse.Namespace) -> int:
@@ -399,7 +414,7 @@ class _Parser(argparse.ArgumentParser):
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str) -> None:
     """Add the command that carries a configuration out."""
     run = commands.add_parser(name, help=words)
-    _add_config_options(run)
+    _add_config_options(run, needed=False)
     run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
     run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
     run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
@@ -407,9 +422,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     run.set_defaults(command=_run)
 
 
-def _add_config_options(parser: argparse.ArgumentParser) -> None:
+def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """Let a command take a configuration and change it."""
-    parser.add_argument("config", metavar="CONFIG.yaml", help="what is declared and asked for; synth schema drafts one")
+    words = "what is declared and asked for; synth schema drafts one"
+    if needed:
+        parser.add_argument("config", metavar="CONFIG.yaml", help=words)
+    else:
+        without = f"{words}. Without it you are asked, at a terminal"
+        parser.add_argument("config", metavar="CONFIG.yaml", nargs="?", help=without)
     for flag, kind, metavar, words in _CONFIG_OPTIONS:
         parser.add_argument(flag, type=kind, metavar=metavar, help=words)
 

@@ -10,17 +10,20 @@ import glob
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
+
+import yaml
 
 from synth.errors import InputError, TableError
-from synth.schema import COLUMN_TYPES, TableFormat
+from synth.names import shown
+from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, config_of_text, parse_column
 from synth.services.views import DraftColumn
 from synth.system.paths import path_of
 
-__all__ = ["draft_configuration", "empty_folder", "new_file", "open_table"]
+__all__ = ["ask_configuration", "draft_configuration", "empty_folder", "new_file", "open_table"]
 
 _MAGIC = set("*?[")
 
@@ -207,10 +210,98 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+# What describes a table, asked one by one -----------------------------------------------------------------------------
+
+Ask = Callable[[str, str], str]
+"""Asks a question and returns what was typed, or its second argument where nothing was."""
+
+
+def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) -> Path:
+    """Ask what a configuration has to say, and write it beside where the user stands.
+
+    Only the first line of the table is read. Whatever cannot be used is said in a sentence, and asked again.
+
+    Parameters
+    ----------
+    table : str, optional
+        Its path; asked where it is not given.
+    ask : callable
+    tell : callable
+        Told what is wrong with an answer, and where the configuration was written.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read, or a configuration of its name is there already.
+    """
+    from synth.services.inspection import inspect_header
+
+    path = table or ask("Path of the private table", "")
+    with open_table(path, TableFormat()) as (name, stream):
+        header = inspect_header(stream, TableFormat())
+    written = new_file(f"{Path(name).name.partition('.')[0]}.yaml", "Give that to synth run, or move it away.")
+    body: dict[str, Any] = {"table": str(Path(path).absolute()), "account": ask("Name the people it is about", "")}
+    unit: dict[str, Any] = {"protects": ask("Whom do you protect (person, household, ...)", "person")}
+    unit["rows_per_unit"] = ask(f"How many rows can one {unit['protects']} have at most", "1")
+    if unit["rows_per_unit"] != "1":
+        unit["id_column"] = ask("Which column says whose row it is", "")
+    body["unit"] = unit
+    if _yes(ask("May anybody know how many there are? Then the number is printed (y/n)", "n")):
+        body |= {"row_count": "public", "number_of_units": ask("How many are there", "")}
+    else:
+        body |= {"row_count": "private", "people_at_most": ask("How many are there at most, as anybody could say", "")}
+    body["budget"] = {"epsilon": ask("Epsilon: smaller protects more", "1")}
+    body["rows"] = ask("How many rows are to be made", "10000")
+    tell(f"Now the columns. What you say is published. Types: {', '.join(COLUMN_TYPES)}.")
+    kinds = dict(zip(header.names, header.kinds, strict=True))
+    body["columns"] = {column: _asked_column(column, kind or "", ask, tell) for column, kind in kinds.items()}
+    text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
+    config_of_text(text)
+    written.write_text(text, encoding="utf-8")
+    tell(f"Wrote {written}: edit it for more, or give it to synth run next time.")
+    return written
+
+
+def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Ask for the type of a column, and for what its type asks on the screen, until it can be used."""
+    while True:
+        said: dict[str, Any] = {"type": ask(f"{shown(name)}: type", kind)}
+        column_type = COLUMN_TYPES.get(said["type"])
+        if column_type is not None and issubclass(column_type, ModelledColumn):
+            said["missing"] = _yes(ask(f"{shown(name)}: may cells be missing (y/n)", "y"))
+        for field in () if column_type is None else column_type.form:
+            if field.keys != ("fallback",) or not said["missing"]:
+                said |= _answers(field, ask(f"{shown(name)}: {field.cell}{_HOW[field.shape]}", field.default))
+        try:
+            return parse_column(name, said).to_mapping()
+        except InputError as refusal:
+            tell(str(refusal))
+
+
+_HOW = {"texts": ", with commas between", "numbers": ", with commas between", "flag": " (y/n)"} | dict.fromkeys(
+    ("text", "number"), ""
+)
+
+
+def _answers(field: FormField, typed: str) -> dict[str, Any]:
+    parts = [part.strip() for part in typed.split(",") if part.strip()]
+    if field.shape == "flag":
+        return {field.keys[0]: _yes(typed)}
+    if not parts:
+        return {}
+    if len(field.keys) > 1:
+        return dict(zip(field.keys, parts, strict=False))
+    return {field.keys[0]: parts if field.shape in ("texts", "numbers") else typed.strip()}
+
+
+def _yes(typed: str) -> bool:
+    return typed.strip().lower() in {"y", "yes"}
+
+
 # What is written ------------------------------------------------------------------------------------------------------
 
 
-def new_file(out: str | Path) -> Path:
+def new_file(out: str | Path, remedy: str = "Name a new one after --out.") -> Path:
     """Return the file that a user named, after checking that it can be made and nothing would be lost."""
     path = path_of(out, "the report")
     if not path.absolute().parent.is_dir():
@@ -218,7 +309,7 @@ def new_file(out: str | Path) -> Path:
             f"There is no folder for the file '{path.name}'. Name one in a folder that exists after --out."
         )
     if path.exists():
-        raise InputError(f"The file '{path.name}' exists. Name a new one after --out.")
+        raise InputError(f"The file '{path.name}' exists. {remedy}")
     return path
 
 

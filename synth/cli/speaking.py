@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from synth.errors import InputError
 from synth.names import visible_lines
 from synth.progress import ProgressSink, StoredProgress
 from synth.system.packages import is_installed
@@ -20,6 +21,7 @@ __all__ = [
     "Say",
     "SpokenProgress",
     "StoredAndSpokenProgress",
+    "ask",
     "on_terminal",
     "say",
     "shown_by",
@@ -40,6 +42,22 @@ def tell(line: str) -> None:
     """Say how far something is, apart from results."""
     sys.stderr.write(visible_lines(line) + "\n")
     sys.stderr.flush()
+
+
+def ask(question: str, default: str) -> str:
+    """Ask a question at the terminal, and return what was typed, or the default where nothing was.
+
+    Raises
+    ------
+    InputError
+        If nobody answers any more.
+    """
+    sys.stderr.write(visible_lines(question) + (f" [{visible_lines(default)}]" if default else "") + ": ")
+    sys.stderr.flush()
+    typed = sys.stdin.readline()
+    if not typed:
+        raise InputError("The questions were not answered to the end, so nothing was begun.")
+    return typed.strip() or default
 
 
 # How far something is -------------------------------------------------------------------------------------------------
