@@ -167,7 +167,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
     rows : int
         How many rows.
     seed : int
-        Public; that of the certificate draws the beginning of the certified table.
+        Public; with as many rows as the certificate says, its seed draws the certified table.
 
     Returns
     -------
