@@ -248,6 +248,8 @@ class Dictation:
         self._answers: list[tuple[Any, ...]] = []
         self._place: int | None = None
         self._sums = np.zeros(0, np.int64)
+        self.sums: list[np.ndarray] = []
+        """Every exact sum, in grid steps, in order."""
 
     @property
     def asked(self) -> list[str]:
@@ -269,6 +271,7 @@ class Dictation:
         def heard(exact: Any) -> Any:
             def sums(*arguments: Any, **named: Any) -> np.ndarray:
                 self._sums = exact(*arguments, **named)
+                self.sums.append(self._sums.copy())
                 return self._sums
 
             return sums
@@ -464,6 +467,23 @@ def differences(first: Any, second: Any, where: str = "") -> list[str]:
     return [] if first == second else [where]
 
 
+def moved(certificate: Mapping[str, Any], first: Dictation, second: Dictation) -> dict[str, float]:
+    """By question of a run that asks for sums alone: how far one unit moves its exact answer.
+
+    It is never farther than the certificate states. What a run was tried out with, before it, is left aside.
+    """
+    receipts, found = certificate["receipts"], {}
+    assert len(receipts) <= len(first.sums) == len(second.sums), "not every answer is a sum"
+    sums = zip(receipts, first.sums[-len(receipts) :], second.sums[-len(receipts) :], strict=True)
+    for receipt, one, other in sums:
+        distance = float(np.linalg.norm((one - other).astype(np.float64))) * receipt["grid"]
+        assert distance <= receipt["sensitivity"] * (1 + 1e-9), (
+            f"'{receipt['query']}' moved by {distance:.6g}, its receipt says {receipt['sensitivity']:.6g}"
+        )
+        found[receipt["query"]] = distance
+    return found
+
+
 def t5_whole_runs(
     config: RunConfig,
     first: bytes,
@@ -473,8 +493,12 @@ def t5_whole_runs(
     owner_report: bool = False,
     verify: bool = False,
     ends: str = "released",
+    heard: list[Dictation] | None = None,
 ) -> tuple[Public, Dictation]:
-    """With the answers forced to be equal, not one public byte of a whole run depends on one unit."""
+    """With the answers forced to be equal, not one public byte of a whole run depends on one unit.
+
+    ``heard`` takes what was asked of every neighbour.
+    """
     browser, dictation = Browser(config, home, owner_report, verify), Dictation()
     before = browser.public(first, dictation)
     assert before["shown after the release"]["run"].state == ends, before["shown"]["run"].message
@@ -482,5 +506,7 @@ def t5_whole_runs(
         again = dictation.again()
         found = differences(before, browser.public(second, again))
         again.require_all_asked()
+        if heard is not None:
+            heard.append(again)
         assert not found, f"a whole run depends on one unit ({name}) in {', '.join(found[:8])}"
     return before, dictation

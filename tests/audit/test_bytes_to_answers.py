@@ -10,7 +10,9 @@ import csv
 import functools
 import gzip
 import io
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import layers
 import numpy as np
@@ -18,9 +20,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from askers import DESCENT, HAND_MADE, MIXTURE, asker
+from prediction_faults import PREDICTION_FAULTS
 from transcripts import SUMS, Answered, record
 from worlds import ACCOUNT_KEY, LABEL, Row, World, far_rows, ordinary_rows
 
+from synth.privacy.answers import AnswerSource
+from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more.linear_guesses import LinearGuess
+from synth.privacy.more.lookups import Lookup
+from synth.privacy.more.losses import Losses
+from synth.privacy.more.products import Product
 from synth.privacy.table import PrivateTable
 from synth.schema import TableFormat
 
@@ -32,14 +41,29 @@ ODD = {"person": "", "age": "80kg", "region": "", "income": "1e400", "job": "=1+
 """Cells that are nothing that was declared."""
 
 
+def of_predictors(session: AnswerSource) -> Any:
+    """Ask how wrong public predictors are, as a hold-out is asked: losses by group, and guesses by label and group."""
+    sizes = dict(zip(session.schema.names, session.schema.sizes, strict=True))
+    rng = np.random.default_rng(8)
+    features = Stack((Constant(), Lookup("age", rng.normal(size=(sizes["age"], 3)))), (0.6, 0.8))
+    region, label = (OneHot((name,), (None,), (sizes[name],)) for name in ("region", LABEL))
+    incomes = Lookup("income", np.linspace(0, 1, sizes["income"])[:, None])
+    edges = np.sort(rng.integers(0, 2**16, (3, 2)), axis=1)
+    asked = {
+        "losses by group": Product((Losses(features, rng.normal(size=4), incomes), region)),
+        "guesses by label": Product((LinearGuess(features, rng.normal(size=(3, 4)), edges), label, region)),
+    }
+    return [session.noisy_sum(one, share=0.4, query=query, source="predictors") for query, one in asked.items()]
+
+
 @functools.cache
 def questions() -> tuple[Answered, ...]:
-    """Every kind of question, as those put them who ask for sums by hand, for gradients and for steps of EM."""
+    """Every kind of question, as those put them who ask for sums by hand, for gradients, steps of EM and errors."""
     table = ROWS.table(ordinary_rows(40, 1))
     asked = [
         one
-        for name in (HAND_MADE, DESCENT, MIXTURE)
-        for one in record(asker(name, ROWS.schema), ROWS, table)[0].answered
+        for ask in (*(asker(name, ROWS.schema) for name in (HAND_MADE, DESCENT, MIXTURE)), of_predictors)
+        for one in record(ask, ROWS, table)[0].answered
     ]
     return tuple(answered for answered in asked if isinstance(answered.answer, SUMS))
 
@@ -112,3 +136,28 @@ def test_one_more_unit_adds_the_same_wherever_its_lines_stand(world: World, pers
     assert_adds(before, answers(world, as_csv(world, [*lines, *others])), own)
     mixed = [*others[:4], *lines[:2], *others[4:20], *lines[2:4], *others[20:], lines[4]]
     assert_adds(before, answers(world, as_csv(world, mixed)), own)
+
+
+def plant_guesses_ranked_among_the_rows_beside(patch: pytest.MonkeyPatch) -> None:
+    right = LinearGuess.guesses
+
+    def guesses(self: LinearGuess, column: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        found, confidence = right(self, column, n_rows)
+        return found, np.argsort(np.argsort(confidence, kind="stable"), kind="stable") * 2**16 // max(n_rows, 1)
+
+    patch.setattr(LinearGuess, "guesses", guesses)
+
+
+NEIGHBOURLY: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "centred predictions": PREDICTION_FAULTS["predictions of a number centred on the rows beside"],
+    "ranked guesses": plant_guesses_ranked_among_the_rows_beside,
+}
+
+
+@pytest.mark.parametrize("planted", NEIGHBOURLY)
+def test_errors_that_look_at_the_rows_beside_are_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_errors = tuple(one for one in questions() if one.query in ("losses by group", "guesses by label"))
+    monkeypatch.setattr(sys.modules[__name__], "questions", lambda: of_errors)
+    NEIGHBOURLY[planted](monkeypatch)
+    with pytest.raises(AssertionError, match="losses by group" if "predictions" in planted else "guesses by label"):
+        test_one_more_line_adds_the_same_wherever_it_stands("far")
