@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from em_by_hand import row_of_step, unit_of_step
 from planted_in_units import planted_in
 from questions import small_codes, small_schema
 from recorded_noise import RecordedNoise
+from sums_of_units import SumsOfUnits
 
 from synth.bundle.answers import ENTRIES
 from synth.bundle.recorded_session import RecordedSession
@@ -23,11 +23,10 @@ from synth.errors import BudgetExceededError, PrivacyError
 from synth.privacy import costs
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import RowCount
-from synth.privacy.counting import PrivateRows
 from synth.privacy.more import em_models, em_steps, gradients
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
 from synth.privacy.more.em_steps import BOUNDINGS, EMStepQuestion
-from synth.privacy.more.gradients import GradientPlan, NoisyGradient, sum_of_gradients
+from synth.privacy.more.gradients import NoisyGradient
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, expected_truncation, smoothed_truncation
 from synth.privacy.session import PrivateSession
@@ -90,39 +89,11 @@ def alone(kind: str) -> np.ndarray:
     return np.array([unit_of_step(QUESTIONS[kind], [row_of(place)]) for place in range(24)])
 
 
-def summed(
-    question: EMStepQuestion,
-    chosen: np.ndarray,
-    units: np.ndarray | None = None,
-    *,
-    device: str = "cpu",
-    rows_each: int = 1,
-) -> np.ndarray:
-    rows = PrivateRows(lambda name: ROWS[name][chosen], len(chosen), units=units)
-    noise = costs.gaussian_on_grid(12, 1.0, dimension=question.dimension, units=2**40)
-    plan = GradientPlan(noise, question.dimension, units is not None, rows_each)
-    return sum_of_gradients(question, plan, rows, device=device)
+ASKED = SumsOfUnits(QUESTIONS, ROWS, alone, unit_of_step)
+summed, check_rows, check_units = ASKED.summed, ASKED.check_rows, ASKED.check_units
 
 
 # What a unit adds
-
-
-def check_rows(kind: str, n_rows: int, *, seed: int = 0, device: str = "cpu") -> None:
-    """Rows in a drawn order, some of them many times over: the sum is what each of them adds."""
-    chosen = np.random.default_rng(seed).integers(0, 24, n_rows)
-    expected = np.bincount(chosen, minlength=24) @ alone(kind)
-    np.testing.assert_array_equal(summed(QUESTIONS[kind], chosen, device=device), expected)
-
-
-def check_units(kind: str, n_rows: int, *, seed: int = 0) -> None:
-    """Rows of drawn units, in a drawn order: the sum is what each unit's rows add together."""
-    rng = np.random.default_rng(seed)
-    chosen, units = rng.integers(0, 24, n_rows), rng.integers(0, 1 + n_rows // 2, n_rows)
-    rows_of: dict[int, list[dict[str, int]]] = defaultdict(list)
-    for unit, place in zip(units.tolist(), chosen.tolist(), strict=True):
-        rows_of[unit].append(row_of(place))
-    expected = np.sum([unit_of_step(QUESTIONS[kind], rows) for rows in rows_of.values()], axis=0)
-    np.testing.assert_array_equal(summed(QUESTIONS[kind], chosen, units), expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from models_reference import reference
 from planted_in_units import planted_in
 from questions import SIZES, random_forest, small_codes, small_schema
 from recorded_noise import RecordedNoise
+from sums_of_units import SumsOfUnits, plan_of
 
 from synth.bundle.recorded_session import RecordedSession
 from synth.errors import BudgetExceededError, PrivacyError
@@ -29,7 +29,7 @@ from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Constant, OneHot, Stack
 from synth.privacy.more import gradients
 from synth.privacy.more.fourier import Fourier
-from synth.privacy.more.gradients import LOSSES, GradientPlan, GradientQuestion, NoisyGradient, sum_of_gradients
+from synth.privacy.more.gradients import LOSSES, GradientQuestion, NoisyGradient, sum_of_gradients
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.session import PrivateSession
@@ -101,22 +101,8 @@ def alone(kind: str) -> np.ndarray:
     return np.array([unit_by_hand(QUESTIONS[kind], [row_of(ROWS, place)]) for place in range(24)])
 
 
-def plan_of(question: GradientQuestion, *, by_unit: bool = False, rows_each: int = 1) -> GradientPlan:
-    noise = costs.gaussian_on_grid(12, 1.0, dimension=question.dimension, units=2**40)
-    return GradientPlan(noise, question.dimension, by_unit, rows_each)
-
-
-def summed(
-    question: GradientQuestion,
-    chosen: np.ndarray,
-    units: np.ndarray | None = None,
-    *,
-    device: str = "cpu",
-    rows_each: int = 1,
-) -> np.ndarray:
-    rows = PrivateRows(lambda name: ROWS[name][chosen], len(chosen), units=units)
-    plan = plan_of(question, by_unit=units is not None, rows_each=rows_each)
-    return sum_of_gradients(question, plan, rows, device=device)
+ASKED = SumsOfUnits(QUESTIONS, ROWS, alone, unit_by_hand)
+summed, check_rows, check_units = ASKED.summed, ASKED.check_rows, ASKED.check_units
 
 
 # What a unit adds
@@ -128,24 +114,6 @@ def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> 
     for place in range(24):
         found = summed(QUESTIONS[kind], np.array([place]), device=device)
         np.testing.assert_array_equal(found, alone(kind)[place])
-
-
-def check_rows(kind: str, n_rows: int, *, seed: int = 0, device: str = "cpu") -> None:
-    """Rows in a drawn order, some of them many times over: the sum is what each of them adds."""
-    chosen = np.random.default_rng(seed).integers(0, 24, n_rows)
-    expected = np.bincount(chosen, minlength=24) @ alone(kind)
-    np.testing.assert_array_equal(summed(QUESTIONS[kind], chosen, device=device), expected)
-
-
-def check_units(kind: str, n_rows: int, *, seed: int = 0, device: str = "cpu") -> None:
-    """Rows of drawn units, in a drawn order: the sum is what each unit's rows add together."""
-    rng = np.random.default_rng(seed)
-    chosen, units = rng.integers(0, 24, n_rows), rng.integers(0, 1 + n_rows // 2, n_rows)
-    rows_of: dict[int, list[dict[str, int]]] = defaultdict(list)
-    for unit, place in zip(units.tolist(), chosen.tolist(), strict=True):
-        rows_of[unit].append(row_of(ROWS, place))
-    expected = np.sum([unit_by_hand(QUESTIONS[kind], rows) for rows in rows_of.values()], axis=0)
-    np.testing.assert_array_equal(summed(QUESTIONS[kind], chosen, units, device=device), expected)
 
 
 @pytest.mark.parametrize("device", DEVICES)
