@@ -80,10 +80,13 @@ class InputOptions(EMOptions):
 
 _REFERENCE = "Wang, Ding, Hu, Xie, Pan and Xu 2020, arXiv 2010.13520."
 
+_NUMBERS_ALONE = "Needs columns of numbers; other columns it does not look at."
+
 GROUPS = Card(
     name="gaussian-mixture",
     title="Mixture of two groups",
-    summary="Two groups of equal size whose centres lie on either side of the middle, found by noisy steps of EM.",
+    summary="Two groups of equal size whose centres lie on either side of the middle, found by noisy steps of EM. "
+    f"{_NUMBERS_ALONE}",
     best_for="Numbers of a population that is made of two halves, with many rows for each column.",
     loses_where="Groups of other sizes or shapes, three groups or more; missing cells count as the middle.",
     reference=_REFERENCE,
@@ -95,7 +98,8 @@ GROUPS = Card(
 REGRESSIONS = Card(
     name="mixture-of-regressions",
     title="Mixture of two regressions",
-    summary="Two opposite regression lines through the middle, each for half of the rows, found by noisy steps of EM.",
+    summary="Two opposite regression lines through the middle, each for half of the rows, found by noisy steps of EM. "
+    f"{_NUMBERS_ALONE}",
     best_for="A label that rises with its inputs for half of the rows and falls for the other half.",
     loses_where="One line, or lines that are not opposite; it can stay where it started, and then needs more steps.",
     reference=_REFERENCE,
@@ -108,7 +112,8 @@ REGRESSIONS = Card(
 INPUTS = Card(
     name="regression-with-missing-inputs",
     title="Regression with missing inputs",
-    summary="A linear regression whose inputs are missing at random in some rows, found by noisy steps of EM.",
+    summary="A linear regression whose inputs are missing at random in some rows, found by noisy steps of EM. "
+    f"{_NUMBERS_ALONE}",
     best_for="Tables in which many rows lack some input, so that leaving them out would cost most of the table.",
     loses_where="Inputs that are related to each other or missing for a reason: they are taken to be independent.",
     reference=_REFERENCE,
