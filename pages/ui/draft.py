@@ -16,7 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from synth.errors import ConfigError, SchemaError
+from synth.estimators import describe
 from synth.names import words_of
+from synth.reports.holdout import paid_refusal
 from synth.schema import (
     COLUMN_TYPES,
     Column,
@@ -107,6 +109,7 @@ def new_draft() -> Draft:
         "model_options": {},
         "model_label": None,
         "model_columns": [],
+        "model_prediction_share": 0.0,
         "rows": DEFAULT_ROWS,
         "seed": 0,
         "device": "auto",
@@ -172,7 +175,9 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
 def _fill_model(draft: Draft, config: RunConfig) -> None:
     """What the file of a model leaves out, which is about rows that are made, stays as it was in the draft."""
     draft.update(makes="model", model=config.generator, model_options=dict(config.options))
-    draft.update(model_label=config.label, model_columns=[])
+    draft.update(model_label=config.label, model_columns=[], model_prediction_share=config.prediction_share)
+    if config.holdout:
+        draft["holdout"] = config.holdout
 
 
 def _fill_table(draft: Draft, config: RunConfig) -> None:
@@ -235,7 +240,12 @@ def config_of(draft: Draft) -> RunConfig:
     if draft["protection"] == "cell":
         body |= {"protection": "cell", "cell_change": draft["cell_change"]}
     if draft["makes"] == "model":
-        return parse_config(_of_model(draft, body))
+        model = parse_config(_of_model(draft, body))
+        share, held_out = draft["model_prediction_share"], replace(model, holdout=draft["holdout"])
+        # As below, a share that cannot be used is passed over: the page says why.
+        if share and paid_refusal(describe(model.generator), held_out) is None:
+            return replace(held_out, prediction_share=share)
+        return model
     if draft["generator"]:
         body["generator"] = {"name": draft["generator"], "options": draft["options"]}
     if draft["domain_source"]:
@@ -256,7 +266,7 @@ def _of_model(draft: Draft, body: dict[str, Any]) -> dict[str, Any]:
     left_out = used - chosen - {label} if chosen else set()
     columns = {name: {"type": "drop"} if name in left_out else column for name, column in body["columns"].items()}
     kept = {key: value for key, value in body.items() if key not in _OF_ROWS_MADE}
-    # Nobody is held out of a model: nothing is computed from rows beside it.
+    # Nobody is held out of a model, unless its predictions are paid for: nothing else is computed from rows beside it.
     kept |= {"columns": columns, "label": label, "holdout": 0.0}
     kept["groups"] = [name for name in draft["groups"] if name not in left_out]
     kept["domain_source"] = {name: text for name, text in draft["domain_source"].items() if name not in left_out}

@@ -27,6 +27,7 @@ from synth.privacy.receipt import Receipt
 from synth.reports.features import Target
 from synth.reports.tree_predictors import constant_losses, every_code
 from synth.schema import ModelledColumn, RunConfig
+from synth.schema.config import prediction_refusal
 
 __all__ = [
     "MOST_GROUPS",
@@ -38,11 +39,11 @@ __all__ = [
     "LossTable",
     "bins_of_confidence",
     "charged_groups",
-    "check_paid",
     "holdout_losses",
     "holdout_tables",
     "loss_question",
     "model_question",
+    "paid_refusal",
     "planned_question",
     "prediction_question",
 ]
@@ -137,24 +138,30 @@ def loss_question(losses: Losses, config: RunConfig) -> FeatureMap:
     return Stack(tuple(parts), tuple(math.sqrt(1 / len(groups)) for _ in groups))
 
 
-def check_paid(card: Card, config: RunConfig) -> None:
-    """Refuse a model whose predictions of the label cannot be paid for, before it is fitted.
+def paid_refusal(card: Card, config: RunConfig) -> str | None:
+    """Say in one sentence why predictions of a model cannot be paid for, or return None where they can.
 
-    Raises
-    ------
-    ConfigError
-        If it predicts nothing that whole numbers tell, or another kind of label than the table's.
+    Parameters
+    ----------
+    card : Card
+        Of the model: it may predict nothing that whole numbers tell, or another kind of label than the table's.
+    config : RunConfig
+        Whether it asks for them or not.
     """
     if not card.paid:
-        raise ConfigError(f"predictions of model '{card.name}' cannot be paid for. Leave prediction_share out.")
+        return f"predictions of model '{card.name}' cannot be paid for."
+    refusal = prediction_refusal(config.schema, config.label, config.holdout)
+    if refusal is not None:
+        return refusal
     label = _label(config)
     if Target.of(config.schema, label.name).kind != card.paid:
         is_list = card.paid == "number"
         kinds = ("a list of values", "a number") if is_list else ("a number", "a list of values")
-        raise ConfigError(
+        return (
             f"predictions of model '{card.name}' can be paid for where '{label.name}' is {kinds[1]}, and it is "
-            f"declared as {kinds[0]}. Leave prediction_share out."
+            f"declared as {kinds[0]}."
         )
+    return None
 
 
 def model_question(model: ReleasedModel, config: RunConfig) -> FeatureMap:
@@ -165,7 +172,7 @@ def model_question(model: ReleasedModel, config: RunConfig) -> FeatureMap:
     model : ReleasedModel
         Fitted, or restored.
     config : RunConfig
-        Of a model that :func:`check_paid` lets pass.
+        Of a model that :func:`paid_refusal` lets pass.
     """
     n_classes = Target.of(config.schema, _label(config).name).n_classes
     predictor = model.predictor(bins_of_confidence(n_classes))

@@ -15,7 +15,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import Forecast, forecast
-from synth.reports.holdout import check_paid
+from synth.reports.holdout import paid_refusal
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
 from synth.schema.constraints import parse_constraints
 from synth.services.stops import Stops
@@ -47,8 +47,9 @@ def check_config(config: RunConfig) -> None:
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
     make(config.generator, task, config.options)
-    if config.prediction_share and config.is_model:
-        check_paid(describe(config.generator), config)
+    refusal = paid_refusal(describe(config.generator), config) if config.is_model and config.prediction_share else None
+    if refusal is not None:
+        raise ConfigError(f"{refusal} Leave prediction_share out.")
     parse_constraints(config.constraints, config.schema)
     _check_written(config)
     units = config.schema.number_of_units

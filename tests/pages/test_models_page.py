@@ -78,6 +78,26 @@ def test_an_option_out_of_range_is_refused_in_words_and_nothing_can_be_spent(cho
     assert "spend" not in {str(button.key) for button in chosen.button}
 
 
+def test_predictions_of_a_model_can_be_paid_for_and_survive_its_configuration(chosen: AppTest) -> None:
+    chosen.number_input(key="field:model_prediction_share").set_value(0.2).run()
+    assert not errors(chosen)
+    (parts,) = [frame.value for frame in chosen.table if "part" in frame.value.columns]
+    assert "predictions" in set(parts["part"])
+    assert "20% of the people are held out for it" in texts(chosen)
+    assert "standard error of the mean squared error" in texts(chosen)
+    config = config_of(chosen.session_state["draft"])
+    assert (config.prediction_share, config.holdout) == (0.2, 0.2)
+    draft = new_draft()
+    take_table(draft, "t", "survey", [(name, "category") for name in ("age", "region", "smoker")])
+    fill_from_config(draft, config)
+    assert config_to_mapping(config_of(draft)) == config_to_mapping(config)
+    # Of a label that it cannot be paid for the share is passed over, and the page says why.
+    chosen.selectbox(key="field:model_label").set_value("smoker").run()
+    assert chosen.number_input(key="field:model_prediction_share").disabled
+    assert "it is declared as a list of values" in texts(chosen)
+    assert config_of(chosen.session_state["draft"]).holdout == 0.0
+
+
 def test_columns_that_are_not_chosen_are_left_out(chosen: AppTest) -> None:
     chosen.button_group(key="field:model_columns").set_value(["smoker"]).run()
     assert not errors(chosen)

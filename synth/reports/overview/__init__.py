@@ -218,7 +218,8 @@ def _panels(shown: Shown) -> list[Panel]:
 def _assumed(config: RunConfig) -> list[Panel]:
     task = GeneratorTask(schema=config.schema, label=config.label, seed=config.seed, device="cpu")
     assumptions = make(config.generator, task, config.options).assumptions
-    return [Heading("Assumed to be public"), *map(Words, assumptions)] if assumptions else []
+    listed = [Words(f"• {one}", kind="paragraph") for one in assumptions]
+    return [Heading("Assumed to be public"), *listed] if assumptions else []
 
 
 REPORT = Report(
