@@ -226,7 +226,8 @@ _RERUNS = Renewal(
 
 def _public_panels(shown: Shown) -> list[Panel]:
     charged, public = shown.public_of(_CHARGED), shown.public_of(_EXACT)
-    return [*(_paid_for(charged) if charged else ()), *(_numbers(public, key="public-prediction") if public else ())]
+    paid = _paid_for(charged, exact_follows=not shown.config.is_model) if charged else ()
+    return [*paid, *(_numbers(public, key="public-prediction") if public else ())]
 
 
 def _exact_panels(shown: Shown) -> list[Panel]:
@@ -280,7 +281,7 @@ def _over_runs(shown: Shown) -> list[Panel]:
     ]
 
 
-def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
+def _paid_for(entries: Sequence[Evidence], *, exact_follows: bool) -> list[Panel]:
     """Show what was paid for, apart from the exact numbers: the predictor, then the anchor of one measure."""
     by_id = {entry.id.removeprefix(f"{_CHARGED}."): entry for entry in entries}
 
@@ -296,7 +297,7 @@ def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
             [entry for entry in entries if entry.figures and not entry.id.startswith(_CHARGED_BY_GROUP)],
             key="charged-figures",
         ),
-        Heading("Exact, for the owner"),
+        *([Heading("Exact, for the owner")] if exact_follows else []),
     ]
 
 
