@@ -103,11 +103,11 @@ def _pictures(entry: Evidence, *, key: str, badged: bool) -> None:
             show_picture(figure, key=f"{key}-{number}")
     with st.expander("Numbers"):
         st.markdown(plain(_sentence(entry)))
-        for number, figure in enumerate(entry.figures):
-            if isinstance(figure, Table):
-                draw(figure, key=f"{key}-{number}")
+        for number, told in enumerate(entry.figures):
+            if isinstance(told, Table):
+                draw(told, key=f"{key}-{number}")
             else:
-                show_table(table_of(figure), alt=f"{figure.title}, as a table", key=f"{key}-{number}-table")
+                show_table(table_of(told), alt=f"{told.title}, as a table", key=f"{key}-{number}-table")
 
 
 def number_card(entry: Evidence, *, badged: bool = False, whole: bool = False) -> None:

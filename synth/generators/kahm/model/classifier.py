@@ -24,9 +24,10 @@ from synth.generators.kahm.model import CARD, MOST_ROWS, KahmClassifierOptions
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, ReleasedModel, State
 from synth.generators.row_encoding import RowEncoding
 from synth.models.kahm_classifier import KahmModel, matching_scores
-from synth.privacy.answers import Answer, AnswerSource, NoisyAnswer, of_kind
+from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.system.machine import single_thread
 
