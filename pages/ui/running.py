@@ -16,7 +16,7 @@ from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
 from synth.services.views import RunView
 
-__all__ = ["follow_run", "prepare_or_follow"]
+__all__ = ["follow_run", "furthest", "phase_words", "prepare_or_follow"]
 
 STATES = {
     "queued": "waiting",
@@ -33,6 +33,22 @@ NO_ROOM = (
     "Free some space soon. A run that cannot write to the database waits for an hour and then goes on by itself; one "
     "that cannot write a file ends, and what it spent stays spent."
 )
+OWNER_PHASE = "Reporting to the owner"
+SEALED = (
+    "The release is sealed. What remains is your own report on the private rows; how far it is would follow from exact "
+    "rows, so nothing shows it. It often takes longer than all before."
+)
+_STAGES = {
+    "": "try",
+    "Trying": "try",
+    "Reading": "read",
+    "Sampling": "make",
+    "Predicting": "make",
+    "Writing": "seal",
+    "Reporting": "seal",
+    "Sealing": "seal",
+    OWNER_PHASE: "owner",
+}
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -71,16 +87,20 @@ def _moving(run_id: str) -> None:
         # One run of the whole page: it draws the end without a timer.
         st.rerun()
     _title(run)
-    share = run.step / run.of if run.of else 0.0
-    words = "Waiting for a free place" if run.state == "queued" else _phase(run)
+    words = "Waiting for a free place" if run.state == "queued" else phase_words(run)
     text = f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{_time_left(run)}"
-    st.progress(min(max(share, 0.0), 1.0), text=text)
+    st.progress(furthest(run), text=text)
+    if run.phase == OWNER_PHASE:
+        note(SEALED)
     if run.full_disk is not None:
         st.warning(plain(f"{run.full_disk} {NO_ROOM}"))
     _losses(run)
     note("You can close this page. The run continues; find it under Generate → Runs.")
-    if st.button(_stop_words(run), key="cancel-run"):
-        application().cancel(run_id)
+    with st.popover("Stop"):
+        # What stays spent is read before the button that does it.
+        st.markdown(_what_stopping_costs(run))
+        if st.button(_stop_words(run), key="cancel-run"):
+            application().cancel(run_id)
 
 
 def _standing(run: RunView) -> None:
@@ -134,9 +154,43 @@ def _title(run: RunView) -> None:
         note(WILL_GO_ON if run.state == "queued" else WENT_ON)
 
 
-def _phase(run: RunView) -> str:
+def phase_words(run: RunView) -> str:
+    """Say which of its steps a run is at."""
+    stages = _stages(run)
     words = run.phase or "Starting"
-    return f"{words}: step {run.step} of {run.of}" if run.of else words
+    inside = f", {run.step} of {run.of}" if run.of else ""
+    return f"Step {stages.index(_stage(run)) + 1} of {len(stages)}: {words}{inside}"
+
+
+def _stages(run: RunView) -> tuple[str, ...]:
+    """Return what every run goes through, in order; one that fits a model makes no rows."""
+    return ("try", "read", "fit", "make", "seal", "owner") if run.rows else ("try", "read", "fit", "seal")
+
+
+def _stage(run: RunView) -> str:
+    """Return where a phase belongs; phases of a generator's own belong to its fit."""
+    stage = _STAGES.get(run.phase if run.phase == OWNER_PHASE else run.phase.partition(" ")[0], "fit")
+    return stage if stage in _stages(run) else "fit"
+
+
+def furthest(run: RunView) -> float:
+    """Return the share of the steps that are done. Phases inside one begin at nothing each; the bar never goes back."""
+    stages = _stages(run)
+    done = 0.0
+    if run.state != "queued":
+        inside = min(max(run.step / run.of, 0.0), 1.0) if run.of else 0.0
+        done = (stages.index(_stage(run)) + inside) / len(stages)
+    seen = st.session_state.get("furthest")
+    if seen is not None and seen[0] == run.run_id:
+        done = max(done, seen[1])
+    st.session_state["furthest"] = [run.run_id, done]
+    return done
+
+
+def _what_stopping_costs(run: RunView) -> str:
+    if run.spent:
+        return f"The table was read, so {amount(run.epsilon)} stays spent. Nothing that was made is kept."
+    return f"Nothing was read so far: {amount(run.epsilon)} is freed, unless it becomes spent first."
 
 
 def _stop_words(run: RunView) -> str:
@@ -154,12 +208,12 @@ def _losses(run: RunView) -> None:
         return
     stride = -(-len(run.losses) // MAXIMUM_POINTS)
     steps, losses = list(range(0, len(run.losses), stride)), list(run.losses[::stride])
-    made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="loss"))
+    made = go.Figure(go.Scatter(x=steps, y=losses, mode="lines", line={"color": COLOURS["synthetic"]}, name="error"))
     made.update_layout(
-        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="reports so far", yaxis_title="loss"
+        height=220, margin={"l": 10, "r": 10, "t": 10, "b": 10}, xaxis_title="reports so far", yaxis_title="error"
     )
-    note("How well the fit agrees with the noisy measurements (the loss reads no row; smaller is closer)")
-    show_plot(made, title="Loss of the fit", twin=pd.DataFrame({"report": steps, "loss": losses}), key="losses")
+    note("How far the fit is from all noisy answers; it falls while the fit learns them. It reads no row.")
+    show_plot(made, title="Error of the fit", twin=pd.DataFrame({"report": steps, "error": losses}), key="losses")
 
 
 def _time_left(run: RunView) -> str:

@@ -6,6 +6,7 @@ import io
 import json
 import stat
 import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.badges import BADGES, OWNER_ONLY_NOTE
 from synth.bundle.archive import new_entry
+from synth.services.views import RunView
 
 TABS = (
     "● At a glance",
@@ -140,6 +142,7 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     queue.claim(run_id, host=this_host(), pid=1, pid_created=1.0)
     assert sentence in texts(go(app, "generate"))
     assert app.button(key="cancel-run").label == "Stop the run (the 1.00 stays spent)"
+    assert "The table was read, so 1.00 stays spent. Nothing that was made is kept." in texts(app)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a graphics card")
@@ -164,11 +167,38 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     app.button(key="spend").click().run()
     app.button(key="confirm-spend").click().run()
     assert app.button(key="cancel-run").label == "Cancel (the 1.00 is freed unless it becomes spent first)"
+    assert "Nothing was read so far: 1.00 is freed, unless it becomes spent first." in texts(app)
     app.button(key="cancel-run").click().run()
     go(app, "generate")
     assert "Its budget never became spent, so it was freed." in texts(app)
     assert "epsilon spent: 0.00" in texts(app)
     assert [row.state for row in application().ledger_rows()] == ["reserved", "freed"]
+
+
+def view(phase: str, step: int = 0, of: int = 0, *, rows: int = 10) -> RunView:
+    """Return where a run stands."""
+    return RunView(
+        *("run", "people", "table", "independent", 1.0, 1e-6, rows, "running", phase, step, of, None, None, "cpu", ()),
+        created=datetime.now(UTC),
+        elapsed_seconds=3,
+    )
+
+
+def test_one_bar_goes_through_the_whole_run_and_never_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pages.ui import running
+
+    monkeypatch.setattr(running.st, "session_state", {})
+    told = [
+        *(view("Trying out"), view("Reading"), view("Counting columns", 1, 2), view("Fitting"), view("Fitting", 3, 4)),
+        *(view("Sampling"), view("Predicting from synthetic rows"), view("Writing"), view("Reporting", 1, 1)),
+        view("Reporting to the owner"),
+    ]
+    shares = [running.furthest(one) for one in told]
+    assert shares == sorted(shares)
+    assert [round(6 * share, 2) for share in shares] == [0, 1, 2.5, 2.5, 2.75, 3, 3, 4, 5, 5]
+    assert running.phase_words(told[2]) == "Step 3 of 6: Counting columns, 1 of 2"
+    assert running.phase_words(view("Fitting", rows=0)) == "Step 3 of 4: Fitting"
+    assert running.phase_words(view("Sealing", rows=0)) == "Step 4 of 4: Sealing"
 
 
 def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:

@@ -186,6 +186,7 @@ class _Fit:
             self._most_bins = min(self._most_bins, tree or self._most_bins)
         self.bins: tuple[ColumnBins, ...] = ()
         self._measured: list[NoisyMarginal] = []
+        self._models: list[JointModel] = []
 
     def measure_columns(self) -> None:
         """Count columns with a small part of the budget, divide it by what they are like, and count them again."""
@@ -235,6 +236,7 @@ class _Fit:
             triple_cells=self._options.cells // (64 if len(sizes) > FEW_COLUMNS else 16),
         )
         self._fitter.refit(self._measured, last=False)
+        self._models.append(self._fitter.model)
 
     def choose_marginals(self) -> None:
         """Choose marginals of several columns, one after another or as a tree, and measure them."""
@@ -261,7 +263,10 @@ class _Fit:
     def finished_model(self) -> JointModel:
         """Fit the model to all answers."""
         self._fitter.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
-        self._tell_misfit()
+        # All held against all answers: against those of its own round alone a later model, which has more to fit, would
+        # look worse than the one before.
+        for model in (*self._models, self._fitter.model):
+            self._progress.loss(misfit(model, self._measured, self._one_ways.rows))
         return self._fitter.model
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
@@ -323,11 +328,8 @@ class _Fit:
         rounds.run(self._measured, self._tell_round)
 
     def _tell_round(self, spent: float) -> None:
-        self._tell_misfit()
+        self._models.append(self._fitter.model)
         self._progress.step(round(100 * spent), 100)
-
-    def _tell_misfit(self) -> None:
-        self._progress.loss(misfit(self._fitter.model, self._measured, self._one_ways.rows))
 
     def _kind(self) -> str:
         if self._options.model != "auto":
