@@ -230,7 +230,7 @@ def report_page(
         shown = sections.setdefault(section_words(entry.section).heading, [])
         if entry.id.rpartition(".")[2] not in _COUNTS:
             shown.append(entry)
-    style = _template_text("report.css") + _template_text("first_screen.css")
+    style = _template_text("first_screen.css") + _template_text("report.css")
     return (
         _template("report.html").render(
             heading=heading,

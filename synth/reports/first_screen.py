@@ -335,7 +335,7 @@ def _proven(config: RunConfig, chance: float) -> str:
     return f"Nobody can tell from {made} whether one {unit} is in the table {times}."
 
 
-_PAID = "Paid for with a part of epsilon."
+_PAID = "(Paid for.)"
 
 
 # Gauges -------------------------------------------------------------------------------------------------------------
@@ -350,12 +350,15 @@ def _closeness(known: _Known) -> tuple[Gauge, ...]:
         return (Gauge("Closeness", "", 0, 1, (), "Not measured: no counts were paid for."),)
     ours, noise, control = (known.value(known.way(alpha, name)) or 0.0 for name in ("mean", "noise", CONTROL))
     error = known.numbers[known.way(alpha, "mean")].error
-    if ours <= noise:
+    around = error or 0.0
+    if ours - around > control:
+        sentence = "Farther than columns without their links."
+    elif ours + around >= control:
+        sentence = "The noise hides how close they are."
+    elif ours <= noise:
         sentence = "As close as the noise lets anybody see."
-    elif ours < control:
-        sentence = "Closer than columns without their links."
     else:
-        sentence = "No closer than columns without their links."
+        sentence = "Closer than columns without their links."
     marks = (
         Mark("noise alone", "floor", 100 * noise),
         Mark("unrelated columns", "control", 100 * control),

@@ -119,6 +119,21 @@ def test_what_was_not_paid_for_is_not_measured() -> None:
     assert (found.columns, found.pairs) == ((), None)
 
 
+@pytest.mark.parametrize(
+    ("mean", "error", "words"),
+    [
+        (0.05, 0.1, "Closer than columns without their links."),
+        (0.03, 0.1, "As close as the noise lets anybody see."),
+        (0.05, 0.15, "The noise hides how close they are."),
+        (0.3, 0.1, "The noise hides how close they are."),
+        (0.3, 0.05, "Farther than columns without their links."),
+    ],
+)
+def test_a_gauge_says_no_more_than_its_range(mean: float, error: float, words: str) -> None:
+    """Noise alone makes .03, unrelated columns lie at .2."""
+    assert made(number("marginals.2.mean", mean, error), without="marginals.2.mean").gauges[0].sentence == words
+
+
 def test_a_number_is_predicted_within_a_part_of_its_range() -> None:
     config = dataclasses.replace(CONFIG, label="age")
     paid = dataclasses.replace(area(0.008), id="predictions.mse", error=0.002)

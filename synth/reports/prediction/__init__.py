@@ -243,7 +243,8 @@ def _exact_panels(shown: Shown) -> list[Panel]:
         return [Words(_said(reason))]
     return [
         Warned(),
-        *_numbers(entries, key="prediction"),
+        # Beside what was paid for, which says the same with noise, the picture of the exact ones is enough.
+        *_numbers(entries, key="prediction", folded=bool(shown.public_of(_CHARGED))),
         Heading("With every predictor"),
         Renewing(_RENEWAL.name),
     ]
@@ -251,7 +252,7 @@ def _exact_panels(shown: Shown) -> list[Panel]:
 
 def _paid_group_panels(shown: Shown) -> list[Panel]:
     found = [entry for entry in shown.public if entry.id.startswith(_CHARGED_BY_GROUP)]
-    return [Heading("Paid for: predictions by group"), Cards(found, key="charged-groups")] if found else []
+    return [Folded("Paid for: predictions by group", [Cards(found, key="charged-groups")])] if found else []
 
 
 def _group_panels(shown: Shown) -> list[Panel]:
@@ -272,13 +273,10 @@ def _over_runs(shown: Shown) -> list[Panel]:
     """Show what groups lose on average over runs like this one, or offer to work it out."""
     averaged = shown.exact_of(_EXCESS)
     reason = next((entry for entry in averaged if entry.id == f"{_EXCESS}.none"), None)
+    cards: list[Panel] = [Cards(averaged, key="owner-groups-reruns")]
+    shown_or_not = [Words(_said(reason))] if reason is not None else cards if averaged else []
     # Folded: beside what a single run lost, the tab would be twice as long.
-    cards: list[Panel] = [Folded("By group, mean of runs", [Cards(averaged, key="owner-groups-reruns")])]
-    return [
-        Heading("Who pays for privacy, on average over runs"),
-        *([Words(_said(reason))] if reason is not None else cards if averaged else []),
-        Renewing(_RERUNS.name),
-    ]
+    return [Folded("Who pays for privacy, on average over runs", [*shown_or_not, Renewing(_RERUNS.name)])]
 
 
 def _paid_for(entries: Sequence[Evidence], *, exact_follows: bool) -> list[Panel]:
@@ -301,7 +299,7 @@ def _paid_for(entries: Sequence[Evidence], *, exact_follows: bool) -> list[Panel
     ]
 
 
-def _numbers(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
+def _numbers(entries: Sequence[Evidence], *, key: str, folded: bool = False) -> list[Panel]:
     by_id = {entry.id: entry for entry in entries}
 
     def of(measure: str) -> list[Evidence]:
@@ -309,12 +307,14 @@ def _numbers(entries: Sequence[Evidence], *, key: str) -> list[Panel]:
         return [by_id[name] for name in (*wanted, f"{_EXACT}.rows") if name in by_id]
 
     notes = by_id.get(f"{_EXACT}.notes")
-    drawn = [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)]
-    return [
-        _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key=key),
-        *([] if notes is None else [Words(_said(notes))]),
-        Cards(drawn, key=f"{key}-figures"),
-    ]
+    pictures = Cards(
+        [entry for entry in entries if entry.figures and not entry.id.startswith(_BY_GROUP)], key=f"{key}-figures"
+    )
+    measures = _by_measure([name for name in _MEASURES if f"{_EXACT}.synthetic.{name}" in by_id], of, key=key)
+    said: list[Panel] = [] if notes is None else [Words(_said(notes))]
+    if folded:
+        return [pictures, Folded("Every measure in numbers", [measures, *said])]
+    return [measures, *said, pictures]
 
 
 def _by_measure(measures: Sequence[str], of: Callable[[str], list[Evidence]], *, key: str) -> Choice:
