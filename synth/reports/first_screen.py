@@ -85,7 +85,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
     fit, unfit = _verdict(known)
     chance = _chance(config)
     return FirstScreen(
-        about=f"{config.schema.sentence} · epsilon {config.epsilon:g} · {config.generator}",
+        about=f"{config.schema.sentence} · epsilon {config.epsilon:g}",
         fit=fit,
         unfit=unfit,
         proven=_proven(config, chance),

@@ -226,7 +226,7 @@ _RERUNS = Renewal(
 
 def _public_panels(shown: Shown) -> list[Panel]:
     charged, public = shown.public_of(_CHARGED), shown.public_of(_EXACT)
-    paid = _paid_for(charged, exact_follows=not shown.config.is_model) if charged else ()
+    paid = _paid_for(charged) if charged else ()
     return [*paid, *(_numbers(public, key="public-prediction") if public else ())]
 
 
@@ -279,7 +279,7 @@ def _over_runs(shown: Shown) -> list[Panel]:
     return [Folded("Who pays for privacy, on average over runs", [*shown_or_not, Renewing(_RERUNS.name)])]
 
 
-def _paid_for(entries: Sequence[Evidence], *, exact_follows: bool) -> list[Panel]:
+def _paid_for(entries: Sequence[Evidence]) -> list[Panel]:
     """Show what was paid for, apart from the exact numbers: the predictor, then the anchor of one measure."""
     by_id = {entry.id.removeprefix(f"{_CHARGED}."): entry for entry in entries}
 
@@ -287,15 +287,12 @@ def _paid_for(entries: Sequence[Evidence], *, exact_follows: bool) -> list[Panel
         wanted = (measure, f"majority_{measure}", "rows")
         return [by_id[name] for name in wanted if name in by_id]
 
+    drawn = [entry for entry in entries if entry.figures and not entry.id.startswith(_CHARGED_BY_GROUP)]
     return [
         Heading("Paid for: held-out rows, counted with noise"),
         _by_measure([name for name in _MEASURES if name in by_id], of, key="charged"),
         # Groups have a tab of their own.
-        Cards(
-            [entry for entry in entries if entry.figures and not entry.id.startswith(_CHARGED_BY_GROUP)],
-            key="charged-figures",
-        ),
-        *([Heading("Exact, for the owner")] if exact_follows else []),
+        Folded("The counts behind it", [Cards(drawn, key="charged-figures")]),
     ]
 
 
