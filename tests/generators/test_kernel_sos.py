@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from simulated import check_domain, fitted, schema, session, task
 
 from synth.errors import ConfigError
 from synth.generators import make
 from synth.generators.coarse_grid import numbers_and_groups
-from synth.generators.sums_of_squares.kernel_sos import KernelSos
+from synth.generators.sums_of_squares.kernel_sos import KernelSos, _bandwidths
 from synth.models.random_features import fourier_features
 from synth.progress import NullProgress
 from synth.schema import CategoryColumn, NumberColumn, PrivacyUnit, Schema
@@ -187,6 +188,17 @@ def test_a_narrow_bandwidth_can_be_asked_for():
 
 
 # What it shows
+
+
+def test_no_kernel_is_tried_that_leaves_holes_between_support_points():
+    """Half the way to the nearest of as many random points, found by drawing them on a torus, which has no edge."""
+    random = np.random.default_rng(5)
+    for columns, narrowest in ((2, 0.06), (5, 0.14), (6, 0.2)):
+        tree = cKDTree(random.random((200, columns)), boxsize=1)
+        half_a_way = tree.query(tree.data, k=2)[0][:, 1].mean() / 2
+        tried = _bandwidths(200, columns)
+        assert min(tried) == narrowest
+        assert all((one in tried) == (one >= half_a_way) for one in (0.06, 0.09, 0.14)), (columns, half_a_way)
 
 
 def test_pictures_show_what_is_drawn():

@@ -43,6 +43,7 @@ _LENGTHS = {2: (0.1, 0.25), 4: (0.12, 0.25, 0.5), 6: (0.15, 0.3, 0.6)}
 """Length scales that the frequencies take in turn, for tables of at most so many numbers."""
 
 _BANDWIDTHS = (0.06, 0.09, 0.14, 0.2)
+"""Of which ``auto`` chooses, parts of a range; see :func:`_bandwidths`."""
 
 _COUNT_SHARE = 0.05
 """Part of the squared norm that counts the rows of every group, where that is not known."""
@@ -73,6 +74,19 @@ class _Density:
     sums: SumOfSquares
     misfit: float
     floor: float
+
+
+def _bandwidths(support: int, columns: int) -> tuple[float, ...]:
+    """Return the bandwidths that so many support points can carry, which follow from declared numbers alone.
+
+    A kernel narrower than half the way from a point to its nearest leaves holes between them, which an embedding that
+    sees no finer than its length scales does not notice: the less noise, the narrower the kernel that explains it best,
+    and the worse the density. The way is that of points at random on a cube without
+    edges, as the density is not known yet.
+    """
+    ball = math.pi ** (columns / 2) / math.gamma(columns / 2 + 1)
+    nearest = math.gamma(1 + 1 / columns) / (support * ball) ** (1 / columns)
+    return tuple(one for one in _BANDWIDTHS if one >= nearest / 2) or (max(_BANDWIDTHS),)
 
 
 class KernelSos(Generator):
@@ -185,7 +199,7 @@ class KernelSos(Generator):
             frequencies,
             embedding,
             noise_std=noise_std,
-            bandwidths=_BANDWIDTHS if given == "auto" else (float(given),),
+            bandwidths=_bandwidths(*support.shape) if given == "auto" else (float(given),),
             steps=self._options.steps,
         )
         return _Density(found.density, found.misfit, embedding.size * noise_std**2)
