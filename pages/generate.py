@@ -54,6 +54,7 @@ def generator_cards() -> None:
         chosen=held["generator"],
         is_ready=lambda card: card.needs.are_met(config.schema, config.label),
         choose=_choose,
+        others=f"{len(offered) - 1} more, for special tables",
     )
 
 

@@ -55,6 +55,11 @@ class Photographer(Walker):
         self.page.screenshot(path=str(self.into / f"{name}.png"))
         self.page.set_viewport_size({"width": 1280, "height": 900})
 
+    def unfold(self, title: str) -> None:
+        """Open what is folded under a title."""
+        self.page.get_by_test_id("stExpander").get_by_text(title).click()
+        self.settle()
+
 
 def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     """Look at the modes of KAHM that let noisy rows out, with a table in which everybody has one row."""
@@ -62,6 +67,7 @@ def modes_of_kahm(photographer: Photographer, folder: Path) -> None:
     codebook.write_text(CODEBOOK.format(account="one row each"), encoding="utf-8")
     table = small_table(folder, "one-row-each.csv")
     walk_to_generate(photographer, table, codebook, "one row each")
+    photographer.unfold("more, for special tables")
     page.locator(".st-key-choose-kahm button").click()
     photographer.see("What is to be hidden")
     for mode, name in (("Record level, row noise", "kahm-rows"), ("Cell level", "kahm")):
@@ -85,6 +91,7 @@ def walk(photographer: Photographer, generator: str | None, folder: Path) -> Non
         photographer.press(f"Continue to {label}")
         photographer.see(heading)
         if name == "generate" and generator is not None:
+            photographer.unfold("more, for special tables")
             page.locator(f".st-key-choose-{generator} button").click()
         if name == "budget":
             page.get_by_label("About how many rows?").fill("60,000")
@@ -185,6 +192,7 @@ def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
     photographer.picture("release")
     photographer.visit("4 Generate", "Generate rows")
     photographer.press("Prepare another run")
+    photographer.unfold("more, for special tables")
     photographer.page.locator(".st-key-choose-independent button").click()
     photographer.settle()
     spend(photographer)

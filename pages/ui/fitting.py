@@ -29,9 +29,14 @@ _DEVICE_CHOICES = {"auto": "GPU where there is one", "cpu": "CPU", "cuda": "GPU"
 
 
 def draw_cards(
-    offered: Sequence[Card], *, chosen: str | None, is_ready: Callable[[Card], bool], choose: Callable[[str], None]
+    offered: Sequence[Card],
+    *,
+    chosen: str | None,
+    is_ready: Callable[[Card], bool],
+    choose: Callable[[str], None],
+    others: str,
 ) -> None:
-    """Draw one card for each of them.
+    """Draw one card for each of them: the chosen one above, the others folded; all open where none is chosen.
 
     Parameters
     ----------
@@ -42,28 +47,37 @@ def draw_cards(
         Whether everything that one needs is declared.
     choose : callable
         Told the name when another one is chosen.
+    others : str
+        What stands on the fold, such as ``"6 more, for special tables"``.
     """
-    for start in range(0, len(offered), _CARDS_IN_A_ROW):
-        places = st.columns(_CARDS_IN_A_ROW)
-        for card, place in zip(offered[start : start + _CARDS_IN_A_ROW], places, strict=False):
-            with place.container(border=True, height="stretch"):
-                _card(card, choose, chosen=card.name == chosen, ready=is_ready(card))
+    place = st.container()
+    for card in offered:
+        if card.name == chosen:
+            with place.container(border=True):
+                _card(card, None, ready=is_ready(card))
+            place = st.expander(others)
+    left = [card for card in offered if card.name != chosen]
+    with place:
+        for start in range(0, len(left), _CARDS_IN_A_ROW):
+            columns = st.columns(_CARDS_IN_A_ROW)
+            for card, column in zip(left[start : start + _CARDS_IN_A_ROW], columns, strict=False):
+                with column.container(border=True, height="stretch"):
+                    _card(card, choose, ready=is_ready(card))
 
 
-def _card(card: Card, choose: Callable[[str], None], *, chosen: bool, ready: bool) -> None:
-    st.markdown(f"**{card.title}**")
-    note(f"`{card.name}`")
-    st.markdown(card.summary)
+def _card(card: Card, choose: Callable[[str], None] | None, *, ready: bool) -> None:
+    """Draw a card; one that is chosen already has nothing to press."""
+    title = f"**{card.title}** `{card.name}`"
+    st.markdown(title if choose is not None else f"{title} :gray-badge[chosen]")
     st.markdown(f"**Best for:** {card.best_for}")
+    st.markdown(card.summary)
     st.markdown(f"**Loses where:** {card.loses_where}")
     note(card.reference)
     if card.needs.words and ready:
         note(f"Needs {card.needs.words}.")
     elif not ready:
         st.warning(f"Needs {card.needs.words}. Declare it on 2 Describe first.")
-    if chosen:
-        st.badge("chosen", color="gray")
-    else:
+    if choose is not None:
         st.button("Choose", key=f"choose-{card.name}", on_click=choose, args=(card.name,), disabled=not ready)
 
 
