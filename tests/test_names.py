@@ -104,6 +104,6 @@ def test_a_table_of_the_pages_shows_names_as_they_are(monkeypatch: pytest.Monkey
     from pages.ui import charts
 
     drawn: list[pd.DataFrame] = []
-    monkeypatch.setattr(charts.st, "dataframe", lambda frame, **_: drawn.append(frame))
+    monkeypatch.setattr(charts.st, "table", lambda styled, **_: drawn.append(styled.data))
     charts.show_table(pd.DataFrame({"column\u200b": ["a\u202eb"], "count": [1]}), alt="t", key="t")
     assert drawn[0].to_dict("records") == [{"column⟨U+200B⟩": "a⟨U+202E⟩b", "count": 1}]

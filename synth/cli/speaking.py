@@ -142,7 +142,7 @@ def time_left(seconds: float, k: int, of: int) -> str:
 
     Examples
     --------
-    >>> time_left(30.0, 10, 40)
+    >>> time_left(40.0, 10, 40)
     'about 2 min left of this'
     >>> time_left(1.0, 1, 40)
     ''
