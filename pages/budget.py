@@ -21,6 +21,7 @@ from pages.ui.forecast import (
     dial_data,
     error_sentence,
     forecast_panel,
+    paid_predictions,
     parts_table,
     smallest_epsilon_form,
 )
@@ -30,7 +31,6 @@ from pages.ui.words import DELTA_MEANS, amount, count, note, plain
 from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, Forecast, Promise
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
-from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
 __all__ = ["attack_figure", "screen"]
@@ -271,22 +271,13 @@ def _evaluation_share() -> None:
 
 
 def _prediction_share(plan: Plan, config: RunConfig) -> None:
-    refusal = prediction_refusal(config.schema, config.label, config.holdout)
-    st.number_input(
-        "Share kept for predictions on the hold-out",
-        min_value=0.0,
-        max_value=0.3,
-        step=0.05,
-        format="%.2f",
-        disabled=refusal is not None,
-        help="Pays for noisy counts of held-out people by prediction and label, or of a number for noisy sums of "
+    paid_predictions(
+        "prediction_share",
+        plan.forecast,
+        refusal=prediction_refusal(config.schema, config.label, config.holdout),
+        means="Pays for noisy counts of held-out people by prediction and label, or of a number for noisy sums of "
         "squared errors: the report can then publish how well the label is predicted after training on synthetic rows.",
-        **bind("prediction_share"),
     )
-    if refusal is not None:
-        note(plain(f"Predictions cannot be paid for: {refusal}"))
-    for line in prediction_lines(plan.forecast):
-        note(plain(line.strip()))
 
 
 def others_used() -> None:

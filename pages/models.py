@@ -10,18 +10,18 @@ import streamlit as st
 from pages.ui.badges import badge
 from pages.ui.draft import MODELLED_ROLES, MOST_PILLS, Draft, config_of
 from pages.ui.fitting import confirm_and_start, draw_cards, modes_panel, options_form, seed_and_device
-from pages.ui.forecast import forecast_panel, parts_table
+from pages.ui.forecast import forecast_panel, paid_predictions, parts_table
 from pages.ui.guards import guard, through_the_application
 from pages.ui.running import prepare_or_follow
 from pages.ui.session import application, bind, draft
-from pages.ui.words import name_or, note, plain
+from pages.ui.words import name_or, note
 from synth.estimators import describe, model_cards
 from synth.generators.options import option_fields
 from synth.generators.protocol import Card
 from synth.names import visible
 from synth.reports.holdout import paid_refusal
 from synth.schema import RunConfig
-from synth.services.planning import prediction_lines
+from synth.services.views import Plan
 
 __all__ = ["screen"]
 
@@ -118,33 +118,24 @@ def forecast_of_model() -> None:
     st.subheader("What it will ask, and what that costs")
     badge("safe")
     parts_table(plan, config.epsilon)
-    _paid_predictions(config)
-    for line in prediction_lines(plan.forecast):
-        note(plain(line.strip()))
+    _paid_predictions(plan, config)
     forecast_panel(plan.forecast)
     st.page_link("pages/budget.py", label="Change the budget on 3 Budget")
 
 
-def _paid_predictions(config: RunConfig) -> None:
-    """Let a share be kept for how well the model predicts people who are held out of it; or say why it cannot be."""
+def _paid_predictions(plan: Plan, config: RunConfig) -> None:
     held, card = draft(), describe(config.generator)
     if not card.predicts:
         return
     refusal = paid_refusal(card, replace(config, holdout=held["holdout"]))
-    st.number_input(
-        "Share kept for predictions on the hold-out",
-        min_value=0.0,
-        max_value=0.3,
-        step=0.05,
-        format="%.2f",
-        disabled=refusal is not None,
-        help="Pays for noisy counts of right and wrong guesses about held-out people, or of a number for noisy sums of "
-        "squared errors: the report can then publish how well the released model predicts, by group too.",
-        **bind("model_prediction_share"),
+    paid_predictions(
+        "model_prediction_share",
+        plan.forecast,
+        refusal=refusal,
+        means="Pays for noisy counts of right and wrong guesses about held-out people, or of a number for noisy sums "
+        "of squared errors: the report can then publish how well the released model predicts, by group too.",
     )
-    if refusal is not None:
-        note(plain(f"Predictions cannot be paid for: {refusal}"))
-    elif config.prediction_share:
+    if refusal is None and config.prediction_share:
         note(f"{config.holdout:.0%} of the people are held out for it, as 2 Describe says; the others are fitted to.")
 
 

@@ -25,7 +25,7 @@ from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentM
 
 from pages.ui.charts import accent, draw, show_plot, show_table
 from pages.ui.evidence import cards
-from pages.ui.session import draft
+from pages.ui.session import bind, draft
 from pages.ui.words import count, note, plain
 from synth.errors import SynthError
 from synth.names import visible
@@ -45,6 +45,7 @@ from synth.reports.forecast import (
 from synth.reports.measured import BAR
 from synth.reports.overview import fact_evidence
 from synth.schema import ModelledColumn, Neighbours, RunConfig, config_to_mapping, parse_config
+from synth.services.planning import prediction_lines
 from synth.services.views import Plan
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "dial_data",
     "error_sentence",
     "forecast_panel",
+    "paid_predictions",
     "parts_table",
     "smallest_epsilon_form",
 ]
@@ -153,6 +155,34 @@ def _of_model(told: ModelForecast) -> None:
         st.markdown("**Assumed to be public**")
         for sentence in told.assumptions:
             st.markdown(f"- {plain(sentence)}")
+
+
+def paid_predictions(name: str, forecast: Forecast, *, refusal: str | None, means: str) -> None:
+    """Let a share be kept for predictions of people who are held out; or say why it cannot be.
+
+    Parameters
+    ----------
+    name : str
+        Of the share in the draft.
+    refusal : str, optional
+        Why nothing can be paid for.
+    means : str
+        What it pays for, and what the report can then say.
+    """
+    st.number_input(
+        "Share kept for predictions on the hold-out",
+        min_value=0.0,
+        max_value=0.3,
+        step=0.05,
+        format="%.2f",
+        disabled=refusal is not None,
+        help=means,
+        **bind(name),
+    )
+    if refusal is not None:
+        note(plain(f"Predictions cannot be paid for: {refusal}"))
+    for line in prediction_lines(forecast):
+        note(plain(line.strip()))
 
 
 def parts_table(plan: Plan, epsilon: float) -> None:
