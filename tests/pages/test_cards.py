@@ -17,7 +17,7 @@ def _page() -> None:
 def test_long_words_stand_in_full_and_numbers_as_metrics() -> None:
     app = AppTest.from_function(_page).run()
     assert not errors(app)
-    assert "#### Cell level (as in the paper, repaired)" in texts(app)
+    assert "**Cell level (as in the paper, repaired)**" in texts(app)
     assert "Mode" in texts(app)
     (metric,) = app.metric
     assert (metric.label, metric.value) == ("Synthetic rows", "1,200 rows")
