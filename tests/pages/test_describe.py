@@ -255,6 +255,7 @@ def test_columns_without_a_place_for_odd_cells_can_all_be_marked_at_once() -> No
 def test_a_number_may_be_the_column_to_predict() -> None:
     app = described(CODEBOOK + "label: age\nholdout: 0.4\nprediction_share: 0.3\n")
     assert app.session_state["draft"]["label"] == "age"
-    assert "standard error of the mean squared error (declared range as 1)" in texts(app)
+    app.session_state["budget-parts"] = True
+    assert "standard error of the mean squared error (declared range as 1)" in texts(app.run())
     go(app, "describe")
     assert app.selectbox(key="field:label").options == ["none", "age", "region", "smoker"]
