@@ -48,6 +48,9 @@ _MOST_CANDIDATES = 10_000
 _WORTH_ASKING = 0.03
 """Part of the budget below which columns are not counted again."""
 
+_COMPARED_COLUMNS = 20
+"""Most columns with which the models of earlier rounds are held against all answers."""
+
 _DUST = 1e-3
 """Part of the budget that rounding may leave."""
 
@@ -264,8 +267,10 @@ class _Fit:
         """Fit the model to all answers."""
         self._fitter.refit(self._measured, last=True, report=lambda _step, _loss: self._progress.check_cancelled())
         # All held against all answers: against those of its own round alone a later model, which has more to fit, would
-        # look worse than the one before.
-        for model in (*self._models, self._fitter.model):
+        # look worse than the one before. An earlier model is asked for sets of columns that it has no table of, which
+        # few columns allow only.
+        earlier = self._models if len(self._columns) <= _COMPARED_COLUMNS else []
+        for model in (*earlier, self._fitter.model):
             self._progress.loss(misfit(model, self._measured, self._one_ways.rows))
         return self._fitter.model
 
