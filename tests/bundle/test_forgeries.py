@@ -235,14 +235,18 @@ def test_an_assumption_of_the_table_that_everything_leaves_out(name: str, left: 
     assert {line for line in honest if line.startswith("Assumed")} <= set(verdict.lines)
 
 
+_PAGE = "report.html is not what the rest of the bundle makes"
+"""The page begins with what the configuration promises and foretells."""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reasons"),
     [
-        (b"delta: 1.0e-06", b"delta: 1.0e-07", ["asks for delta"]),
-        (b"epsilon: 4.0", b"epsilon: 3.0", ["which no run of it spends"]),
-        (b"epsilon: 4.0", b"epsilon: 4.1", ["every run spends all of it"]),
+        (b"delta: 1.0e-06", b"delta: 1.0e-07", ["asks for delta", _PAGE]),
+        (b"epsilon: 4.0", b"epsilon: 3.0", ["which no run of it spends", _PAGE]),
+        (b"epsilon: 4.0", b"epsilon: 4.1", ["every run spends all of it", _PAGE]),
         (b"seed: 3", b"seed: 3 # exact 41", ["holds a comment"]),
-        (b"label: outcome", b"label: smoker", ["for another label"]),
+        (b"label: outcome", b"label: smoker", ["for another label", _PAGE]),
     ],
 )
 def test_a_configuration_of_another_run(tmp_path: Path, key: Key, old: bytes, new: bytes, reasons: list[str]) -> None:

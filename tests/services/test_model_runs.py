@@ -86,7 +86,7 @@ def test_from_a_file_to_predictions_by_a_verified_bundle(command: Synth, tmp_pat
     assert "Wrote the model 'toy-line'" in done.stdout
     release = tmp_path / "release"
     assert {path.name for path in release.iterdir()} == FILES
-    assert {path.name for path in (release / "owner").iterdir()} == {"timings.json", "run.json"}
+    assert {path.name for path in (release / "owner").iterdir()} == {"timings.json", "run.json", "report.json"}
     certificate = json.loads((release / "certificate.json").read_text())
     assert certificate["model"] == "toy-line"
     assert certificate["epsilon"] <= 4.0
