@@ -80,7 +80,7 @@ NETWORK = Demonstration(
     visits=60_000,
     people_at_most=40_000,
     epsilon=2.0,
-    why="There are people enough for the budget, so the rows come out close.",
+    why="At epsilon 2 there are people enough for rows that come out close.",
     more="prediction_share: 0.1\n",
 )
 CLINIC = Demonstration(
@@ -90,7 +90,7 @@ CLINIC = Demonstration(
     visits=2_000,
     people_at_most=1_500,
     epsilon=0.5,
-    why="There are too few people for so small a budget, on purpose, so the rows come out poor.",
+    why="At epsilon 0.5 there are too few people, on purpose, so the rows come out poor.",
 )
 
 MOST_VISITS = 4
