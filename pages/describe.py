@@ -11,23 +11,20 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from pages.ui.draft import (
+from pages.ui.column_rows import (
     MAXIMUM_PAIR_CELLS,
     MODELLED_ROLES,
-    MOST_PILLS,
     PRESETS,
     ROLES,
     Row,
     apply_preset,
-    asks_for_number,
-    config_of,
     errors_of_rows,
     lacks_fallback,
     look_again,
     mapping_of_row,
-    missing_answers,
     notes_of_rows,
 )
+from pages.ui.draft import MOST_PILLS, asks_for_number, config_of, missing_answers
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, bind, draft, editor_key, go, renew_editor
 from pages.ui.words import name_or, note, plain

@@ -12,7 +12,8 @@ import pandas as pd
 import streamlit as st
 
 from pages.server.uploads import stream_of
-from pages.ui.draft import EPSILON_STOPS, config_of, split_list
+from pages.ui.column_rows import split_list
+from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.evidence import cards, read_evidence
 from pages.ui.guards import require, through_the_application
 from pages.ui.long_work import LongWork, follow_work

@@ -75,7 +75,7 @@ NASTY = {
 @pytest.mark.parametrize("name", NASTY)
 def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     """60,000 digits took 42 seconds; these take milliseconds, and half a second is allowed."""
-    from pages.ui.draft import guess_role, join_list
+    from pages.ui.column_rows import guess_role, join_list
     from pages.ui.words import plain
     from synth.names import odd_names, shown, visible
 

@@ -86,7 +86,7 @@ def read(data: bytes, form: TableFormat) -> None:
 
 def told(names: list[str]) -> None:
     """Do with names what pages and commands do with them."""
-    from pages.ui.draft import errors_of_rows, mapping_of_row, new_row
+    from pages.ui.column_rows import errors_of_rows, mapping_of_row, new_row
     from pages.ui.words import plain
 
     for sentence in odd_names(names):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pages.ui.draft import (
+from pages.ui.column_rows import (
     PRESETS,
     apply_preset,
     errors_of_rows,
