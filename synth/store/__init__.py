@@ -8,7 +8,7 @@ from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Eve
 from synth.store.layout import now
 from synth.store.runs import Run
 from synth.store.store import Store
-from synth.store.tables import StoredTable, TableKind, TableState
+from synth.store.tables import SavedDraft, StoredTable, TableKind, TableState
 from synth.store.work import Work, WorkKind, WorkState
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "EventKind",
     "LedgerHead",
     "Run",
+    "SavedDraft",
     "SealedRelease",
     "Store",
     "StoredTable",

@@ -36,6 +36,7 @@ __all__ = [
     "APPEND_ONLY",
     "CHARGES",
     "DECISIONS",
+    "DRAFTS",
     "EVENTS",
     "METADATA",
     "RELEASES",
@@ -126,6 +127,16 @@ TABLES = Table(
     Column("schema", Text),
     Column("created", Moment, nullable=False),
     Column("deleted", Moment),
+)
+
+DRAFTS = Table(
+    "drafts",
+    METADATA,
+    Column("table_id", IDENTITY, ForeignKey("tables.id"), primary_key=True),
+    # How often it was saved: whoever saw an earlier number has not seen what it says now.
+    Column("number", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("saved", Moment, nullable=False),
 )
 
 WORK = Table(

@@ -19,6 +19,7 @@ from synth.store.layout import (
     ACCOUNTS,
     CHARGES,
     DECISIONS,
+    DRAFTS,
     METADATA,
     RELEASES,
     RUNS,
@@ -29,7 +30,7 @@ from synth.store.layout import (
     now,
 )
 from synth.store.runs import Runs
-from synth.store.tables import Tables
+from synth.store.tables import Drafts, Tables
 from synth.store.work import WorkTable
 from synth.system.settings import Settings
 
@@ -65,6 +66,7 @@ class Store:
             raise
         self.accounts = Accounts(self.transactions)
         self.tables = Tables(self.transactions)
+        self.drafts = Drafts(self.transactions)
         self.runs = Runs(self.transactions)
         self.work = WorkTable(self.transactions)
         self.charges = Charges(self.transactions)
@@ -113,7 +115,7 @@ class Store:
 # The version of the database layout, and the steps from each version to the next --------------------------------------
 
 
-CURRENT_VERSION = 5
+CURRENT_VERSION = 6
 
 
 def _count_pure_epsilon(connection: Connection) -> None:
@@ -186,8 +188,19 @@ def _keep_all_work_in_one_table(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE runs DROP COLUMN {name}"))
 
 
+def _keep_drafts(connection: Connection) -> None:
+    """Add a place for what was typed about a table; an older version kept it in the memory of the server."""
+    DRAFTS.create(connection)
+
+
 MIGRATIONS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
-    {1: _count_pure_epsilon, 2: _say_whom_accounts_protect, 3: _count_attempts, 4: _keep_all_work_in_one_table}
+    {
+        1: _count_pure_epsilon,
+        2: _say_whom_accounts_protect,
+        3: _count_attempts,
+        4: _keep_all_work_in_one_table,
+        5: _keep_drafts,
+    }
 )
 """From version n to n + 1; there is no way back, because the ledger only grows."""
 

@@ -1,18 +1,25 @@
-"""Private tables as the store knows them: identity, size, deadline and keyed fingerprint; never a row."""
+"""Private tables as the store knows them: identity, size, deadline and keyed fingerprint; never a row.
+
+With a table stands what its owner has typed about it so far, its draft, which goes when its rows go.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from synth.errors import TableError
 from synth.store.engine import Transactions, patient
-from synth.store.layout import TABLES, now, row_values
+from synth.store.layout import DRAFTS, TABLES, now, row_values
 
-__all__ = ["StoredTable", "TableKind", "TableState", "Tables"]
+__all__ = ["Drafts", "SavedDraft", "StoredTable", "TableKind", "TableState", "Tables"]
 
 
 class TableKind(StrEnum):
@@ -106,13 +113,81 @@ class Tables:
 
     @patient
     def mark_deleted(self, table_id: str) -> None:
-        """Record that the encrypted rows are gone; the fingerprint stays so that a re-upload is recognised."""
+        """Record that the encrypted rows are gone, and with them the draft; the fingerprint tells a re-upload."""
         with self._transactions.writing() as connection:
+            connection.execute(delete(DRAFTS).where(DRAFTS.c.table_id == table_id))
             connection.execute(
                 update(TABLES)
                 .where(TABLES.c.id == table_id, TABLES.c.state == TableState.STORED.value)
                 .values(state=TableState.DELETED.value, deleted=now())
             )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedDraft:
+    """What was typed about a table, as plain values: declared facts, and no cell of the table.
+
+    ``number`` counts how often it was saved, ``saved`` is when it was last.
+    """
+
+    table_id: str
+    number: int
+    body: Mapping[str, Any]
+    saved: datetime
+
+
+class Drafts:
+    """The rows of ``drafts``."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    @patient
+    def find(self, table_id: str) -> SavedDraft | None:
+        """Return the draft of a table, or None where nothing was saved about it."""
+        with self._transactions.reading() as connection:
+            row = connection.execute(select(DRAFTS).where(DRAFTS.c.table_id == table_id)).mappings().one_or_none()
+        return None if row is None else SavedDraft(**{**row, "body": json.loads(row["body"])})
+
+    @patient
+    def number(self, table_id: str) -> int:
+        """Return how often the draft of a table was saved; 0 where there is none."""
+        query = select(DRAFTS.c.number).where(DRAFTS.c.table_id == table_id)
+        with self._transactions.reading() as connection:
+            return connection.execute(query).scalar_one_or_none() or 0
+
+    @patient
+    def save(self, table_id: str, body: Mapping[str, Any], *, seen: int) -> SavedDraft | None:
+        """Save the draft of a table whose rows still exist.
+
+        Parameters
+        ----------
+        table_id : str
+        body : mapping
+            Plain values.
+        seen : int
+            The number of the draft that ``body`` was made from; 0 for none.
+
+        Returns
+        -------
+        SavedDraft or None
+            None where somebody else saved another one since, or the table was deleted: nothing is saved then.
+        """
+        saved = SavedDraft(table_id, seen + 1, body, now())
+        values = row_values(saved) | {"body": json.dumps(body)}
+        try:
+            with self._transactions.writing() as connection:
+                state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
+                if state.scalar_one_or_none() != TableState.STORED.value:
+                    return None
+                if seen == 0:
+                    connection.execute(insert(DRAFTS).values(**values))
+                    return saved
+                as_seen = (DRAFTS.c.table_id == table_id) & (DRAFTS.c.number == seen)
+                changed = connection.execute(update(DRAFTS).where(as_seen).values(**values))
+        except IntegrityError:  # another process has saved the first one
+            return None
+        return saved if changed.rowcount == 1 else None
 
 
 def _table(row: RowMapping) -> StoredTable:
