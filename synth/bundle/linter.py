@@ -121,7 +121,7 @@ def _patterns(words: LeakWords, public: set[str]) -> list[tuple[str, re.Pattern[
 def _public_words(schema: Schema) -> set[str]:
     public = {schema.unit.protects, *(column.name for column in schema)}
     for column in schema.modelled:
-        public.update(column.declared_labels)
+        public.update(str(text) for text in column.listed)
     return {word.lower() for text in public for word in (text, *re.findall(r"[\w-]+", text))}
 
 

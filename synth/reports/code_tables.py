@@ -269,9 +269,9 @@ def bin_labels(column: ModelledColumn, bins: NDArray[np.int32]) -> tuple[str, ..
         if start == end:
             labels.append("nothing")
         elif int(codes[-1]) - int(codes[0]) == len(codes) - 1:
-            labels.append(" to ".join(column.texts(sorted({int(codes[0]), int(codes[-1])}), missing="missing")))
+            labels.append(" to ".join(column.shown_texts(sorted({int(codes[0]), int(codes[-1])}))))
         else:
-            (first,) = column.texts([int(codes[0])], missing="missing")
+            (first,) = column.shown_texts([int(codes[0])])
             labels.append(f"{first} and {len(codes) - 1} more")
     return tuple(labels)
 

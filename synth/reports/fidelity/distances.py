@@ -145,7 +145,7 @@ def apart_codes(column: ModelledColumn) -> tuple[tuple[int, str], ...]:
     codes = list(range(column.levels, column.size)) if column.levels else []
     if not codes and column.missing_code is not None:
         codes = [column.missing_code]
-    return tuple(zip(codes, column.texts(codes, missing="missing"), strict=True))
+    return tuple(zip(codes, column.shown_texts(codes), strict=True))
 
 
 def ordered_places(columns: Sequence[ModelledColumn]) -> tuple[int, ...]:

@@ -344,7 +344,7 @@ class _Charged(_Paid):
         super().__init__(tables.receipt, config)
         self._tables = tables
         column = config.schema.modelled_column(tables.label)
-        self._classes = column.texts(range(tables.counts.shape[0]), missing="missing")
+        self._classes = column.shown_texts(range(tables.counts.shape[0]))
 
     def number(self, name: str, measure: Measure, found: TableMeasures) -> ChargedEvidence:
         """Return one measure of the predictor."""
@@ -396,7 +396,7 @@ class _Charged(_Paid):
 
     def group(self, name: str, counts: NDArray[np.float64], noise_std: float) -> ChargedEvidence:
         """Return measures for every value of a column of groups, and how far their accuracies lie apart."""
-        labels = self._config.schema.modelled_column(name).texts(missing="missing")
+        labels = self._config.schema.modelled_column(name).shown_texts()
         told = [
             table_measures(counts[..., place], noise_std, seed=self._config.seed + place)
             for place in range(counts.shape[3])
@@ -501,7 +501,7 @@ class _ChargedLosses(_Paid):
 
     def _group(self, table: LossTable) -> ChargedEvidence:
         """Return the error for every value of a column of groups, and how far they lie apart."""
-        labels = self._config.schema.modelled_column(table.column).texts(missing="missing")
+        labels = self._config.schema.modelled_column(table.column).shown_texts()
         pairs = zip(table.losses.tolist(), table.rests.tolist(), strict=True)
         told = [mean_loss(*pair, table.noise_std) for pair in pairs]
         counts = np.maximum(table.losses + table.rests, 0.0)

@@ -358,6 +358,12 @@ class ModelledColumn(Column):
     @abstractmethod
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]: ...
 
+    def shown_texts(
+        self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"
+    ) -> list[str]:
+        """Return what people read in place of codes: labels where they are declared, else :meth:`texts`."""
+        return self.texts(codes, missing=missing)
+
     @abstractmethod
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the typed cell of every code, None for the missing code; see :attr:`Column.cell_type`."""

@@ -22,24 +22,32 @@ _TRUE_AS_NUMBER = {"0": "false", "1": "true"}
 _TRUTH = {"true": ("True", "TRUE", "1"), "false": ("False", "FALSE", "0")}
 
 
+def _pairs(declared: object) -> tuple[tuple[str, str], ...]:
+    return tuple((as_word(one), as_word(other)) for one, other in as_mapping(declared).items())
+
+
 @dataclass(frozen=True, slots=True)
 class LabelColumn(ModelledColumn):
-    """A column whose cells are one of a few declared words."""
+    """A column whose cells are one of a few declared words.
+
+    ``labels`` are what people read in place of a word, as pairs (word, label): "no" for N. Files hold the words.
+    """
 
     typed_spellings: ClassVar[Mapping[str, int]] = {}
     """Codes of truth values and numbers, where they stand for themselves."""
 
     fallback: Word | None = field(default=None, kw_only=True)
+    labels: Annotated[tuple[tuple[str, str], ...], Read(_pairs)] = field(default=(), kw_only=True)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
         """Text of every code but missing, in code order."""
         return self.declared_labels
 
     @property
     def size(self) -> int:
-        """Number of codes: labels, then missing."""
-        return len(self.labels) + self.missing
+        """Number of codes: words, then missing."""
+        return len(self.words) + self.missing
 
     @property
     def aliases(self) -> tuple[tuple[str, str], ...]:
@@ -97,8 +105,16 @@ class LabelColumn(ModelledColumn):
             code_of.setdefault(text, code)
 
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]:
-        labels = (*self.labels, missing)
-        return [labels[code] for code in codes]
+        words = (*self.words, missing)
+        return [words[code] for code in codes]
+
+    def shown_texts(
+        self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"
+    ) -> list[str]:
+        """Return the label of every code, and its text where none is declared."""
+        label_of, absent = dict(self.labels), self.missing_code
+        every = range(self.size) if codes is None else map(int, codes)
+        return [missing if code == absent else label_of.get(self.words[code], self.words[code]) for code in every]
 
     def cells(self, codes: npt.NDArray[np.int64]) -> list[Any]:
         """Return the text of every code."""
@@ -109,18 +125,34 @@ class LabelColumn(ModelledColumn):
         return list(map(guarded, self.texts(codes)))
 
     def _codes_near(self, text: str) -> list[int]:
-        labels = [guarded(label) for label in self.labels]
-        return [labels.index(text)] if text in labels else []
+        words = [guarded(word) for word in self.words]
+        return [words.index(text)] if text in words else []
+
+    @property
+    def listed(self) -> tuple[str | float, ...]:
+        """The declared words, their other spellings and their labels."""
+        return (*self.declared_labels, *(spelling for spelling, _ in self.aliases), *(text for _, text in self.labels))
+
+    def _check_labels(self) -> None:
+        declared = set(self.declared_labels)
+        for word, label in self.labels:
+            if word not in declared:
+                raise SchemaError(f"'{self.name}': a label must belong to a declared value; check 'labels'.")
+            if not label.strip():
+                raise SchemaError(f"'{self.name}': a label is empty. Write what it stands for, or leave it out.")
+        seen = self.shown_texts(range(len(self.words)))
+        if len(set(seen)) != len(seen):
+            raise SchemaError(f"'{self.name}': two values have the same label. Give each its own, or leave one out.")
+
+    def _with_labels(self, body: dict[str, object]) -> dict[str, object]:
+        """Add its labels, and what every modelled column may declare, to its mapping."""
+        return self._with_common({**body, "labels": dict(self.labels)} if self.labels else body)
 
 
 def _values(listed: object) -> tuple[str, ...]:
     if isinstance(listed, str | Mapping) or not isinstance(listed, Sequence) or not listed:
         raise ValueError('must be a list of categories, for example values: ["low", "high"].')
     return tuple(map(as_word, listed))
-
-
-def _aliases(declared: object) -> tuple[tuple[str, str], ...]:
-    return tuple((as_word(spelling), as_word(value)) for spelling, value in as_mapping(declared).items())
 
 
 @lru_cache(maxsize=1024)
@@ -149,14 +181,14 @@ class CategoryColumn(LabelColumn):
         FormField("other", ("other",), "flag"),
         FormField("fallback", ("fallback",)),
     )
-    unasked: ClassVar[tuple[str, ...]] = ("aliases",)
+    unasked: ClassVar[tuple[str, ...]] = ("aliases", "labels")
     is_categorical: ClassVar[bool] = True
 
     values: Annotated[
         tuple[str, ...], Read(_values), Needed('List its categories, for example values: ["low", "high"].')
     ]
     other: Flag = False
-    aliases: Annotated[tuple[tuple[str, str], ...], Read(_aliases)] = field(default=(), kw_only=True)
+    aliases: Annotated[tuple[tuple[str, str], ...], Read(_pairs)] = field(default=(), kw_only=True)
 
     def _check(self) -> None:
         if not self.values:
@@ -180,6 +212,7 @@ class CategoryColumn(LabelColumn):
                 )
         if self.fallback is not None and self.fallback not in self.values:
             raise SchemaError(f"'{self.name}': fallback must be one of the declared categories.")
+        self._check_labels()
 
     def to_mapping(self) -> dict[str, object]:
         """Write the column as its fields are read; keys at their defaults are left out."""
@@ -188,7 +221,7 @@ class CategoryColumn(LabelColumn):
             body["other"] = True
         if self.aliases:
             body["aliases"] = dict(self.aliases)
-        return self._with_common(body)
+        return self._with_labels(body)
 
     @property
     def declared_labels(self) -> tuple[str, ...]:
@@ -196,12 +229,7 @@ class CategoryColumn(LabelColumn):
         return self.values
 
     @property
-    def listed(self) -> tuple[str | float, ...]:
-        """The declared values and their other spellings."""
-        return (*self.values, *(spelling for spelling, _ in self.aliases))
-
-    @property
-    def labels(self) -> tuple[str, ...]:
+    def words(self) -> tuple[str, ...]:
         """Text of every code but missing, in code order."""
         return (*self.values, self.other_label) if self.other else self.values
 
@@ -241,6 +269,7 @@ class YesNoColumn(LabelColumn):
         ),
         FormField("fallback", ("fallback",)),
     )
+    unasked: ClassVar[tuple[str, ...]] = ("labels",)
     typed_spellings: ClassVar[Mapping[str, int]] = {"false": 0, "true": 1, "0": 0, "1": 1}
 
     yes: Word = "yes"
@@ -253,10 +282,11 @@ class YesNoColumn(LabelColumn):
             raise SchemaError(f"'{self.name}': 'yes' and 'no' differ only by a leading apostrophe. Rename one.")
         if self.fallback not in (None, self.yes, self.no):
             raise SchemaError(f"'{self.name}': fallback must be '{self.yes}' or '{self.no}'.")
+        self._check_labels()
 
     def to_mapping(self) -> dict[str, object]:
         """Write the column as its fields are read; keys at their defaults are left out."""
-        return self._with_common({"yes": self.yes, "no": self.no})
+        return self._with_labels({"yes": self.yes, "no": self.no})
 
     @property
     def declared_labels(self) -> tuple[str, ...]:
