@@ -13,7 +13,7 @@ from pages.server.serving import Surface, lifespan, warm_up
 from pages.server.uploads import EncryptedUploads
 from pages.ui.frame import brand, footer, header
 from pages.ui.guards import guard, quiet_logs
-from pages.ui.session import keep_address
+from pages.ui.session import keep_address, keeping_draft, say_what_changed_elsewhere
 from synth.errors import ConfigError
 from synth.system.settings import Settings
 
@@ -48,7 +48,8 @@ def screens() -> None:
         header()
     with bottom, guard(away="hide"):
         footer()
-    with body, guard():
+    with body, guard(), keeping_draft():
+        say_what_changed_elsewhere()
         page.run()
 
 

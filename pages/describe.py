@@ -26,7 +26,7 @@ from pages.ui.column_rows import (
 )
 from pages.ui.draft import MOST_PILLS, asks_for_number, config_of, missing_answers
 from pages.ui.guards import require, through_the_application
-from pages.ui.session import application, bind, draft, editor_key, go, renew_editor
+from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import name_or, note, plain
 from synth.errors import SynthError
 from synth.names import visible
@@ -51,7 +51,8 @@ _ROW_COUNT = {
 
 def screen() -> None:
     """Draw the screen."""
-    st.title("Describe the table")
+    title, saved = st.columns([3, 1], vertical_alignment="bottom")
+    title.title("Describe the table")
     require("table")
     held = draft()
 
@@ -85,6 +86,10 @@ def screen() -> None:
         except SynthError as error:
             problems = [str(error)]
 
+    held["described"] = held["described"] and not problems
+    keep_draft(merge=False)
+    say_when_saved(saved)
+
     st.divider()
     left, right = st.columns([1, 1], vertical_alignment="center")
     if left.button("Continue to 3 Budget", type="primary", key="continue-budget"):
@@ -104,8 +109,6 @@ def screen() -> None:
             key="download-description",
             help="Holds only what you declared. Upload it with the next table, or give it to the command line.",
         )
-    held["described"] = held["described"] and not problems
-
     if problems and st.session_state.get("asked"):
         more = [f"- {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
         listed = [f"- {plain(problem)}" for problem in problems[:MOST_PROBLEMS]]

@@ -59,6 +59,7 @@ class Application:
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
         self.installation = Installation.open(settings, patience=patience)
         self.settings, self.store, self.keys = settings, self.installation.store, self.installation.keys
+        self.drafts = self.store.drafts
         self.ledger, self.vault = self.installation.ledger, self.installation.vault
         self.engine = LocalEngine(self.store)
         self.stops = Stops(self.store)

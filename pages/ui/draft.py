@@ -8,6 +8,7 @@ Its columns are rows as :mod:`pages.ui.column_rows` makes them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,20 +17,19 @@ from pages.ui.column_rows import MODELLED_ROLES, mapping_of_row, new_row, row_of
 from synth.errors import ConfigError
 from synth.estimators import describe
 from synth.reports.holdout import paid_refusal
-from synth.schema import (
-    RunConfig,
-    config_to_mapping,
-    parse_config,
-    prediction_refusal,
-)
+from synth.schema import RunConfig, config_to_mapping, parse_config, prediction_refusal
 
 __all__ = [
     "EPSILON_STOPS",
     "MOST_PILLS",
     "Draft",
     "asks_for_number",
+    "body_of",
+    "changed_answers",
     "config_of",
+    "fill_from_body",
     "fill_from_config",
+    "merged",
     "missing_answers",
     "new_draft",
     "take_table",
@@ -108,6 +108,64 @@ def take_table(draft: Draft, table_id: str, account: str, columns: Sequence[tupl
         described=False,
         columns=[known.get(name) or new_row(name, kind) for name, kind in columns],
     )
+
+
+# What is saved of it with the table ----------------------------------------------------------------------------------
+
+_IN_THE_ADDRESS = frozenset({"table_id", "run_id"})
+
+
+def body_of(draft: Draft) -> dict[str, Any]:
+    """Return what is saved of a draft with its table: plain values, its columns by name."""
+    body = {key: value for key, value in draft.items() if key not in _IN_THE_ADDRESS}
+    body["columns"] = {row["name"]: {key: row[key] for key in row if key != "name"} for row in draft["columns"]}
+    return body
+
+
+def fill_from_body(draft: Draft, body: Mapping[str, Any]) -> None:
+    """Fill the draft of the same table with what was saved of it; what no draft has any more is passed over."""
+    columns = body.get("columns", {})
+    rows = [{**row, **columns.get(row["name"], {})} for row in draft["columns"]]
+    known = {key: value for key, value in body.items() if key in draft and key not in _IN_THE_ADDRESS}
+    draft.update(copy.deepcopy({**known, "columns": rows}))
+
+
+_ABSENT = object()
+
+
+def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was saved elsewhere with our changes in it: of an answer that both changed, ours is kept.
+
+    Parameters
+    ----------
+    theirs, before, ours : mapping
+        Bodies: saved by somebody else since, known to us before, and what we made of that.
+    """
+    whole = {}
+    for key in dict.fromkeys([*theirs, *ours]):
+        their, old, our = (body.get(key, _ABSENT) for body in (theirs, before, ours))
+        if isinstance(their, Mapping) and isinstance(our, Mapping):
+            whole[key] = merged(their, old if isinstance(old, Mapping) else {}, our)
+            continue
+        kept = their if our == old else our
+        if kept is not _ABSENT:
+            whole[key] = kept
+    return whole
+
+
+def changed_answers(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Count the answers in which two bodies differ."""
+    count = 0
+    for key in dict.fromkeys([*before, *after]):
+        old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            count += changed_answers(old, new)
+        else:
+            count += old != new
+    return count
+
+
+# From a configuration, and to one ------------------------------------------------------------------------------------
 
 
 def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.server.uploads import incoming
-from pages.ui.draft import Draft, fill_from_config, new_draft, take_table
+from pages.ui.draft import (
+    Draft,
+    body_of,
+    changed_answers,
+    fill_from_body,
+    fill_from_config,
+    merged,
+    new_draft,
+    take_table,
+)
+from pages.ui.words import note
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.views import ReceivedTable
+from synth.store import SavedDraft, now
 from synth.system.settings import Settings
 
 __all__ = [
@@ -25,8 +41,12 @@ __all__ = [
     "forget_widgets",
     "go",
     "keep_address",
+    "keep_draft",
+    "keeping_draft",
     "own_table",
     "renew_editor",
+    "say_what_changed_elsewhere",
+    "say_when_saved",
     "start_again",
     "uploader_key",
 ]
@@ -115,11 +135,12 @@ def _adopt(name: str, identifier: str) -> None:
             table = _stored(identifier)
             if table is not None:
                 take_table(held, table.table_id, table.account, [(c.name, c.kind) for c in table.columns])
+                _restore(table.table_id)
         else:
             run = application().run(identifier)
             held.update(run_id=run.run_id, account=held["account"] or run.account)
-            if held["table_id"] is not None:
-                # After a reload the description comes back from the run that was made with it.
+            if held["table_id"] is not None and _kept() is None:
+                # An older version saved no draft: the description comes back from the run that was made with it.
                 fill_from_config(held, application().config_of(identifier))
                 held["described"] = True
     except DatabaseAwayError:
@@ -127,6 +148,120 @@ def _adopt(name: str, identifier: str) -> None:
     except SynthError:
         # Not one of this owner's, or deleted since: the address is forgotten without a word about which.
         return
+
+
+# The draft is saved with its table ------------------------------------------------------------------------------------
+
+_KEPT, _ELSEWHERE, _UNSAVED = "kept-draft", "changed-elsewhere", "unsaved-draft"
+
+_MOST_TRIES = 5
+"""Times that a draft is merged with what others save at the same moment; what is left comes with the next change."""
+
+
+def _kept() -> SavedDraft | None:
+    """Return what was last saved of the draft of this session's table, as far as this session knows."""
+    kept: SavedDraft | None = st.session_state.get(_KEPT)
+    return kept if kept is not None and kept.table_id == draft()["table_id"] else None
+
+
+def _restore(table_id: str) -> None:
+    found = application().drafts.find(table_id)
+    if found is not None:
+        fill_from_body(draft(), found.body)
+        st.session_state[_KEPT] = found
+
+
+@contextmanager
+def keeping_draft() -> Iterator[None]:
+    """Save what a page changes in the draft, however the page ends; draw it again with what came from elsewhere."""
+    came = False
+    try:
+        yield
+    finally:
+        came = keep_draft()
+    if came:
+        st.rerun()
+
+
+def keep_draft(*, merge: bool = True) -> bool:
+    """Save the draft where it has changed; where another tab has saved since, the later change of an answer wins.
+
+    Parameters
+    ----------
+    merge : bool
+        False before a page has read its widgets: what stands in them would be lost with answers from elsewhere.
+
+    Returns
+    -------
+    bool
+        Whether answers from elsewhere have come into the draft.
+    """
+    held = draft()
+    if held["table_id"] is None:
+        return False
+    try:
+        came = _save(held, merge=merge)
+        st.session_state.pop(_UNSAVED, None)
+    except SynthError as error:
+        # Nothing is lost: it stays in this session, and is saved with the next change.
+        st.session_state[_UNSAVED] = str(error)
+        return False
+    if came:
+        st.session_state[_ELSEWHERE] = came
+        forget_widgets()
+    return came > 0
+
+
+def _save(held: Draft, *, merge: bool) -> int:
+    """Return how many answers came from elsewhere."""
+    drafts, table_id, ours = application().drafts, held["table_id"], body_of(held)
+    kept = _kept()
+    number = drafts.number(table_id)
+    if kept is None:
+        # A table that this session has begun: what was saved of it before, if anything was, is begun again.
+        kept = SavedDraft(table_id, number, {}, now())
+    body = ours
+    for _ in range(_MOST_TRIES):
+        if number != kept.number:
+            found = drafts.find(table_id)
+            if not merge or found is None:
+                return 0
+            body, kept, number = merged(found.body, kept.body, body), found, found.number
+        saved = kept if body == kept.body else drafts.save(table_id, copy.deepcopy(body), seen=number)
+        if saved is not None:
+            st.session_state[_KEPT] = saved
+            came = changed_answers(ours, body)
+            if came:
+                fill_from_body(held, body)
+            return came
+        number = drafts.number(table_id)
+        if number == kept.number:
+            return 0  # the table was deleted meanwhile
+    return 0
+
+
+def say_when_saved(place: DeltaGenerator) -> None:
+    """Say beside a title when the draft was last saved, or that it could not be."""
+    kept = _kept()
+    if _UNSAVED in st.session_state:
+        place.warning("Not saved yet. What you typed stands here and is saved with your next change.")
+    elif kept is not None:
+        note(f"Saved {kept.saved.astimezone(_zone()):%H:%M}", place)
+
+
+def _zone() -> ZoneInfo:
+    try:
+        return ZoneInfo(st.context.timezone or "UTC")
+    except (KeyError, ValueError):  # a browser may name a zone that this machine does not know
+        return ZoneInfo("UTC")
+
+
+def say_what_changed_elsewhere() -> None:
+    """Say once that answers of another tab have come into this one."""
+    came = st.session_state.pop(_ELSEWHERE, 0)
+    if came:
+        many = f"{came} answers were" if came > 1 else "One answer was"
+        st.info(f"{many} changed in another tab meanwhile. The newest are shown here, with what you changed yourself.")
 
 
 def bind(field: str) -> dict[str, Any]:
@@ -143,6 +278,7 @@ def bind(field: str) -> dict[str, Any]:
 def _write_back(field: str) -> None:
     if _FIELD + field in st.session_state:
         draft()[field] = st.session_state[_FIELD + field]
+        keep_draft(merge=False)  # a part of a page that runs alone has no end at which it would be saved
 
 
 def forget_widgets() -> None:

@@ -115,12 +115,12 @@ class Tables:
     def mark_deleted(self, table_id: str) -> None:
         """Record that the encrypted rows are gone, and with them the draft; the fingerprint tells a re-upload."""
         with self._transactions.writing() as connection:
-            connection.execute(delete(DRAFTS).where(DRAFTS.c.table_id == table_id))
             connection.execute(
                 update(TABLES)
                 .where(TABLES.c.id == table_id, TABLES.c.state == TableState.STORED.value)
                 .values(state=TableState.DELETED.value, deleted=now())
             )
+            connection.execute(delete(DRAFTS).where(DRAFTS.c.table_id == table_id))
 
 
 @dataclass(frozen=True, slots=True)
