@@ -46,12 +46,17 @@ def visits(n: int = 80) -> pd.DataFrame:
     return pd.DataFrame(rows | {"since": pd.Timestamp("2020-05-04"), "note": CANARY}, index=[CANARY] * n)
 
 
-def test_a_dataframe_goes_in_and_a_verified_one_comes_out(home: Path, tmp_path: Path) -> None:
+def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     release = synth.Release(visits(), SCHEMA, account="clinic", **HOW)
     assert repr(release) == "Release(4 columns, epsilon=2, delta=1e-06, generator='independent', account='clinic')"
     with pytest.raises(InputError, match="Call fit first"):
         release.sample()
-    assert release.fit("release") is release
+    assert release.fit("release", verbose=True) is release
+    said = capsys.readouterr()
+    assert "Trying out ...\nReading ...\n" in said.err
+    assert not said.out
     assert list(release.table_) == ["age", "ward", "since"]
     assert len(release.table_) == 50
     assert str(release.table_["since"].dtype).startswith("datetime64")

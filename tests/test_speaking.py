@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from synth.cli.speaking import Bars, Lines, SpokenProgress, on_terminal, time_left
+from synth.services.course import Course
 
 
 class Terminal(io.StringIO):
@@ -32,13 +33,15 @@ def test_elsewhere_than_on_a_terminal_each_phase_is_a_line(capsys: pytest.Captur
 
 def test_on_a_terminal_each_phase_is_a_bar_that_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     console: Any = pytest.importorskip("rich.console")
-    written, seconds = Terminal(), iter([0.0, 10.0, 30.0, 31.0])
-    with Bars(console.Console(file=written, force_terminal=True, width=100), clock=lambda: next(seconds)) as bars:
+    written, seconds = Terminal(), [0.0]
+    with Bars(console.Console(file=written, force_terminal=True, width=100), clock=lambda: seconds[0]) as bars:
         bars.step(1, 2)  # of no phase yet
         bars.phase("Fitting [red]")
+        seconds[0] = 10.0
         bars.step(1, 4)
         bars._bars.refresh()  # as it does ten times a second
         bars("Memory failed.")
+        seconds[0] = 30.0
         bars.step(3, 4)
         bars._bars.refresh()
         bars.phase("Sampling")
@@ -48,6 +51,22 @@ def test_on_a_terminal_each_phase_is_a_bar_that_says_what_is_left(monkeypatch: p
     monkeypatch.setattr(sys, "stderr", Terminal())
     with on_terminal() as shown:
         assert isinstance(shown, Bars)
+
+
+def test_the_bars_of_a_run_say_what_is_left_of_the_whole_run_between_steps_too() -> None:
+    console: Any = pytest.importorskip("rich.console")
+    written, seconds = Terminal(), [0.0]
+    with Bars(console.Console(file=written, force_terminal=True, width=100), clock=lambda: seconds[0]) as bars:
+        bars.follow(Course(columns=15, rows=10_000))
+        bars.phase("Trying out")
+        for moment, phase in ((2.0, "Counting columns"), (4.0, "Sampling"), (5.0, "owner only: Attacking")):
+            seconds[0] = moment
+            bars.phase(phase)
+            bars._bars.refresh()
+        seconds[0] = 16.0
+        bars._bars.refresh()
+    said = written.getvalue()
+    assert said.index("at least about 25 s left") < said.index("about 20 s left") < said.index("about 10 s left")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from pages.ui.session import application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
+from synth.services.course import OWNER_PHASE, Course
 from synth.services.views import RunView
 
-__all__ = ["follow_run", "furthest", "phase_words", "prepare_or_follow"]
+__all__ = ["course_of", "follow_run", "phase_words", "prepare_or_follow"]
 
 STATES = {
     "queued": "waiting",
@@ -33,22 +34,10 @@ NO_ROOM = (
     "Free some space soon. A run that cannot write to the database waits for an hour and then goes on by itself; one "
     "that cannot write a file ends, and what it spent stays spent."
 )
-OWNER_PHASE = "Reporting to the owner"
 SEALED = (
     "The release is sealed. What remains is your own report on the private rows; how far it is would follow from exact "
-    "rows, so nothing shows it. It often takes longer than all before."
+    "rows, so nothing shows it; the time left is what tables of this size usually take."
 )
-_STAGES = {
-    "": "try",
-    "Trying": "try",
-    "Reading": "read",
-    "Sampling": "make",
-    "Predicting": "make",
-    "Writing": "seal",
-    "Reporting": "seal",
-    "Sealing": "seal",
-    OWNER_PHASE: "owner",
-}
 _DEVICES = {"cpu": "CPU", "cuda": "GPU"}
 
 
@@ -87,9 +76,10 @@ def _moving(run_id: str) -> None:
         # One run of the whole page: it draws the end without a timer.
         st.rerun()
     _title(run)
-    words = "Waiting for a free place" if run.state == "queued" else phase_words(run)
-    text = f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{_time_left(run)}"
-    st.progress(furthest(run), text=text)
+    course = course_of(run)
+    words = "Waiting for a free place" if run.state == "queued" else phase_words(run, course)
+    left = f" · {course.left}" if course.left else ""
+    st.progress(course.share, text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{left}")
     if run.phase == OWNER_PHASE:
         note(SEALED)
     if run.full_disk is not None:
@@ -154,37 +144,23 @@ def _title(run: RunView) -> None:
         note(WILL_GO_ON if run.state == "queued" else WENT_ON)
 
 
-def phase_words(run: RunView) -> str:
+def phase_words(run: RunView, course: Course) -> str:
     """Say which of its steps a run is at."""
-    stages = _stages(run)
     words = run.phase or "Starting"
     inside = f", {run.step} of {run.of}" if run.of else ""
-    return f"Step {stages.index(_stage(run)) + 1} of {len(stages)}: {words}{inside}"
+    return f"Step {course.place_of(run.phase)} of {len(course.stages)}: {words}{inside}"
 
 
-def _stages(run: RunView) -> tuple[str, ...]:
-    """Return what every run goes through, in order; one that fits a model makes no rows."""
-    return ("try", "read", "fit", "make", "seal", "owner") if run.rows else ("try", "read", "fit", "seal")
-
-
-def _stage(run: RunView) -> str:
-    """Return where a phase belongs; phases of a generator's own belong to its fit."""
-    stage = _STAGES.get(run.phase if run.phase == OWNER_PHASE else run.phase.partition(" ")[0], "fit")
-    return stage if stage in _stages(run) else "fit"
-
-
-def furthest(run: RunView) -> float:
-    """Return the share of the steps that are done. Phases inside one begin at nothing each; the bar never goes back."""
-    stages = _stages(run)
-    done = 0.0
+def course_of(run: RunView) -> Course:
+    """Return the course of a run as this session has watched it, up to now."""
+    seen = st.session_state.get("course")
+    if seen is None or seen[0] != run.run_id:
+        seen = (run.run_id, Course(columns=run.columns, rows=run.rows))
+        st.session_state["course"] = seen
+    course: Course = seen[1]
     if run.state != "queued":
-        inside = min(max(run.step / run.of, 0.0), 1.0) if run.of else 0.0
-        done = (stages.index(_stage(run)) + inside) / len(stages)
-    seen = st.session_state.get("furthest")
-    if seen is not None and seen[0] == run.run_id:
-        done = max(done, seen[1])
-    st.session_state["furthest"] = [run.run_id, done]
-    return done
+        course.tell(run.elapsed_seconds, run.phase, run.step, run.of)
+    return course
 
 
 def _what_stopping_costs(run: RunView) -> str:
@@ -214,18 +190,6 @@ def _losses(run: RunView) -> None:
     )
     note("How far the fit is from all noisy answers; it falls while the fit learns them. It reads no row.")
     show_plot(made, title="Error of the fit", twin=pd.DataFrame({"report": steps, "error": losses}), key="losses")
-
-
-def _time_left(run: RunView) -> str:
-    """Guess the time left in this phase from the pace since the page first saw it."""
-    seen = st.session_state.get("pace")
-    if seen is None or seen[:2] != [run.run_id, run.phase]:
-        st.session_state["pace"] = [run.run_id, run.phase, run.elapsed_seconds, run.step]
-        return ""
-    seconds, steps = run.elapsed_seconds - seen[2], run.step - seen[3]
-    if seconds < 2 or steps < 1:
-        return ""
-    return f" · about {_clock(round(seconds * (run.of - run.step) / steps))} left in this phase"
 
 
 def _clock(seconds: int) -> str:

@@ -11,7 +11,7 @@ import io
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from synth.bundle.certificate import ROW_EPSILON
 from synth.bundle.replay import drawn_table
 from synth.cli.files import empty_folder, new_file, open_table
 from synth.cli.frames import FORMAT, frame_as_table, frame_of_table, names_of_frame
-from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress
+from synth.cli.speaking import Say, SpokenProgress, StoredAndSpokenProgress, on_terminal
 from synth.errors import DiskFullError, InputError, JobError, PrivacyError, RunCancelledError, SynthError
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
@@ -36,6 +36,7 @@ from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
 from synth.schema import RunConfig, Schema, TableFormat, config_of_schema, format_to_mapping, parse_schema
 from synth.services import run_folder
+from synth.services.course import Course
 from synth.services.incidents import in_own_words, own_error, record_incident
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
@@ -160,7 +161,8 @@ def run_locally(
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
         with _closing(application, run.id):
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
-            told = StoredAndSpokenProgress(application.store.work, run.id, tell)
+            course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
+            told = StoredAndSpokenProgress(application.store.work, run.id, tell, course)
             if not _carried_out(application, run.id, told, owner_report=owner_report):
                 tell("Memory or the graphics card failed. The run goes on from the answers that it kept, on the CPU.")
                 application.store.work.count_attempt(run.id)
@@ -502,7 +504,7 @@ class Release:
         self._config = in_own_words(_config_of, schema, asked, more)
         self._draws = 0
 
-    def fit(self, out: str | Path | None = None, *, owner_report: bool = False) -> Self:
+    def fit(self, out: str | Path | None = None, *, owner_report: bool = False, verbose: bool = False) -> Self:
         """Spend the budget, make the rows and seal their bundle.
 
         Parameters
@@ -511,6 +513,8 @@ class Release:
             A new or empty folder for the bundle; without one it stays in the home of the installation.
         owner_report : bool
             Compare with the private rows too, for the owner alone; the ledger notes it.
+        verbose : bool
+            Show how far it is on standard error: bars with the time left on a terminal, a line for each phase elsewhere.
 
         Raises
         ------
@@ -525,16 +529,17 @@ class Release:
             raise PrivacyError(_SPENDS_AGAIN)
         self._may_fit = False
         try:
-            return in_own_words(self._fitted, out, owner_report)
+            with on_terminal() if verbose else nullcontext() as shown:
+                return in_own_words(self._fitted, out, owner_report, shown)
         except InputError:
             # Refused before anything was spent.
             self._may_fit = True
             raise
 
-    def _fitted(self, out: str | Path | None, owner_report: bool) -> Self:
+    def _fitted(self, out: str | Path | None, owner_report: bool, say: Say | None) -> Self:
         rows = frame_as_table(self._frame, self._config.schema)
         result = run_locally(
-            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=None
+            self._config, out, rows=rows, owner_report=owner_report, first=self._account is None, say=say
         )
         self.bundle_ = result.bundle.absolute()
         self.spent_ = (result.epsilon, result.delta)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from synth.errors import InputError
 from synth.names import visible_lines
 from synth.progress import ProgressSink, StoredProgress
+from synth.services.course import Course
 from synth.system.packages import is_installed
 
 __all__ = [
@@ -80,9 +81,14 @@ class Lines:
     def step(self, k: int, of: int) -> None:
         """Say nothing: a line for every step would be too many."""
 
+    def follow(self, course: Course) -> None:
+        """Say nothing: what is left changes with every second."""
+
 
 class Bars(Lines):
-    """Progress as bars on a terminal: one for every phase, with the time that is left of it where steps are counted.
+    """Progress as bars on a terminal: one for every phase, with the time that is left.
+
+    Of a run that is what is left of the whole run; of anything else what is left of the phase, where steps are counted.
 
     Parameters
     ----------
@@ -93,14 +99,24 @@ class Bars(Lines):
     """
 
     def __init__(self, console: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+        from rich.text import Text
 
-        left = TextColumn("{task.fields[left]}")
+        class Left(ProgressColumn):
+            """Asks at every look, since what is left falls between two steps too."""
+
+            def render(self, task: Task) -> Text:
+                """Return what is left."""
+                return Text(task.fields["left"]())
+
         super().__init__(lambda line: console.print(visible_lines(line), markup=False, highlight=False, soft_wrap=True))
-        self._bars = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), left, console=console)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), Left())
+        self._bars = Progress(*columns, console=console)
         self._clock = clock
         self._now: Any = None
-        self._begun = 0.0
+        self._course: Course | None = None
+        self._phase, self._k, self._of = "", 0, 0
+        self._begun = self._run_began = 0.0
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -118,18 +134,28 @@ class Bars(Lines):
         from rich.markup import escape
 
         self._end()
-        self._now = self._bars.add_task(escape(visible_lines(name)), total=None, left="")
-        self._begun = self._clock()
+        self._phase, self._k, self._of, self._begun = name, 0, 0, self._clock()
+        self._now = self._bars.add_task(escape(visible_lines(name)), total=None, left=self._left)
 
     def step(self, k: int, of: int) -> None:
-        """Move the bar, and say how long the phase takes on."""
+        """Move the bar."""
         if self._now is not None:
-            left = time_left(self._clock() - self._begun, k, of)
-            self._bars.update(self._now, completed=k, total=of, left=left)
+            self._k, self._of = k, of
+            self._bars.update(self._now, completed=k, total=of)
+
+    def follow(self, course: Course) -> None:
+        """Say from now on what is left of a whole run."""
+        self._course, self._run_began = course, self._clock()
+
+    def _left(self) -> str:
+        if self._course is None:
+            return time_left(self._clock() - self._begun, self._k, self._of)
+        self._course.tell(self._clock() - self._run_began, self._phase, self._k, self._of)
+        return self._course.left
 
     def _end(self) -> None:
         if self._now is not None:
-            self._bars.update(self._now, completed=1, total=1, left="")
+            self._bars.update(self._now, completed=1, total=1, left=str)
             self._bars.stop_task(self._now)
 
 
@@ -194,9 +220,10 @@ class SpokenProgress:
 class StoredAndSpokenProgress(StoredProgress):
     """Progress in the store and as it is shown."""
 
-    def __init__(self, sink: ProgressSink, run_id: str, say: Say) -> None:
+    def __init__(self, sink: ProgressSink, run_id: str, say: Say, course: Course) -> None:
         super().__init__(sink, run_id)
         self._shown = shown_by(say)
+        self._shown.follow(course)
 
     def phase(self, name: str) -> None:
         """Note the phase and show it."""

@@ -34,6 +34,7 @@ from synth.reports.registry import renewal_called, renewals, reports
 from synth.reports.report import OwnerRows, Remade, Renewal, Report, StandInPart, TestRows
 from synth.schema import RunConfig
 from synth.services import run_folder
+from synth.services.course import OWNER_PHASE
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample
@@ -182,7 +183,7 @@ class _Share:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        progress.phase("Reporting to the owner")
+        progress.phase(OWNER_PHASE)
 
     def phase(self, name: str) -> None:
         """Say nothing of it."""

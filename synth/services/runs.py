@@ -14,6 +14,7 @@ from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
+from synth.services.course import OWNER_PHASE
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import FittedRun, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
@@ -95,7 +96,7 @@ def _seal_and_report(
     folder = run_folder.of(installation.settings, run.id)
     seal_release(config, fitted, folder, sealing=sealing, progress=timer)
     if owner_report:
-        timer.phase("Reporting to the owner")
+        timer.phase(OWNER_PHASE)
         # How many classes are predicted, and whether anybody was held out, is for the owner: so are its phases.
         timer.hide()
         threads = installation.settings.threads

@@ -200,7 +200,7 @@ class RunView:
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
     ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers;
-    ``full_disk`` says which disk has no room while a worker has the run.
+    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled.
     """
 
     run_id: str
@@ -224,6 +224,7 @@ class RunView:
     spent: bool = False
     went_on: bool = False
     full_disk: str | None = None
+    columns: int = 0
 
 
 def run_view(
@@ -260,6 +261,7 @@ def run_view(
         # One that was put back and still waits has not gone on yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=full_disk,
+        columns=len(config.schema.modelled),
     )
 
 

@@ -175,16 +175,17 @@ def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.Mo
     assert [row.state for row in application().ledger_rows()] == ["reserved", "freed"]
 
 
-def view(phase: str, step: int = 0, of: int = 0, *, rows: int = 10) -> RunView:
+def view(phase: str, step: int = 0, of: int = 0, *, rows: int = 10, run_id: str = "run") -> RunView:
     """Return where a run stands."""
     return RunView(
-        *("run", "people", "table", "independent", 1.0, 1e-6, rows, "running", phase, step, of, None, None, "cpu", ()),
+        *(run_id, "people", "table", "independent", 1.0, 1e-6, rows, "running", phase, step, of, None, None, "cpu", ()),
         created=datetime.now(UTC),
         elapsed_seconds=3,
+        columns=15,
     )
 
 
-def test_one_bar_goes_through_the_whole_run_and_never_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_bar_goes_through_the_whole_run_and_says_what_is_left_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui import running
 
     monkeypatch.setattr(running.st, "session_state", {})
@@ -193,12 +194,13 @@ def test_one_bar_goes_through_the_whole_run_and_never_back(monkeypatch: pytest.M
         *(view("Sampling"), view("Predicting from synthetic rows"), view("Writing"), view("Reporting", 1, 1)),
         view("Reporting to the owner"),
     ]
-    shares = [running.furthest(one) for one in told]
-    assert shares == sorted(shares)
-    assert [round(6 * share, 2) for share in shares] == [0, 1, 2.5, 2.5, 2.75, 3, 3, 4, 5, 5]
-    assert running.phase_words(told[2]) == "Step 3 of 6: Counting columns, 1 of 2"
-    assert running.phase_words(view("Fitting", rows=0)) == "Step 3 of 4: Fitting"
-    assert running.phase_words(view("Sealing", rows=0)) == "Step 4 of 4: Sealing"
+    courses = [running.course_of(one) for one in told]
+    assert len({id(course) for course in courses}) == 1, "one course for one run"
+    assert [courses[0].place_of(one.phase) for one in told] == [1, 2, 3, 3, 3, 4, 4, 5, 5, 6]
+    assert running.phase_words(told[2], courses[0]) == "Step 3 of 6: Counting columns, 1 of 2"
+    assert courses[0].left == "about 30 s left"
+    model = view("Sealing", rows=0, run_id="model")
+    assert running.phase_words(model, running.course_of(model)) == "Step 4 of 4: Sealing"
 
 
 def test_a_failed_run_says_that_the_budget_stays_spent(home: Path) -> None:
