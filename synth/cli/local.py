@@ -514,7 +514,7 @@ class Release:
         owner_report : bool
             Compare with the private rows too, for the owner alone; the ledger notes it.
         verbose : bool
-            Show how far it is on standard error: bars with the time left on a terminal, a line for each phase elsewhere.
+            Show on standard error how far it is: bars with the time left on a terminal, lines elsewhere.
 
         Raises
         ------

@@ -29,8 +29,8 @@ _STAGES = {
 _OWNERS = "owner only:"
 """How phases of the owner's report begin where they are named at all."""
 
-_START = 1.0
-"""Seconds in which a worker starts, before it does anything."""
+_START = 3.0
+"""Seconds that a worker may take to start and to load what it needs, whatever the table."""
 
 _PACE_AFTER = 2.0
 """Seconds after which the pace of counted steps says something."""

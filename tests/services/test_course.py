@@ -35,7 +35,7 @@ def test_a_machine_that_was_slower_so_far_is_slower_in_what_comes() -> None:
         course = Course(columns=15, rows=10_000)
         watched(course, (0.0, "Trying out", 0, 0), (seconds, "Fitting", 0, 0))
         left.append(watched(course, (seconds + 5, "Sampling", 0, 0))[0])
-    assert left == ["about 25 s left", "about 4 min left", "about 10 min left"]
+    assert left == ["about 25 s left", "about 3 min left", "about 10 min left"]
 
 
 def test_the_owners_report_counts_down_and_says_when_it_takes_longer_than_usual() -> None:
