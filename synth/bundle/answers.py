@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +28,14 @@ from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.em_models import MODELS
 from synth.privacy.more.em_steps import EMStepQuestion
+from synth.privacy.more.found_values import (
+    VALUE_GRIDS,
+    FoundValues,
+    ValuesQuestion,
+    bound_of_row,
+    key_delta_of,
+    keys_of_unit,
+)
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
@@ -34,12 +43,16 @@ from synth.privacy.more.row_sensitivity import CellBound
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
+from synth.reading.more.texts import is_value
 from synth.schema import Neighbours, Schema
 
 __all__ = ["ENTRIES", "ArrayFile", "Entry", "from_description"]
 
 _RELATIVE = 1e-9
 """Two computers may disagree on a bound by this much."""
+
+_KEY_MARGIN = 1e-6
+"""Two computers may disagree on a small probability by this much."""
 
 _SUM_GRIDS = {2.0 ** (-2 * half_bits): half_bits for half_bits in FINE}
 
@@ -400,6 +413,63 @@ def _loss_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]])
     return GradientQuestion(features, target, said["loss"], arrays[said["parameters"]], float(said["clip"]))
 
 
+def _values_problems(answer: FoundValues, schema: Schema) -> Iterator[str]:
+    """Yield what does not fit between found values, their threshold, their receipt and the declared table."""
+    receipt, question, name = answer.receipt, answer.question, f"The answer to '{answer.receipt.query}'"
+    try:
+        question.check(schema)
+    except SynthError as refusal:
+        yield f"The question '{receipt.query}' cannot have been asked of the declared table: {refusal}"
+        return
+    keys = keys_of_unit(len(question.columns), schema)
+    if receipt.mechanism != "discrete_gaussian" or receipt.dimension != keys:
+        yield f"{name} has a receipt that is not of values in {len(question.columns):,} columns."
+        return
+    if receipt.grid not in {2.0 ** (-2 * half_bits) for half_bits in VALUE_GRIDS}:
+        yield f"The receipt of '{receipt.query}' states a grid that no value is counted on."
+        return
+    yield from _sensitivity_problems(receipt, between_neighbours(bound_of_row(len(question.columns)), schema))
+    yield from _variance_problems(receipt)
+    found = key_delta_of(
+        noise_std=receipt.noise_scale,
+        grid=receipt.grid,
+        rows_per_unit=schema.unit.rows_per_unit,
+        keys=keys,
+        threshold=answer.threshold,
+    )
+    if found > question.delta_key * (1 + _KEY_MARGIN):
+        yield f"{name} has a threshold that one {schema.unit.protects} alone passes with probability {found:.3g}."
+    if receipt.additive_delta < question.delta_key:
+        yield f"The receipt of '{receipt.query}' leaves out the chance that one {schema.unit.protects} alone is found."
+    if any(count < answer.threshold for _, _, count in answer.values):
+        yield f"{name} holds a value that did not reach the threshold."
+    keyed = [(question.columns.index(column), text) for column, text, _ in answer.values]
+    if not all(map(is_value, (text for _, text in keyed))) or any(a >= b for a, b in pairwise(keyed)):
+        yield f"{name} holds values that cannot have been found, or not in this order."
+
+
+def _values_to_json(answer: FoundValues, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the values, their threshold, their receipt and their question."""
+    return {
+        "receipt": answer.receipt.to_dict(),
+        "columns": list(answer.question.columns),
+        "delta_key": answer.question.delta_key,
+        "threshold": answer.threshold,
+        "values": [[answer.question.columns.index(column), text] for column, text, _ in answer.values],
+        "counts": arrays.put(f"values_{place:04d}", np.array([count for _, _, count in answer.values], dtype="<i8")),
+    }
+
+
+def _values_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FoundValues:
+    """Make the answer of values, threshold, receipt and question."""
+    question = ValuesQuestion(tuple(map(str, said["columns"])), float(said["delta_key"]))
+    values = tuple(
+        (question.columns[place], str(text), count)
+        for (place, text), count in zip(said["values"], arrays[said["counts"]].tolist(), strict=True)
+    )
+    return FoundValues(Receipt.from_dict(said["receipt"]), question, int(said["threshold"]), values)
+
+
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
     """Yield a problem where a receipt states a smaller sensitivity than its question has."""
     if not receipt.sensitivity >= least * (1 - _RELATIVE):
@@ -431,4 +501,5 @@ ENTRIES: dict[type[Answer], Entry] = {
     Selection: Entry("selections", _choice_to_json, _choice_from_json, _choice_problems, always_listed=True),
     PerturbedRows: Entry("row_releases", _rows_to_json, _rows_from_json, _rows_problems),
     NoisyGradient: Entry("gradients", _gradient_to_json, _gradient_from_json, _gradient_problems),
+    FoundValues: Entry("values", _values_to_json, _values_from_json, _values_problems),
 }

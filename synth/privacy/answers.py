@@ -21,6 +21,7 @@ from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
+from synth.privacy.more.found_values import FoundValues, ValuesQuestion
 from synth.privacy.more.fourier import Fourier
 from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQuestion
 from synth.privacy.more.linear_guesses import LinearGuess
@@ -222,6 +223,7 @@ KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     RowsQuestion: PerturbedRows,
     GradientQuestion: NoisyGradient,
     EMStepQuestion: NoisyGradient,
+    ValuesQuestion: FoundValues,
 }
 """What may be asked, and what each question is answered by; a session answers exactly these classes."""
 

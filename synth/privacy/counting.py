@@ -107,13 +107,15 @@ class CountMemory:
 class PrivateRows:
     """What a sum may read: one column of codes at a time, by name; and what was counted on the same rows before.
 
-    ``units`` numbers whose each row is, shape (n_rows,), where ids say so and a unit may have several rows.
+    ``units`` numbers whose each row is, shape (n_rows,), where ids say so and a unit may have several rows. ``texts``
+    counts the texts of columns that are to be found privately, where a table was opened for that.
     """
 
     column: Callable[[str], NDArray[Any]]
     n_rows: int
     memory: CountMemory | None = field(default=None, repr=False)
     units: NDArray[np.int64] | None = field(default=None, repr=False)
+    texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.n_rows > MAXIMUM_ROWS:

@@ -62,6 +62,7 @@ class PlannedCost:
     grid: float
     mu_squared_units: int
     slack: float = 0.0
+    additive_delta: float = 0.0
     pure_units: int = 0
     cells: tuple[CellNoise, ...] = ()
     named: str = "{query}"

@@ -238,7 +238,8 @@ class PrivateSession(AnswerSource):
         self._spent_units += units
 
     def _rows(self) -> PrivateRows:
-        return PrivateRows(lambda name: self._table._column(name), self._table._rows, self._memory, self._table._units)
+        table = self._table
+        return PrivateRows(lambda name: table._column(name), table._rows, self._memory, table._units, table._texts)
 
     def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:
         """Answer a planned and charged question: by the kept answer that is next, else from the rows.

@@ -54,6 +54,7 @@ __all__ = [
     "kept_rows",
     "place_hashes",
     "read_table",
+    "require_number_of_units",
     "row_hashes",
     "rows_of",
     "units_to_split",
@@ -81,7 +82,7 @@ class PrivateTable:
     ``part``, which side of the split it is; nothing else is.
     """
 
-    __slots__ = ("_columns", "_public_rows", "_rows", "_units", "part", "schema")
+    __slots__ = ("_columns", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
 
     schema: Schema
     part: Part
@@ -91,6 +92,8 @@ class PrivateTable:
     """The number of rows of this side that may be printed: it follows from the declared number; None where private."""
     _units: npt.NDArray[np.int64] | None
     """A number for each row that the rows of one unit share; None where ids do not say that a unit has several."""
+    _texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None
+    """Counts texts of columns that are to be found privately; None where the table was not opened for that."""
 
     def __init__(self) -> None:
         raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
@@ -143,7 +146,7 @@ class PrivateTable:
             If the number of units is public and not declared.
         """
         if not public:
-            _require_number_of_units(schema)
+            require_number_of_units(schema)
         encoded = read_table(
             source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
         )
@@ -173,7 +176,7 @@ class PrivateTable:
         tuple of pairs of PrivateTable
             The training part and the hold-out of each.
         """
-        _require_number_of_units(schema)
+        require_number_of_units(schema)
         encoded = read_table(made_up, "", schema, form, account_key=b"", undeclared=undeclared)
 
         def side(rows: int, part: Part) -> PrivateTable:
@@ -241,7 +244,7 @@ class PrivateTable:
     def _side(cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float) -> PrivateTable:
         """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
-        table.schema, table.part, table._columns, table._units = schema, part, columns, None
+        table.schema, table.part, table._columns, table._units, table._texts = schema, part, columns, None, None
         table._rows = len(columns[schema.names[0]])
         table._public_rows = None
         if schema.rows_are_public:
@@ -263,7 +266,8 @@ class PrivateTable:
         self.__reduce_ex__(None)
 
 
-def _require_number_of_units(schema: Schema) -> None:
+def require_number_of_units(schema: Schema) -> None:
+    """Refuse a table whose number of units is public and not declared."""
     if schema.needs_number_of_units and schema.number_of_units is None:
         raise PrivacyError(
             f"How many {schema.unit.protects}s there are is declared public, so the number has to be declared too: "

@@ -37,6 +37,7 @@ __all__ = [
     "numbers_of",
     "numbers_of_texts",
     "texts_of",
+    "values_of_cells",
 ]
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?$"
@@ -112,6 +113,15 @@ def encode_cells(
         small if index is None else small[index],
         CellCounts(*(int(counts[fate]) for fate in (Fate.MISSING, Fate.MALFORMED, Fate.OUTSIDE))),
     )
+
+
+def values_of_cells(
+    cells: pa.Array | pa.ChunkedArray, *, missing: tuple[str, ...] = ("",), strip: bool = True
+) -> tuple[list[str | None], npt.NDArray[np.int64]]:
+    """Return the texts of cells, None for a missing one, and each row's place among them; a text may stand twice."""
+    distinct, index = _distinct_cells(cells)
+    texts = FileCells(distinct, missing=missing, strip=strip).values()
+    return texts, np.arange(len(texts)) if index is None else index
 
 
 def decode_column(column: ModelledColumn, codes: npt.ArrayLike) -> pa.Array:
@@ -191,6 +201,12 @@ class FileCells:
         known, code_of = _spellings(column, strip=self._strip, typed=is_number(self._cells.type))
         found = pc.fill_null(pc.index_in(texts, value_set=known.cast(texts.type)), -1).to_numpy(zero_copy_only=False)
         return np.where(found >= 0, code_of[found], -1), self._is_missing(texts)
+
+    def values(self) -> list[str | None]:
+        """Return the text of every cell, None where it is missing."""
+        texts = self._texts()
+        present: list[str | None] = pc.if_else(pa.array(self._is_missing(texts)), None, texts).to_pylist()
+        return present
 
     def _texts(self) -> pa.Array:
         texts = texts_of(self._cells)

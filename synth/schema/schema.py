@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from synth.errors import InputError, PrivacyError, SchemaError, VerificationError
 from synth.limits import COLUMNS, DECLARED_VALUES, PLACES, TEXT_CHARACTERS
 from synth.names import shown
-from synth.schema.columns import Column, ModelledColumn, guarded, modelled_columns, parse_column
+from synth.schema.columns import Column, FindColumn, ModelledColumn, guarded, modelled_columns, parse_column
 from synth.schema.documents import Needed, Number, Read, Text, Whole, read_as
 
 __all__ = [
@@ -327,14 +327,21 @@ def undeclared_facts(schema: Schema) -> str | None:
             f"The number of {schema.unit.protects}s is declared public, so it has to be said: write "
             "'number_of_units: ' and the number, or 'row_count: private'. It is printed, and never counted."
         )
+    to_find = [column.name for column in schema.columns if isinstance(column, FindColumn)]
+    if to_find:
+        verb = "is" if len(to_find) == 1 else "are"
+        return f"{_named(to_find)} {verb} still to be found: find them privately, or describe them."
     open_columns = [column.name for column in schema.modelled if column.fallback_code is None]
     if open_columns:
-        more = f" and {len(open_columns) - 5:,} more" if len(open_columns) > 5 else ""
         return (
-            f"Say what an empty or unreadable cell becomes in {', '.join(map(repr, open_columns[:5]))}{more}: declare "
-            "'missing: true', or a value of the column as 'fallback'."
+            f"Say what an empty or unreadable cell becomes in {_named(open_columns)}: declare 'missing: true', or a "
+            "value of the column as 'fallback'."
         )
     return None
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def size_problem(columns: Sequence[Column]) -> str | None:
@@ -365,6 +372,8 @@ def domain_problem(columns: Sequence[ModelledColumn]) -> str | None:
 
     It follows from declared sizes alone.
     """
+    # What is to be found is counted by itself alone, and no generator ever sees it.
+    columns = [column for column in columns if not isinstance(column, FindColumn)]
     widths = {column.name: min(column.levels, COARSE_PLACES) + column.size - column.levels for column in columns}
     grids = {column.name: column.levels for column in columns}
     widest = sorted(widths.values(), reverse=True)

@@ -17,6 +17,7 @@ from synth.schema.columns.base import (
     guarded,
 )
 from synth.schema.columns.date import DateColumn, DateStep
+from synth.schema.columns.find import FindColumn
 from synth.schema.columns.labels import CategoryColumn, YesNoColumn
 from synth.schema.columns.number import NumberColumn
 from synth.schema.columns.unmodelled import DropColumn, IdentifierColumn
@@ -30,6 +31,7 @@ __all__ = [
     "DateColumn",
     "DateStep",
     "DropColumn",
+    "FindColumn",
     "FormField",
     "IdentifierColumn",
     "ModelledColumn",
@@ -80,11 +82,11 @@ def parse_column(name: str, declared: object) -> Column:
     within = f"'{shown(name)}': "
     said = declared.get("type")
     kind = "missing" if said is None else read(f"{within}type", as_text, said)
-    if kind not in COLUMN_TYPES:
+    # What is to be found privately is no description, so it is not among the types that one can choose from.
+    found = FindColumn if kind == FindColumn.kind else COLUMN_TYPES.get(kind)
+    if found is None:
         raise SchemaError(f"{within}type must be one of {', '.join(COLUMN_TYPES)}, got {shown(kind)}.")
-    return read_as(
-        COLUMN_TYPES[kind], declared, within=within, given={"name": name}, aside=("type",), error=SchemaError
-    )
+    return read_as(found, declared, within=within, given={"name": name}, aside=("type",), error=SchemaError)
 
 
 def modelled_columns(columns: Iterable[Column]) -> tuple[ModelledColumn, ...]:

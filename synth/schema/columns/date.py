@@ -16,7 +16,7 @@ from synth.names import shown
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
 from synth.schema.documents import Date, Needed, Read, as_date, as_text, read
 
-__all__ = ["DateColumn", "DateStep"]
+__all__ = ["DateColumn", "DateStep", "PatternText"]
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _SOME_MOMENT = datetime.datetime(2001, 12, 28, 13, 14, 15, tzinfo=datetime.UTC)
@@ -43,7 +43,7 @@ def _pattern(said: object) -> str:
     return pattern
 
 
-_Pattern = Annotated[str, Read(_pattern)]
+PatternText = Annotated[str, Read(_pattern)]
 """How cells are written, in the notation of ``strptime``, which knows every directive of it and each only once."""
 
 
@@ -69,7 +69,7 @@ class DateColumn(ModelledColumn):
     low: Annotated[Date, Needed("Write the earliest date, for example low: 2020-01-01.")]
     high: Annotated[Date, Needed("Write the latest date, for example high: 2025-12-31.")]
     step: DateStep = DateStep.DAY
-    pattern: _Pattern | None = field(default=None, kw_only=True)
+    pattern: PatternText | None = field(default=None, kw_only=True)
     fallback: Date | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
