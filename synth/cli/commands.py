@@ -25,7 +25,7 @@ _PATHS = {
     **{"config": "the configuration", "table": "the table", "test_table": "the test table", "out": "the output"},
     **{"folder": "the folder", "folders": "a run", "bundle": "the bundle", "public_key": "the public key"},
     **{"stand_in": "the stand-in", "simulate": "the simulation"},
-    **{"source": "the source", "models": "a party's file", "like": "the bundle"},
+    **{"dictionary": "the dictionary", "source": "the source", "models": "a party's file", "like": "the bundle"},
 }
 """What the arguments are that name files, by the name of the argument."""
 
@@ -114,7 +114,15 @@ def _schema(parsed: argparse.Namespace) -> int:
 
     if parsed.look and parsed.account is None:
         raise InputError("A look at the rows is recorded: name the people they are about with --account.")
-    say(draft_configuration(parsed.table, look_for=parsed.account if parsed.look else None).rstrip("\n"))
+    text = draft_configuration(
+        parsed.table,
+        look_for=parsed.account if parsed.look else None,
+        dictionaries=parsed.dictionary or (),
+        presets=parsed.preset or (),
+        empty=parsed.empty == "missing",
+        tell=tell,
+    )
+    say(text.rstrip("\n"))
     return 0
 
 
@@ -398,6 +406,21 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     schema.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet, also .gz; its header is read")
     schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
+    schema.add_argument(
+        "--dictionary",
+        action="append",
+        metavar="FILE",
+        help="a data dictionary: CSV, datapackage.json, YAML, .names or a bundle; a further one adds to it",
+    )
+    schema.add_argument(
+        "--preset",
+        action="append",
+        metavar="PRESET=COLUMNS",
+        help="a public preset for columns with commas between, for example age=patient_age or money:500000=income",
+    )
+    schema.add_argument(
+        "--empty", choices=["missing"], help="what empty and unreadable cells become where nothing is said"
+    )
     schema.set_defaults(command=_schema)
     return parser
 

@@ -9,19 +9,33 @@ from __future__ import annotations
 import glob
 import gzip
 import io
+import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import yaml
 
 from synth.errors import InputError, TableError
 from synth.names import shown
-from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, config_of_text, parse_column
-from synth.services.views import DraftColumn
+from synth.schema import (
+    COLUMN_TYPES,
+    FormField,
+    ModelledColumn,
+    TableFormat,
+    config_of_text,
+    format_to_mapping,
+    parse_column,
+)
 from synth.system.paths import path_of
+
+if TYPE_CHECKING:
+    from synth.dictionaries import Dictionary
+    from synth.dictionaries.drafting import Description
+    from synth.services.inspection import Header
 
 __all__ = ["ask_configuration", "draft_configuration", "empty_folder", "new_file", "open_table"]
 
@@ -47,7 +61,6 @@ number_of_units:         # how many there are, where that is public
 people_at_most:          # else a public upper bound on how many there are: for delta and the forecast
 budget: {{epsilon: 1.0}}
 rows:                    # how many rows to make
-columns:
 """
 
 
@@ -168,7 +181,16 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                 raise TableError(f"The table '{path.name}' is damaged. Pack it again.") from None
 
 
-def draft_configuration(path: str, *, look_for: str | None = None) -> str:
+def draft_configuration(
+    path: str,
+    *,
+    look_for: str | None = None,
+    dictionaries: Sequence[str] = (),
+    presets: Sequence[str] = (),
+    empty: bool = False,
+    table_format: TableFormat | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> str:
     """Return a configuration to edit, as YAML text with blanks where the owner has to say something.
 
     Parameters
@@ -177,30 +199,86 @@ def draft_configuration(path: str, *, look_for: str | None = None) -> str:
         The table.
     look_for : str, optional
         The account with which it is recorded that the owner looked at the rows; kinds are guessed from cells then.
+    dictionaries : sequence of str
+        Paths of data dictionaries; what the first one leaves open the next one says.
+    presets : sequence of str
+        Presets for columns, as :func:`synth.dictionaries.drafting.chosen_presets` reads them.
+    empty : bool
+        Whether empty and unreadable cells become missing in every column of which nothing else is said.
+    table_format : TableFormat, optional
+        How the table is written. Without a header its names are those of the first dictionary, in order.
+    tell : callable, optional
+        Told what was not taken from a dictionary.
 
     Raises
     ------
-    TableError
-        If the table cannot be read, or its first line looks like a row.
+    InputError
+        If the table or a dictionary cannot be read, or the table's first line looks like a row.
     """
+    from synth.dictionaries.drafting import chosen_presets, describe_columns
     from synth.services.inspection import inspect_header
 
-    with open_table(path, TableFormat()) as (name, stream):
-        header = inspect_header(stream, TableFormat(), look=look_for is not None)
+    form = table_format or TableFormat()
+    read = [_dictionary(one) for one in dictionaries]
+    if not form.header and form.names is None and read:
+        form = replace(form, names=tuple(column.name for column in read[0].columns))
+    with open_table(path, form) as (name, stream):
+        header = inspect_header(stream, form, look=look_for is not None)
     if look_for is not None:
         from synth.application import Application
 
         with Application.from_environment() as application:
             application.note_look(look_for, "kinds of columns")
-    columns = [DraftColumn(column, kind or "") for column, kind in zip(header.names, header.kinds, strict=True)]
+    known = describe_columns(header.names, read, chosen_presets(presets))
+    for note in known.notes if tell is not None else ():
+        tell(note)  # type: ignore[misc]
     source = "names and types alone" if look_for is None else "names, types and cells, which is recorded as a look"
     account = "" if look_for is None else _quoted(look_for)
-    return _HEAD.format(name=_quoted(name), source=source, account=account) + "".join(_drafted_columns(columns))
+    head = _HEAD.format(name=_quoted(name), source=source, account=account)
+    if form != TableFormat():
+        head += f"format: {json.dumps(_said_of_format(form), ensure_ascii=False)}\n"
+    return head + "columns:\n" + "".join(_drafted_columns(header, known, empty)) + _sources(known)
 
 
-def _drafted_columns(columns: Sequence[DraftColumn]) -> list[str]:
-    """Return one line of YAML for every column."""
-    return [f"  {_quoted(column.name)}: {_BLANKS[column.kind]}\n" for column in columns]
+def _dictionary(path: str) -> Dictionary:
+    """Read a data dictionary that a user names."""
+    from synth.dictionaries import LARGEST_BUNDLE, read_dictionary
+
+    place = path_of(path, "the dictionary")
+    try:
+        with place.open("rb") as stream:
+            data = stream.read(LARGEST_BUNDLE + 1)
+    except OSError:
+        raise InputError(
+            f"The dictionary '{place.name}' cannot be opened. Check the path after --dictionary."
+        ) from None
+    return read_dictionary(place.name, data)
+
+
+def _said_of_format(form: TableFormat) -> dict[str, Any]:
+    usual = format_to_mapping(TableFormat())
+    return {key: value for key, value in format_to_mapping(form).items() if usual.get(key) != value}
+
+
+def _drafted_columns(header: Header, known: Description, empty: bool) -> list[str]:
+    """Return one line of YAML for every column: what is known of it, else what its name says."""
+    from synth.dictionaries.drafting import line_of
+
+    lines = []
+    for name, kind in zip(header.names, header.kinds, strict=True):
+        column = known.columns.get(name)
+        lines.append(
+            f"  {_quoted(name)}: {_BLANKS[kind or ''] if column is None else line_of(column.body, empty=empty)}\n"
+        )
+    return lines
+
+
+def _sources(known: Description) -> str:
+    """Return the section that says where declarations are from; nothing where no dictionary and no preset says any."""
+    if not known.columns:
+        return ""
+    said = {name: column.source for name, column in known.columns.items()}
+    return yaml.safe_dump({"domain_source": said}, sort_keys=False, allow_unicode=True, width=120)
 
 
 def _quoted(text: str) -> str:

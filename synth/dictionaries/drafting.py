@@ -1,0 +1,179 @@
+"""What dictionaries and presets say of one table's columns, put together, and written as lines of a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from synth.dictionaries.understanding import Dictionary, open_facts
+from synth.dictionaries.words import folded
+from synth.errors import SchemaError
+from synth.names import shown
+from synth.schema import COLUMN_TYPES, ModelledColumn
+from synth.schema.presets import Preset, preset_called
+
+__all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of"]
+
+_MOST_NAMED = 10
+_NUMBERS = {"low", "high", "step", "fallback"}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What is known of a column of the table: keys of a configuration, and where they are from."""
+
+    body: Mapping[str, Any]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is known of a table's columns.
+
+    Attributes
+    ----------
+    columns : mapping
+        By the names of the table, as far as anything is known of them.
+    notes : tuple of str
+        What was not taken, and why, one sentence each.
+    """
+
+    columns: Mapping[str, Described]
+    notes: tuple[str, ...]
+
+
+def chosen_presets(options: Sequence[str]) -> dict[str, tuple[Preset, str | None]]:
+    """Read presets as a command names them, by the columns they are for.
+
+    Parameters
+    ----------
+    options : sequence of str
+        ``age=patient_age,mother_age``; with what a preset asks, ``money:500000=income``.
+
+    Raises
+    ------
+    SchemaError
+        If a preset is unknown or no column is named.
+    """
+    chosen: dict[str, tuple[Preset, str | None]] = {}
+    for option in options:
+        preset, sign, columns = option.partition("=")
+        key, _, highest = preset.partition(":")
+        if not sign or not columns.strip():
+            raise SchemaError("A preset is given as PRESET=COLUMN,COLUMN, for example age=patient_age.")
+        found = preset_called(key.strip()), highest.strip() or None
+        chosen |= dict.fromkeys((name.strip() for name in columns.split(",") if name.strip()), found)
+    return chosen
+
+
+def describe_columns(
+    names: Sequence[str],
+    dictionaries: Sequence[Dictionary],
+    presets: Mapping[str, tuple[Preset, str | None]] | None = None,
+) -> Description:
+    """Put together what is said of each column of a table.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the table, in order.
+    dictionaries : sequence of Dictionary
+        What the first one says stands; each further one says what is left open.
+    presets : mapping, optional
+        Chosen ones by column, with what they ask; they take the place of what a dictionary says.
+
+    Raises
+    ------
+    SchemaError
+        If a preset is for a column that the table does not have, or lacks what it asks.
+    """
+    columns: dict[str, Described] = {}
+    notes: list[str] = []
+    for dictionary in dictionaries:
+        notes += dictionary.left
+        own_name = _matching(names, [column.name for column in dictionary.columns])
+        absent = [column.name for column in dictionary.columns if column.name not in own_name]
+        if absent:
+            notes.append(f"Not in the table, and passed over: {_named(absent)}.")
+        for column in dictionary.columns:
+            notes += column.left
+            name = own_name.get(column.name)
+            if name is None or not column.body:
+                continue
+            before = columns.get(name)
+            if before is None:
+                columns[name] = Described(column.body, f"declared from a data dictionary: {dictionary.kind}")
+            elif before.body.get("type", column.body.get("type")) == column.body.get("type"):
+                columns[name] = Described({**column.body, **before.body}, before.source)
+    for name, (preset, highest) in (presets or {}).items():
+        if name not in names:
+            raise SchemaError(f"There is no column '{shown(name)}' for the preset '{preset.title}'.")
+        columns[name] = Described(preset.body(highest), preset.domain_source)
+    return Description(columns, tuple(notes))
+
+
+def _matching(names: Sequence[str], called: Sequence[str]) -> dict[str, str]:
+    """Return a dictionary's names with those of the table: the same, or alike but for capitals and signs."""
+    same = {name: name for name in called if name in set(names)}
+    free = [name for name in names if name not in same]
+    alike = Counter(map(folded, free))
+    by_fold = {folded(name): name for name in free if alike[folded(name)] == 1}
+    said = Counter(folded(name) for name in called if name not in same)
+    return same | {
+        name: by_fold[folded(name)]
+        for name in called
+        if name not in same and said[folded(name)] == 1 and folded(name) in by_fold
+    }
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(map(shown, names[:_MOST_NAMED])) + more
+
+
+def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:
+    """Write what is known of a column as it stands behind its name in a configuration, with blanks for what is not.
+
+    Parameters
+    ----------
+    body : mapping
+    empty : bool
+        Whether an empty or unreadable cell becomes missing where nothing else is said.
+    """
+    kind = body.get("type")
+    column_type = COLUMN_TYPES.get(str(kind))
+    whole = dict(body)
+    modelled = column_type is not None and issubclass(column_type, ModelledColumn)
+    if empty and modelled and not {"missing", "fallback"} & whole.keys() and not whole.get("other"):
+        whole["missing"] = True
+    left = open_facts(whole)
+    keys = [key for field in ([] if column_type is None else column_type.form) for key in field.keys if field.needed]
+    if kind == "number" and "step" not in whole:
+        keys.append("step")
+    entries = [] if kind is None else [f"type: {kind}"]
+    entries += [f"{key}: {_flow(_plain(str(kind), key, whole[key])) if key in whole else ''}" for key in keys]
+    entries += [
+        f"{key}: {_flow(_plain(str(kind), key, value))}" for key, value in whole.items() if key not in {"type", *keys}
+    ]
+    line = "{" + ", ".join(entries if kind is not None else ["type: ", *entries]) + "}"
+    return f"{line}  # to fill in: {', '.join(left)}" if left else line
+
+
+def _plain(kind: str, key: str, value: Any) -> Any:
+    """Return numbers of a number column as numbers, so that they stand there without quotation marks."""
+    if kind == "number" and key == "special":
+        return [_plain(kind, "low", one) for one in value]
+    if kind == "number" and key in _NUMBERS:
+        number = float(value)
+        return int(number) if number.is_integer() else number
+    return json.loads(json.dumps(value))
+
+
+def _flow(value: Any) -> str:
+    written = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return written.removesuffix("...\n").strip()

@@ -1,0 +1,164 @@
+"""Codebooks that are tables: a line for each column, or a line for each value of a column."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+
+from synth.dictionaries.understanding import Dictionary, DictionaryColumn, Facts, understand
+from synth.dictionaries.words import fact_called, kind_called
+from synth.errors import ConfigError
+from synth.limits import COLUMNS, DOCUMENT_NODES, TEXT_CHARACTERS
+from synth.names import shown
+
+__all__ = ["dictionary_of_text"]
+
+ORDER = ("name", "kind", "low", "high", "step", "values", "empty", "other", "fallback", "special")
+"""What the cells of a line say where no line names them: the order of the table on the screen."""
+
+_LOOKED_AT = 20
+"""Lines at the top among which the one is looked for that names the columns of the dictionary."""
+
+_SEPARATORS = "\t;,|"
+
+_NO_HEADER = (
+    "No line of this dictionary says what its columns hold. Write a first line such as: name, type, lowest, highest, "
+    "step, values, missing codes."
+)
+_TOO_MANY_CELLS = (
+    "its line has more cells than the header, so none of them is taken. Put quotation marks around a list that holds "
+    "the separator."
+)
+_Lines = list[list[str]]
+
+
+def dictionary_of_text(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
+    """Read a codebook that is CSV, TSV or text from a spreadsheet."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Unlike a table's, a codebook's letters are public; those of Western office programs are all that is tried.
+        text = data.decode("cp1252", "replace")
+    return _dictionary(_lines_of(text), "a table of columns", names)
+
+
+def _lines_of(text: str) -> _Lines:
+    """Split a text at the separator with which a line among the first names the dictionary's columns."""
+    found: list[tuple[int, _Lines]] = []
+    for separator in _SEPARATORS:
+        with suppress(csv.Error):
+            lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True))
+            found.append((max((_known(line) for line in lines[:_LOOKED_AT]), default=0), lines))
+    best = max((known for known, _ in found), default=0)
+    if not found:
+        raise ConfigError("The dictionary is no table: a quotation mark is never closed, or a cell is too long.")
+    if best > 1:
+        return next(lines for known, lines in found if known == best)
+    return max((lines for _, lines in found), key=lambda lines: max(map(len, lines), default=0))
+
+
+def _known(line: Sequence[str]) -> int:
+    """Return how many cells of a line are words for what a codebook says; without a name it is none."""
+    facts = [fact_called(cell) for cell in line]
+    return len({fact for fact in facts if fact is not None}) if "name" in facts else 0
+
+
+def _dictionary(lines: _Lines, kind: str, names: Sequence[str]) -> Dictionary:
+    if sum(map(len, lines)) > DOCUMENT_NODES:
+        raise ConfigError(f"The dictionary has more than {DOCUMENT_NODES:,} cells. Keep the lines of this table alone.")
+    if any(len(cell) > TEXT_CHARACTERS for line in lines for cell in line):
+        raise ConfigError(f"A cell of the dictionary has more than {TEXT_CHARACTERS:,} characters. Make it shorter.")
+    place, header = _header(lines, names)
+    used, unknown = _columns_of(header)
+    told, broken = _told(lines[place:], used, len(header))
+    if len(told) > COLUMNS:
+        raise ConfigError(f"The dictionary names {len(told):,} columns; at most {COLUMNS:,} are possible.")
+    left = [f"Its column '{shown(cell)}' is not used." for cell in unknown]
+    columns = [
+        DictionaryColumn(facts.name, {}, (f"'{shown(facts.name)}': {_TOO_MANY_CELLS}",))
+        if facts.name in broken
+        else understand(facts)
+        for facts in told
+    ]
+    return Dictionary(kind, tuple(columns), tuple(left))
+
+
+def _header(lines: _Lines, names: Sequence[str]) -> tuple[int, list[str]]:
+    """Return where the lines about columns begin, and what their cells say."""
+    top = [_known(line) for line in lines[:_LOOKED_AT]]
+    if top and max(top) > 1:
+        place = top.index(max(top))
+        return place + 1, lines[place]
+    known = set(names)
+    filled = [line for line in lines if any(cell.strip() for cell in line)]
+    if filled and sum(line[0].strip() in known for line in filled) * 2 > len(filled):
+        return 0, list(ORDER)
+    raise ConfigError(_NO_HEADER)
+
+
+def _columns_of(header: Sequence[str]) -> tuple[dict[int, str], list[str]]:
+    """Return what each column of the dictionary says, and those that say nothing known."""
+    used: dict[int, str] = {}
+    unknown = []
+    for place, cell in enumerate(header):
+        fact = fact_called(cell)
+        if fact is None or (fact in used.values() and fact not in _SAID_TWICE):
+            if cell.strip():
+                unknown.append(cell)
+        else:
+            used[place] = fact
+    if "values" not in used.values() and "description" not in used.values():
+        # "label" beside no values is what a column is called in words.
+        used = {place: "description" if fact == "labels" else fact for place, fact in used.items()}
+    return used, unknown
+
+
+_SAID_TWICE = {"values", "description"}
+_KEPT = {one.name for one in fields(Facts)} - {"name", "codes"}
+
+
+def _told(lines: Iterable[Sequence[str]], used: dict[int, str], width: int) -> tuple[list[Facts], set[str]]:
+    """Put the lines of each column together, one or one for each value; and name columns whose lines are too long."""
+    broken: set[str] = set()
+    told: dict[str, Facts] = {}
+    every: dict[str, list[dict[str, str]]] = {}
+    name = ""
+    for line in lines:
+        said: dict[str, str] = {}
+        for place, fact in used.items():
+            cell = line[place].strip() if place < len(line) else ""
+            if cell and fact not in said:
+                said[fact] = cell
+        # In the long form the name stands in the first line of a block alone.
+        name = said.get("name", name if "values" in said else "")
+        if name:
+            every.setdefault(name, []).append(said)
+            if any(cell.strip() for cell in line[width:]):
+                broken.add(name)
+    for name, block in every.items():
+        facts = told[name] = Facts(name)
+        for said in block:
+            for fact in _KEPT & said.keys():
+                if not getattr(facts, fact):
+                    setattr(facts, fact, said[fact])
+        if len(block) > 1:
+            _take_codes(facts, block)
+        elif facts.labels and not facts.values:
+            facts.labels = ""
+    return list(told.values()), broken
+
+
+def _take_codes(facts: Facts, block: Sequence[dict[str, str]]) -> None:
+    """Read a block of lines as one value each."""
+    facts.values = facts.labels = ""
+    listed = [said for said in block if "values" in said]
+    described = all("description" in said for said in listed) and len({said.get("description") for said in listed}) > 1
+    label = "labels" if any("labels" in said for said in listed) else "description" if described else ""
+    facts.codes = [(said["values"], said.get(label)) for said in listed]
+    if len(facts.codes) == 1:
+        facts.values, facts.codes = facts.codes[0][0], []
+    kinds = [said["kind"] for said in block if kind_called(said.get("kind", ""))]
+    facts.kind = kinds[0] if kinds else facts.kind
