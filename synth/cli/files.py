@@ -33,8 +33,7 @@ from synth.schema import (
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
-    from synth.dictionaries import Dictionary
-    from synth.dictionaries.drafting import Description
+    from synth.dictionaries import Description, Dictionary
     from synth.services.inspection import Header
 
 __all__ = ["ask_configuration", "draft_configuration", "empty_folder", "new_file", "open_table"]
@@ -202,7 +201,7 @@ def draft_configuration(
     dictionaries : sequence of str
         Paths of data dictionaries; what the first one leaves open the next one says.
     presets : sequence of str
-        Presets for columns, as :func:`synth.dictionaries.drafting.chosen_presets` reads them.
+        Presets for columns, as :func:`synth.dictionaries.chosen_presets` reads them.
     empty : bool
         Whether empty and unreadable cells become missing in every column of which nothing else is said.
     table_format : TableFormat, optional
@@ -215,7 +214,7 @@ def draft_configuration(
     InputError
         If the table or a dictionary cannot be read, or the table's first line looks like a row.
     """
-    from synth.dictionaries.drafting import chosen_presets, describe_columns
+    from synth.dictionaries import chosen_presets, describe_columns
     from synth.services.inspection import inspect_header
 
     form = table_format or TableFormat()
@@ -262,7 +261,7 @@ def _said_of_format(form: TableFormat) -> dict[str, Any]:
 
 def _drafted_columns(header: Header, known: Description, empty: bool) -> list[str]:
     """Return one line of YAML for every column: what is known of it, else what its name says."""
-    from synth.dictionaries.drafting import line_of
+    from synth.dictionaries import line_of
 
     lines = []
     for name, kind in zip(header.names, header.kinds, strict=True):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
+from synth.dictionaries.drafting import Described, Description, chosen_presets, describe_columns, line_of
 from synth.dictionaries.understanding import Dictionary, DictionaryColumn, open_facts, said_in_words
 from synth.errors import ConfigError
 from synth.limits import DOCUMENT_BYTES
@@ -19,8 +20,13 @@ from synth.names import shown
 __all__ = [
     "DICTIONARY_ENDINGS",
     "LARGEST_BUNDLE",
+    "Described",
+    "Description",
     "Dictionary",
     "DictionaryColumn",
+    "chosen_presets",
+    "describe_columns",
+    "line_of",
     "open_facts",
     "read_dictionary",
     "said_in_words",

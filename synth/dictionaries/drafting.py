@@ -14,8 +14,7 @@ from synth.dictionaries.understanding import Dictionary, open_facts
 from synth.dictionaries.words import folded
 from synth.errors import SchemaError
 from synth.names import shown
-from synth.schema import COLUMN_TYPES, ModelledColumn
-from synth.schema.presets import Preset, preset_called
+from synth.schema import COLUMN_TYPES, ModelledColumn, Preset, preset_called
 
 __all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of"]
 

@@ -303,7 +303,7 @@ class _Understanding:
             self._leave("its step is none of day, month and year.")
         if step is not None:
             found["step"] = step
-        pattern = pattern_of(facts.format)
+        pattern = _pattern_of(facts.format)
         if facts.format and pattern is None:
             self._leave(
                 f"the form of its dates, '{shown(facts.format)}', is not understood. Write for example DD/MM/YYYY."
@@ -411,7 +411,7 @@ _PATTERN_PIECES = (
 )
 
 
-def pattern_of(text: str) -> str | None:
+def _pattern_of(text: str) -> str | None:
     """Return a date's pattern as a configuration writes it, from DD/MM/YYYY or %d/%m/%Y; "" where it is ISO."""
     pattern = text.strip()
     if folded(pattern) in {"", "iso", "iso 8601", "default"}:

@@ -42,6 +42,7 @@ from synth.schema.config import (
     parse_schema,
     prediction_refusal,
 )
+from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     Neighbours,
     PrivacyUnit,
@@ -71,6 +72,7 @@ __all__ = [
     "Neighbours",
     "NumberColumn",
     "OptionValue",
+    "Preset",
     "PrivacyUnit",
     "Protection",
     "RowCountRule",
@@ -96,6 +98,9 @@ __all__ = [
     "parse_format",
     "parse_schema",
     "prediction_refusal",
+    "preset_called",
+    "preset_for",
+    "presets",
     "schema_from_document",
     "schema_to_document",
     "size_problem",

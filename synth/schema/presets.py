@@ -49,7 +49,7 @@ class Preset:
     @property
     def domain_source(self) -> str:
         """Where the certificate says that the column's values are from."""
-        return f"declared from preset: {self.title} ({self.source})"
+        return f"declared from preset: {self.title}; {self.source}"
 
     def body(self, highest: str | None = None) -> dict[str, Any]:
         """Return what a configuration holds of such a column.
