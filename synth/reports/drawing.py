@@ -345,9 +345,13 @@ def _table(figure: Table) -> str:
         "<tr>" + "".join(f"<td{_alignment(cell)}>{letters(number_text(cell))}</td>" for cell in row) + "</tr>"
         for row in figure.rows
     )
-    return (
-        f"<table><caption>{letters(figure.title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    title = letters(figure.title)
+    return _wide(title, f"<table><caption>{title}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+
+
+def _wide(label: str, table: str) -> str:
+    """Return a table that scrolls by itself where it is wider than its page: by keys too, so it can be reached."""
+    return f'<div class="wide" tabindex="0" role="group" aria-label="{label}">{table}</div>'
 
 
 def _alignment(cell: Cell) -> str:

@@ -123,7 +123,8 @@ class Mark:
 class Gauge:
     """A number on one line with those that it is held against; without marks where nothing was measured.
 
-    It is drawn from other numbers and stands in no report.json.
+    It is drawn from other numbers and stands in no report.json. ``badge`` says what those are where they are of another
+    kind than the rest of the screen.
     """
 
     title: str
@@ -132,6 +133,7 @@ class Gauge:
     high: float
     marks: tuple[Mark, ...]
     sentence: str
+    badge: str = ""
 
 
 Figure = Bars | HeatMap | Table | Picture

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import BinaryIO
 
 from synth.generators import CONTROL
-from synth.reports.evidence import Evidence
+from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
 from synth.schema import Neighbours, RunConfig
@@ -251,18 +251,18 @@ are what a reader of shares and of simple models can live with, and the same for
 """
 
 _ALWAYS_FIT = "trying out programs: names, types and formats are those of the private table"
+_ALWAYS_FIT_OF_MODEL = "reading what the model learned, which stands below with what is known of its error"
 _STRONG = 0.8
 """An attacker who is right more often than this is not called held off."""
 
 
 def _verdict(known: _Known) -> tuple[str, str]:
     said = [rule.said(known) for rule in _RULES if rule.asked(known)]
-    fit = [words for is_fit, words in said if is_fit] or [_ALWAYS_FIT]
+    always = _ALWAYS_FIT_OF_MODEL if known.config.is_model else _ALWAYS_FIT
+    fit = [words for is_fit, words in said if is_fit] or [always]
     unfit = [words for is_fit, words in said if not is_fit]
     if not known.config.is_model:
         unfit += [*_small(known), *_unmeasured(known)]
-    else:
-        fit = [words for words in fit if words != _ALWAYS_FIT]
     return _sentence(fit), _sentence(unfit[:_MOST_SAID])
 
 
@@ -335,7 +335,7 @@ def _proven(config: RunConfig, chance: float) -> str:
     return f"Nobody can tell from {made} whether one {unit} is in the table {times}."
 
 
-_PAID = "(Paid for.)"
+_PAID = ChargedEvidence.badge
 
 
 # Gauges -------------------------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def _prediction(known: _Known) -> tuple[Gauge, ...]:
         if ours is None:
             return (Gauge(title, "", 0, 1, (), "Not measured: noise hides it."),)
         paid = (Mark("trained on these rows", "synthetic", ours, error),)
-        return (Gauge(title, "squared error", 0, _round(ours + (error or 0.0)), paid, f"Smaller is better. {_PAID}"),)
+        return (Gauge(title, "squared error", 0, _round(ours + (error or 0.0)), paid, "Smaller is better.", _PAID),)
     area = known.value("predictions.roc_auc")
     if area is None:
         why = "noise hides it" if "predictions.roc_auc" in known.numbers else "nothing was set aside to pay for it"
@@ -389,7 +389,7 @@ def _prediction(known: _Known) -> tuple[Gauge, ...]:
         Mark("guessing", "floor", 50.0),
         Mark("trained on these rows", "synthetic", 100 * area, None if error is None else 100 * error),
     )
-    return (Gauge(title, "right in 100 pairs", min(50.0, 100 * area), 100.0, marks, f"{sure} {_PAID}"),)
+    return (Gauge(title, "right in 100 pairs", min(50.0, 100 * area), 100.0, marks, sure, _PAID),)
 
 
 def _attacks(chance: float) -> Gauge:

@@ -73,6 +73,15 @@ def test_nothing_runs_off_the_screen(browser: Any, page: str, width: int) -> Non
     opened = browser.new_page(viewport={"width": width, "height": 800})
     opened.set_content(page)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    # What is wider scrolls by itself, and by keys: it has a name and takes the focus.
+    opened.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    wide = opened.evaluate(
+        """() => [...document.querySelectorAll("main *")]
+            .filter(one => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX === "auto")
+            .map(one => [one.tabIndex, one.getAttribute("role"), Boolean(one.getAttribute("aria-label"))])"""
+    )
+    assert wide or width > 390
+    assert all(one == [0, "group", True] for one in wide), wide
     opened.close()
 
 
@@ -82,4 +91,10 @@ def test_nothing_runs_off_the_paper(browser: Any, page: str) -> None:
     opened.emulate_media(media="print")
     opened.set_content(page)
     assert opened.evaluate("document.documentElement.scrollWidth") <= 688
+    # Pages break between sections: none is longer than what A4 holds between its margins, and none is torn.
+    parts = opened.evaluate(
+        "() => [...document.querySelectorAll('.part')].map(o => [o.scrollHeight, getComputedStyle(o).breakInside])"
+    )
+    assert len(parts) > 2
+    assert all(height < 1000 and inside == "avoid" for height, inside in parts), parts
     opened.close()

@@ -198,7 +198,7 @@ def test_one_bar_goes_through_the_whole_run_and_says_what_is_left_of_it(monkeypa
     assert len({id(course) for course in courses}) == 1, "one course for one run"
     assert [courses[0].place_of(one.phase) for one in told] == [1, 2, 3, 3, 3, 4, 4, 5, 5, 6]
     assert running.phase_words(told[2], courses[0]) == "Step 3 of 6: Counting columns, 1 of 2"
-    assert courses[0].left == "about 20 s left"
+    assert courses[0].left == "about 15 s left"
     model = view("Sealing", rows=0, run_id="model")
     assert running.phase_words(model, running.course_of(model)) == "Step 4 of 4: Sealing"
 

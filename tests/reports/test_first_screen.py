@@ -145,6 +145,20 @@ def test_a_number_is_predicted_within_a_part_of_its_range() -> None:
     assert made(paid, config=config).gauges[1].unit == "squared error"
 
 
+def test_what_was_paid_for_carries_its_own_badge() -> None:
+    first = first_screen([*MEASURED, area(0.72)], CONFIG)
+    assert [gauge.badge for gauge in first.gauges] == ["", "\N{CIRCLE WITH LEFT HALF BLACK} charged", ""]
+    assert first_screen_html(first).count('class="badge"') == 1
+    assert [gauge.badge for gauge in first_screen(MEASURED, CONFIG).gauges] == ["", "", ""]
+
+
+def test_a_model_of_which_nothing_was_paid_for_can_be_read() -> None:
+    model = dataclasses.replace(CONFIG, generator="private-classifier", rows=0, holdout=0.0)
+    found = first_screen([], model)
+    assert found.fit == "Reading what the model learned, which stands below with what is known of its error."
+    assert found.unfit == "Predicting ill (not measured)."
+
+
 @pytest.mark.parametrize(
     ("schema", "epsilon", "words", "strong"),
     [
