@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json import loads
 from typing import Any, BinaryIO
 
+import pytest
+
+from synth.reading.more.texts import answer_with_texts
 from synth.reading.process import serve
 from synth.reading.request import Request, error_named
 from synth.system.conversation import read_frame
 
-__all__ = ["read_here"]
+__all__ = ["read_all_here", "read_here"]
 
 
-def read_here(stream: BinaryIO, request: Request, on_batch: Callable[[bytes], None]) -> Any:
+ANSWERS = {(): None, ("synth.reading.more.texts",): answer_with_texts}
+"""What each parsing process answers, by what it is started as."""
+
+
+def read_here(
+    stream: BinaryIO, request: Request, on_batch: Callable[[bytes], None], *, parser: Sequence[str] = ()
+) -> Any:
     """Stand in for :func:`synth.reading.reader.ask`: the same bytes in, the same frames out."""
     answers = io.BytesIO()
-    serve(Request.from_bytes(request.to_bytes()), stream, answers)
+    serve(Request.from_bytes(request.to_bytes()), stream, answers, ANSWERS[tuple(parser)])
     answers.seek(0)
     while True:
         kind, body = read_frame(answers)
@@ -26,3 +35,9 @@ def read_here(stream: BinaryIO, request: Request, on_batch: Callable[[bytes], No
         if kind == b"Z":
             return loads(body)
         on_batch(body)
+
+
+def read_all_here(patch: pytest.MonkeyPatch) -> None:
+    """Read codes and texts in this process."""
+    for asker in ("synth.reading.reader.ask", "synth.reading.more.texts.ask"):
+        patch.setattr(asker, read_here)

@@ -1,0 +1,337 @@
+"""Columns found privately: what a cell is coded as, what is asked, and the public rule that concludes from answers."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from found_worlds import KEY, OPEN, WORLDS, as_csv, ordinary
+from hypothesis import given
+from hypothesis import strategies as st
+from reading_here import read_all_here
+from recorded_noise import RecordedNoise
+
+from synth.errors import PrivacyError, SchemaError
+from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.answers import AnswerT, NoisyAnswer
+from synth.privacy.feature_maps import OneHot
+from synth.privacy.more.finding import (
+    FoundColumn,
+    columns_found,
+    find,
+    finding_budget,
+    foreseen,
+    key_delta,
+    open_columns,
+    open_schema,
+    open_table,
+)
+from synth.privacy.more.found_values import FoundValues, ValuesQuestion
+from synth.privacy.questions import Answer
+from synth.privacy.receipt import Receipt
+from synth.privacy.session import PrivateSession
+from synth.schema import (
+    CategoryColumn,
+    DateColumn,
+    DropColumn,
+    FindColumn,
+    NumberColumn,
+    PrivacyUnit,
+    Schema,
+    TableFormat,
+    Weight,
+    parse_column,
+    schema_from_document,
+    schema_to_document,
+    undeclared_facts,
+)
+from synth.schema.columns.base import CellCounts
+from synth.schema.columns.find import DATE_EDGES, MOST_DECIMALS, NUMBER_EDGES, CellKind
+from synth.schema.encoding import encode_cells, encode_column
+
+COLUMN = FindColumn("x")
+NOISE = 3.0
+
+
+def kind_and_bin(*cells: object, column: FindColumn = COLUMN) -> list[tuple[int, int, int]]:
+    codes = encode_column(column, pa.array(list(cells)), missing=("", "?"))
+    tables = (column.kinds(), column.number_bins(), column.date_bins())
+    return list(zip(*(table[codes].tolist() for table in tables), strict=True))
+
+
+# What a cell is -------------------------------------------------------------------------------------------------------
+
+
+NUMBERS = {"7": 0, "-3.0": 0, "1e3": 0, "0.5": 1, "-12.25": 2, "1.000001": 6, "3.14159265358979": 6, "inf": 0}
+DATES = {"2024-02-29": CellKind.DATE, "2024-02-29 10:00": CellKind.DATE, "20240229": 0, "2024-02-30": CellKind.TEXT}
+REST = {"12kg": CellKind.TEXT, "": CellKind.MISSING, " ? ": CellKind.MISSING}
+
+
+@pytest.mark.parametrize(("cell", "kind"), [*NUMBERS.items(), *DATES.items(), *REST.items()])
+def test_a_cell_is_of_one_kind(cell: str, kind: int) -> None:
+    assert kind_and_bin(cell)[0][0] == kind
+
+
+@given(st.floats(allow_nan=False))
+def test_a_number_lies_in_its_bin(value: float) -> None:
+    (_, place, date), *_ = kind_and_bin(value)
+    low, high = NUMBER_EDGES[place], NUMBER_EDGES[place + 1]
+    # The end that is nearer to zero belongs to the bin.
+    assert (low < value <= high or value == low == -np.inf) if value < 0 else low <= value < high or value == np.inf
+    assert date == len(DATE_EDGES) + 1
+
+
+def test_small_whole_numbers_have_a_bin_each() -> None:
+    places = [place for _, place, _ in kind_and_bin(*range(-19, 20))]
+    assert len(set(places)) == 39
+    assert places == sorted(places)
+
+
+@given(st.integers(-(10**9), 10**9), st.integers(0, MOST_DECIMALS - 1))
+def test_decimals_are_those_of_the_shortest_text(whole: int, places: int) -> None:
+    text = f"{whole / 10**places:.{places}f}"
+    expected = len(text.rstrip("0").partition(".")[2]) if places else 0
+    assert kind_and_bin(text)[0][0] == expected
+    assert kind_and_bin(float(text))[0][0] == expected
+
+
+def test_a_date_lies_in_its_month_as_it_is_declared_to_be_written() -> None:
+    british = FindColumn("x", pattern="%d/%m/%Y")
+    cells = ("03/04/2021", "1799-12-31", "2200-01-01", datetime.date(1800, 1, 1))
+    places = [kind_and_bin(cell, column=british)[0][2] for cell in cells]
+    assert DATE_EDGES[places[0] - 1] == datetime.date(2021, 4, 1)
+    assert places[1:] == [0, len(DATE_EDGES), 1]
+    assert kind_and_bin("03/04/2021")[0][0] == CellKind.TEXT
+
+
+def test_the_code_of_a_cell_follows_from_that_cell() -> None:
+    cells = ["7", "", "0.25", "2024-01-05", "word", "1e-7", "-19"]
+    together = encode_column(COLUMN, pa.array(cells * 5))
+    alone = np.concatenate([encode_column(COLUMN, pa.array([cell])) for cell in cells])
+    np.testing.assert_array_equal(together, np.tile(alone, 5))
+    assert encode_cells(COLUMN, pa.array(cells)).counts == CellCounts(missing=1)
+
+
+# How it is declared ---------------------------------------------------------------------------------------------------
+
+
+def test_an_open_column_is_declared_and_kept() -> None:
+    column = parse_column("seen", {"type": "find", "pattern": "%d.%m.%Y", "weight": "high"})
+    assert column == FindColumn("seen", pattern="%d.%m.%Y", weight=Weight.HIGH)
+    schema = Schema((column, FindColumn("age"), NumberColumn("x", 0, 1)), row_count="private")
+    assert schema_from_document(schema_to_document(schema)) == schema
+    assert open_columns(schema) == ("seen", "age")
+    with pytest.raises(SchemaError, match=r"unknown key 'low'"):
+        parse_column("seen", {"type": "find", "low": 3})
+
+
+def test_a_table_with_open_columns_cannot_be_run() -> None:
+    schema = Schema(tuple(FindColumn(f"x{place}") for place in range(7)), row_count="private")
+    assert undeclared_facts(schema) == (
+        "'x0', 'x1', 'x2', 'x3', 'x4' and 2 more are still to be found: find them privately, or describe them."
+    )
+
+
+def test_what_is_described_is_not_read_again() -> None:
+    schema = Schema(
+        (FindColumn("a"), NumberColumn("b", 0, 1, fallback=0.0), CategoryColumn("c", ("x",), other=True)),
+        row_count="private",
+    )
+    assert open_schema(schema).columns == (FindColumn("a"), DropColumn("b"), DropColumn("c"))
+    with pytest.raises(PrivacyError, match="described already"):
+        foreseen(Schema((NumberColumn("b", 0, 1),)), 1.0, 1e-6)
+
+
+# What is asked --------------------------------------------------------------------------------------------------------
+
+
+def test_a_finding_costs_what_is_said_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_all_here(monkeypatch)
+    for name, usual in WORLDS.items():
+        world = replace(usual, epsilon=8.0)
+        session = world.session(as_csv(ordinary(400, world.rows_per_unit)), RecordedNoise(1))
+        found = find(session, delta_key=key_delta(world.delta))
+        assert columns_found(session.schema, session.answers) == found, name
+        assert session.remaining_share < 1e-9
+        stated = epsilon_of_receipts([replace(one, private=True) for one in session.receipts], world.delta)
+        assert 0.98 * world.epsilon < stated <= world.epsilon
+        assert {one.part for one in session.receipts} == {"train"}
+        # The threshold that was foreseen is for texts in every column; with fewer it is lower.
+        said = foreseen(session.schema, world.epsilon, world.delta)
+        asked = [one for one in session.answers if isinstance(one, FoundValues)]
+        assert all(one.threshold_rows <= said.least_rows for one in asked)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 8.0])
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_lost_is_foreseen_from_public_facts(epsilon: float, world: str) -> None:
+    schema = replace(WORLDS[world].schema)
+    said = foreseen(schema, epsilon, 1e-7)
+    assert said.least_rows > WORLDS[world].rows_per_unit
+    more = foreseen(replace(schema, columns=(*schema.columns, FindColumn("more"))), epsilon, 1e-7)
+    less = foreseen(schema, 1.5 * epsilon, 1e-7)
+    assert more.least_rows > said.least_rows > less.least_rows
+    assert more.tail_rows >= said.tail_rows >= less.tail_rows
+
+
+def test_half_of_delta_is_for_noise() -> None:
+    budget = finding_budget(0.1, 1e-7, WORLDS["replace one"].schema.neighbours)
+    assert (budget.delta, key_delta(1e-7)) == (5e-8, 0.49 * 1e-7)
+
+
+def test_the_number_of_units_is_declared_where_it_is_public() -> None:
+    schema = Schema((FindColumn("a"),), row_count="public")
+    with pytest.raises(PrivacyError, match="number_of_units"):
+        open_table(lambda: pytest.fail("nothing is read"), "t", schema, TableFormat(), account_key=KEY)
+
+
+# The rule -------------------------------------------------------------------------------------------------------------
+
+
+SCHEMA = Schema((FindColumn("x", weight=Weight.HIGH),), PrivacyUnit("person"), row_count="private")
+
+
+class _Given:
+    """Answers with the counts that a test wants to be found, without noise but with the word that there is some."""
+
+    schema = SCHEMA
+
+    def __init__(self, cells: list[object], values: dict[str, float] | None = None) -> None:
+        self.codes = encode_column(COLUMN, pa.array(list(map(str, cells))))
+        self.values = values or {}
+        self.answers: list[Answer] = []
+
+    def noisy_sum(self, one_hot: OneHot, *, share: float, query: str, source: str) -> NoisyAnswer:
+        counts = one_hot.evaluate({"x": self.codes}).sum(axis=0)
+        return self._kept(NoisyAnswer(receipt(query), counts, one_hot))
+
+    def ask(self, question: ValuesQuestion, *, share: float, query: str, source: str) -> FoundValues:
+        values = tuple(("x", text, round(rows * 2**24)) for text, rows in sorted(self.values.items()))
+        return self._kept(FoundValues(receipt(query), question, 0, values))
+
+    def _kept(self, answer: AnswerT) -> AnswerT:
+        self.answers.append(answer)
+        return answer
+
+
+def receipt(query: str) -> Receipt:
+    return Receipt(
+        sequence=0,
+        query=query,
+        mechanism="discrete_gaussian",
+        source="find",
+        neighbours=SCHEMA.neighbours,
+        protects="person",
+        rows_per_unit=1,
+        sensitivity=1.0,
+        noise_scale=NOISE,
+        dimension=1,
+        grid=2.0**-24,
+        mu_squared_units=1,
+        slack=0.0,
+    )
+
+
+def concluded(cells: list[object], values: dict[str, float] | None = None) -> FoundColumn:
+    asked = _Given(cells, values)
+    (found,) = find(asked, delta_key=1e-7)
+    assert columns_found(SCHEMA, asked.answers) == (found,)
+    return found
+
+
+def test_whole_numbers_have_whole_bounds() -> None:
+    found = concluded([*range(17, 90)] * 40)
+    assert found.kind == "integer"
+    assert found.column == NumberColumn("x", 17, 89, 1, missing=True, weight=Weight.HIGH)
+
+
+def test_bounds_are_drawn_where_cells_can_be_told_from_noise() -> None:
+    few = round(NOISE)
+    found = concluded([*range(1, 9)] * 100 + [10**6] * few + [-5] * few)
+    assert found.column == NumberColumn("x", 1, 8, 1, missing=True, weight=Weight.HIGH)
+    assert found.lost == pytest.approx(2 * few)
+    # Two in each bin are less than the noise of one bin, and are found as a whole.
+    spread = np.geomspace(10, 10**6, 250).round().tolist()
+    wide = concluded([*[0] * 2000, *map(int, spread)]).column
+    assert isinstance(wide, NumberColumn)
+    assert (wide.low, wide.high >= 5 * 10**4) == (0, True)
+
+
+def test_a_negative_end_and_one_value() -> None:
+    assert concluded([-100, -3] * 200).column == NumberColumn("x", -109, -3, 1, missing=True, weight=Weight.HIGH)
+    assert concluded([4] * 200).column == NumberColumn("x", 4, 5, 1, missing=True, weight=Weight.HIGH)
+    assert concluded([0] * 200).column == NumberColumn("x", 0, 1, 1, missing=True, weight=Weight.HIGH)
+
+
+def test_decimals_say_the_step() -> None:
+    found = concluded([f"{value / 100:.2f}" for value in range(100, 1000)] * 2)
+    assert found.kind == "decimal"
+    assert found.column == NumberColumn("x", 1, 10, 0.01, missing=True, weight=Weight.HIGH)
+    exact = concluded(list(np.random.default_rng(0).uniform(0.2, 0.9, 2000))).column
+    assert isinstance(exact, NumberColumn)
+    assert exact.step <= 1e-4 * (exact.high - exact.low)
+    large = concluded([f"{value * 10**7}.5" for value in range(100, 1000)]).column
+    assert isinstance(large, NumberColumn)
+    assert large.levels <= 2**18 + 2
+
+
+def test_dates_are_bounded_by_months() -> None:
+    cells = [f"20{year:02}-{month:02}-15" for year in range(10, 20) for month in range(1, 13)] * 30
+    found = concluded(cells)
+    low, high = datetime.date(2010, 1, 1), datetime.date(2019, 12, 31)
+    assert found.column == DateColumn("x", low, high, missing=True, weight=Weight.HIGH)
+
+
+def test_most_cells_decide_the_kind() -> None:
+    assert concluded([1, 2, 3, 4] * 100 + ["n/a"] * 50).kind == "integer"
+    assert concluded([1, 2, 3, 4] * 50 + ["n/a"] * 200, {"n/a": 200}).kind == "text"
+    assert concluded([""] * 500).kind == "nothing"
+    assert concluded(["a"] * 3).column == DropColumn("x")
+
+
+def test_values_are_categories_and_the_rest_is_other() -> None:
+    found = concluded(["a"] * 300 + ["b"] * 200 + ["c"] * 20, {"b": 203.5, "a": 297.25})
+    assert found.column == CategoryColumn("x", ("a", "b"), other=True, weight=Weight.HIGH)
+    assert found.lost == pytest.approx(520 - 500.75)
+    assert "2 values" in found.said
+    missing = concluded(["a"] * 300 + [""] * 100, {"a": 300}).column
+    assert missing == CategoryColumn("x", ("a",), other=True, missing=True, weight=Weight.HIGH)
+
+
+def test_ids_and_free_text_are_left_out() -> None:
+    for values in ({}, {"only one by chance": 15.0}):
+        found = concluded([f"id {place}" for place in range(2000)], values)
+        assert found.column == DropColumn("x")
+        assert "left out" in found.said
+
+
+def test_two_values_that_print_alike_are_one() -> None:
+    found = concluded(["=a"] * 300 + ["'=a"] * 100, {"=a": 300, "'=a": 100}).column
+    assert found == CategoryColumn("x", ("=a",), other=True, weight=Weight.HIGH)
+
+
+def test_answers_of_something_else_are_refused() -> None:
+    asked = _Given(["a"] * 300, {"a": 300})
+    find(asked, delta_key=1e-7)
+    kind, values = asked.answers
+    for answers in ([kind], [values], [replace(kind, value=np.zeros(3)), values]):
+        with pytest.raises(PrivacyError):
+            columns_found(SCHEMA, answers)
+    other = replace(values, question=ValuesQuestion(("y",), 1e-7))
+    with pytest.raises(PrivacyError, match="lack the values"):
+        columns_found(SCHEMA, [kind, other])
+
+
+def test_neighbours_conclude_from_answers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noisy answers give the same columns, whatever the rows were."""
+    read_all_here(monkeypatch)
+    world = WORLDS["add or remove"]
+    lines = ordinary(60)
+    session = world.session(as_csv(lines), RecordedNoise(3))
+    find(session, delta_key=1e-7)
+    assert {one.query for one in session.answers} >= {f"kind of '{name}'" for name in OPEN}
+    assert isinstance(session, PrivateSession)
+    assert "said" not in repr(columns_found(session.schema, session.answers)).replace("said=", "")
