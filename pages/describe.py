@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,22 +17,40 @@ from pages.ui.column_rows import (
     PRESETS,
     ROLES,
     Row,
+    State,
     apply_preset,
     errors_of_rows,
+    is_proposed,
     lacks_fallback,
     look_again,
     mapping_of_row,
     notes_of_rows,
+    pasted_beside,
+    state_of,
 )
-from pages.ui.draft import MOST_PILLS, asks_for_number, config_of, missing_answers
+from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import name_or, note, plain
 from synth.errors import SynthError
 from synth.names import visible
-from synth.schema import ModelledColumn, PrivacyUnit, config_to_yaml, domain_problem, modelled_columns, parse_column
+from synth.schema import (
+    ModelledColumn,
+    PrivacyUnit,
+    RunConfig,
+    config_to_yaml,
+    domain_problem,
+    modelled_columns,
+    parse_column,
+)
 
 __all__ = ["screen"]
+
+MOST_LINES = 24
+"""That the table shows at once; of more it scrolls."""
+
+MOST_PROPOSALS = 8
+"""Columns that are asked about one by one."""
 
 MOST_PROBLEMS = 50
 """That are listed at once: a table may have 5,000 columns."""
@@ -59,39 +77,43 @@ def screen() -> None:
     st.markdown(
         "**Tell us what anyone could know without looking at this table. Whatever you type here will be published.**"
     )
-
-    st.subheader("The people")
-    unit_questions()
-
-    st.subheader("The columns")
-    note(
-        "Bounds and categories start empty and are never read from the rows. Fill them from public knowledge. Roles "
-        "are guessed from names; where a name says nothing, choose one."
-    )
-    preset_form()
+    ways()
+    proposals()
     column_editor()
     kinds_by_looking()
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()
 
+    st.subheader("The people")
+    unit_questions()
+
     st.subheader("What the rows are for")
     task_questions()
 
-    problems = [*missing_answers(held), *errors_of_rows(held["columns"])]
-    config = None
-    if not problems:
-        try:
-            config = config_of(held)
-        except SynthError as error:
-            problems = [str(error)]
-
+    config, problems = _configuration(held)
     held["described"] = held["described"] and not problems
     keep_draft(merge=False)
     say_when_saved(saved)
 
     st.divider()
-    left, right = st.columns([1, 1], vertical_alignment="center")
+    go_on(held, config, problems)
+
+
+def _configuration(held: Draft) -> tuple[RunConfig | None, list[str]]:
+    """Return the configuration that is described, or what keeps it from being one."""
+    problems = [*missing_answers(held), *errors_of_rows(held["columns"])]
+    if problems:
+        return None, problems
+    try:
+        return config_of(held), []
+    except SynthError as error:
+        return None, [str(error)]
+
+
+def go_on(held: Draft, config: RunConfig | None, problems: list[str]) -> None:
+    """Offer the next page and the description as a file, or say what is open."""
+    left, middle, right = st.columns([2, 2, 2], vertical_alignment="center")
     if left.button("Continue to 3 Budget", type="primary", key="continue-budget"):
         if problems:
             st.session_state["asked"] = True
@@ -99,6 +121,14 @@ def screen() -> None:
             held["described"] = True
             st.session_state.pop("asked", None)
             go("budget")
+    open_lines = sum(state_of(row).is_open for row in held["columns"])
+    if open_lines:
+        middle.button(
+            f"Show {'the open line' if open_lines == 1 else f'the {open_lines} open lines'}",
+            key="show-open",
+            on_click=_show_lines,
+            args=(_OPEN,),
+        )
     if config is not None:
         right.download_button(
             "Download this description (YAML)",
@@ -110,62 +140,212 @@ def screen() -> None:
             help="Holds only what you declared. Upload it with the next table, or give it to the command line.",
         )
     if problems and st.session_state.get("asked"):
+        if _PASTED in st.session_state:
+            st.error("Before you go on: see what was pasted, above the table.")
+            return
         more = [f"- {len(problems) - MOST_PROBLEMS:,} more"] if len(problems) > MOST_PROBLEMS else []
         listed = [f"- {plain(problem)}" for problem in problems[:MOST_PROBLEMS]]
         st.error("\n".join(["Before you go on:", *listed, *more]))
     elif problems:
-        note(f"{len(problems)} thing{'s' if len(problems) > 1 else ''} still to fill in.")
+        note(f"{_what_is_open(open_lines, len(missing_answers(held)))}.")
+
+
+def _what_is_open(lines: int, questions: int) -> str:
+    """Say how many lines and how many questions below the table are open."""
+    counted = [(lines, "line"), (questions, "question")]
+    parts = [f"{number} {word}{'s' if number > 1 else ''}" for number, word in counted if number]
+    verb = "is" if len(parts) == 1 and lines + questions == 1 else "are"
+    return f"{' and '.join(parts)} {verb} open" if parts else "Something is open"
+
+
+def ways() -> None:
+    """Offer, in one row, the ways to fill many lines at once; the chosen one unfolds below it."""
+    chosen = st.segmented_control("Fill many lines at once", list(WAYS), key="way", help=_WAYS_HELP)
+    if chosen is not None:
+        with st.container(border=True):
+            WAYS[chosen]()
+
+
+def proposals() -> None:
+    """List the columns that would be dropped or replaced by a guess, and ask about them, one by one or all at once."""
+    held = draft()
+    guessed = [row for row in held["columns"] if is_proposed(row)]
+    if not guessed:
+        return
+    with st.container(border=True):
+        many = f"{len(guessed)} columns" if len(guessed) > 1 else "One column"
+        words, everything = st.columns([5, 2], vertical_alignment="center")
+        words.markdown(f"**{many} would not be synthesised as {'they are' if len(guessed) > 1 else 'it is'}.**")
+        if len(guessed) > 1:
+            everything.button(
+                f"Accept all {len(guessed)}", key="accept-all", on_click=_decide, args=([r["name"] for r in guessed],)
+            )
+        for row in guessed[:MOST_PROPOSALS]:
+            text, accept, keep = st.columns([5, 1, 1], vertical_alignment="center")
+            text.markdown(f"{plain(row['name'])} would be {plain(row['proposed'])}.")
+            place = [one["name"] for one in held["columns"]].index(row["name"])
+            accept.button("Accept", key=f"accept:{place}", on_click=_decide, args=([row["name"]],))
+            keep.button("Keep it", key=f"keep:{place}", on_click=_decide, args=([row["name"]],), kwargs={"role": ""})
+        if len(guessed) > MOST_PROPOSALS:
+            names = ", ".join(plain(row["name"]) for row in guessed[MOST_PROPOSALS:])
+            note(f"And {len(guessed) - MOST_PROPOSALS} more: {names}. Change their roles in the table.")
+
+
+def _decide(names: list[str], role: str | None = None) -> None:
+    """Accept what is proposed for columns, or give them another role."""
+    for row in draft()["columns"]:
+        if row["name"] in names:
+            row.update({"proposed": ""} if role is None else {"proposed": "", "role": role})
+    renew_editor()
 
 
 def preset_form() -> None:
     """Offer public presets for the columns they fit."""
     held = draft()
-    with st.expander("Fill columns from a public preset"):
-        names, preset, button = st.columns([3, 3, 1], vertical_alignment="bottom")
-        known = [row["name"] for row in held["columns"]]
-        chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
-        kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
-        if button.button("Fill", key="preset-fill", disabled=not chosen):
-            held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
-            held["domain_source"].update({name: f"declared from preset: {kind}" for name in chosen})
-            renew_editor()
-            st.rerun()
+    names, preset, button = st.columns([3, 3, 1], vertical_alignment="bottom")
+    known = [row["name"] for row in held["columns"]]
+    chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
+    kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
+    if button.button("Fill", key="preset-fill", disabled=not chosen):
+        held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
+        held["domain_source"].update({name: f"declared from preset: {kind}" for name in chosen})
+        renew_editor()
+        st.rerun()
     sources = [f"{plain(name)} {source}" for name, source in held["domain_source"].items() if "preset" in source]
     if sources:
         note("; ".join(sources) + ".")
 
 
+WAYS: dict[str, Callable[[], None]] = {"Use public presets": preset_form}
+"""What fills many lines at once, in the order in which it is offered: its words, and the panel that it unfolds."""
+
+_WAYS_HELP = "Each shows first what it would fill. Lines can be edited afterwards."
+
+
 def column_editor() -> None:
-    """Draw the table of columns; one row a column, written back into the draft."""
+    """Draw the table of columns; one line a column, written back into the draft."""
     held = draft()
-    # Names are shown so that nothing in them deceives; which row is which is told by its place.
-    shown = [[visible(name), *fields] for name, *fields in _editor_input(held["columns"])]
-    edited = st.data_editor(
-        pd.DataFrame(shown, columns=list(_SHOWN)),
+    states = {row["name"]: state_of(row) for row in held["columns"]}
+    _choose_lines(states)
+    names = _names_shown(held["columns"])
+    start = _editor_input([row for row in held["columns"] if row["name"] in names])
+    _take_edits(held, start)
+    undo_form()
+    rows = {row["name"]: row for row in held["columns"]}
+    # Names are shown so that nothing in them deceives; which row is which is told by its place. What a line lacks is
+    # that of the edited line: values may change under the editor, and its own edits stay.
+    shown = [[state_of(rows[name]).words, visible(name), *fields] for name, *fields in start]
+    st.data_editor(
+        pd.DataFrame(shown, columns=["state", *_SHOWN]),
         key=editor_key(),
         hide_index=True,
         num_rows="fixed",
-        disabled=["name"],
+        disabled=["state", "name"],
         column_config=_column_config(),
-        alt="One row for each column of the table: its role, limits, categories and accuracy weight",
+        alt="One row for each column of the table: what is missing, its role, limits, categories and accuracy weight",
         row_height=_ROW_HEIGHT,
-        height=_ROW_HEIGHT * (len(shown) + 1) + 3,
+        height=_ROW_HEIGHT * (min(len(shown), MOST_LINES) + 1) + 3,
     )
-    rows = [
-        {**_clean(row), "name": before["name"], "extra": before.get("extra") or {}}
-        for row, before in zip(edited.to_dict("records"), held["columns"], strict=True)
-    ]
-    changed = [row["name"] for row, before in zip(rows, held["columns"], strict=True) if row != before]
-    held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in changed}
-    held["columns"] = rows
-    note(
-        "Categories: separated by commas, with double quotes around a value that holds one. "
-        "A yes/no column takes its two words there, yes first. "
-        "Step: the precision of a number, or day, month, year. "
-        "Special: numbers with a meaning of their own, such as 0 or 999. "
-        "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
-        "Weight changes where accuracy goes; it does not change the protection of anybody."
+    first = next(((name, state) for name in names if (state := state_of(rows[name])).sentence), None)
+    if first is not None and _PASTED not in st.session_state:
+        note(f"Next: {plain(first[1].sentence)}")
+    with st.expander("What the cells of this table mean"):
+        note(
+            "Bounds and categories start empty and are never read from the rows. Categories: separated by commas, "
+            "with double quotes around a value that holds one; a yes/no column takes its two words there, yes first. "
+            "Step: 1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year. "
+            "Empty: cells may be missing. Other: undeclared values become 'other'. "
+            "Unreadable: what a cell such as '80kg' among numbers becomes, in columns that are never empty. "
+            "Special: numbers with a meaning of their own, such as 0 or 999. "
+            "Weight changes where accuracy goes; it does not change the protection of anybody."
+        )
+
+
+_ALL, _OPEN = "all", "open"
+_LINES, _CHOSEN, _PASTED = "lines", "lines-shown", "pasted"
+
+
+def _choose_lines(states: Mapping[str, State]) -> None:
+    """Say how far the lines have come, and offer to show the open ones only."""
+    lines = len(states)
+    still = sum(state.is_open for state in states.values())
+    choice, counts = st.columns([2, 3], vertical_alignment="center")
+    st.session_state.setdefault(_LINES, _ALL)
+    choice.segmented_control(
+        "Lines",
+        [_ALL, _OPEN],
+        key=_LINES,
+        format_func={_ALL: f"All {lines} columns", _OPEN: f"Only what is open ({still})"}.__getitem__,
+        label_visibility="collapsed",
+        on_change=_show_chosen,
     )
+    ends = {"ready": "●", "dropped": "⊘", "replaced": "↻"}
+    told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
+    note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} open"]), counts)
+
+
+def _show_chosen() -> None:
+    _show_lines(st.session_state.get(_LINES) or _ALL)
+
+
+def _show_lines(which: str) -> None:
+    """Show all lines, or those that are open now: a line that is filled stays until the next choice."""
+    st.session_state[_LINES] = which
+    rows = draft()["columns"]
+    st.session_state[_CHOSEN] = [row["name"] for row in rows if state_of(row).is_open] if which == _OPEN else None
+    renew_editor()
+
+
+def _names_shown(rows: list[Row]) -> list[str]:
+    names = [row["name"] for row in rows]
+    chosen = st.session_state.get(_CHOSEN)
+    kept = [name for name in names if chosen is None or name in chosen]
+    return kept or names
+
+
+def _take_edits(held: Draft, start: list[list[Any]]) -> None:
+    """Write into the draft what stands in the editor, and notice a block that was pasted beside its place."""
+    edited = (st.session_state.get(editor_key()) or {}).get("edited_rows", {})
+    values = {start[int(place)][0]: (start[int(place)], cells) for place, cells in edited.items()}
+    before, rows, changed = held["columns"], [], []
+    for row in before:
+        if row["name"] not in values:
+            rows.append(row)
+            continue
+        line, cells = values[row["name"]]
+        typed = _clean({**dict(zip(_SHOWN, line, strict=True)), **cells})
+        after = {**row, **typed, "name": row["name"]}
+        if after["role"] != row["role"]:
+            after["proposed"] = ""
+        rows.append(after)
+        if after != row:
+            changed.append((row, after))
+    if changed:
+        names = {row["name"] for row, _ in changed}
+        held["domain_source"] = {name: text for name, text in held["domain_source"].items() if name not in names}
+        held["columns"] = rows
+        beside = pasted_beside(changed)
+        st.session_state.pop(_PASTED, None)
+        if beside is not None:
+            st.session_state[_PASTED] = (beside, [row for row, _ in changed])
+
+
+def undo_form() -> None:
+    """Say that a block seems to stand beside its place, and offer to take it back."""
+    if _PASTED not in st.session_state:
+        return
+    sentence, _ = st.session_state[_PASTED]
+    words, button, leave = st.columns([5, 2, 1], vertical_alignment="center")
+    words.warning(plain(sentence))
+    button.button("Undo the paste", key="undo-paste", on_click=_undo, type="primary")
+    leave.button("Leave it", key="leave-paste", on_click=st.session_state.pop, args=(_PASTED, None))
+
+
+def _undo() -> None:
+    _, before = st.session_state.pop(_PASTED)
+    known = {row["name"]: row for row in before}
+    draft()["columns"] = [known.get(row["name"], row) for row in draft()["columns"]]
+    renew_editor()
 
 
 def kinds_by_looking() -> None:
@@ -256,19 +436,20 @@ def _column_config() -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
     return {
-        "name": text("Name", width=80),
-        "role": choice("Role", options=list(ROLES), required=False, width=100),
-        "low": text("Lowest", width=70, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=74, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=54, help="Precision of a number, or day, month, year"),
-        "categories": text("Categories", width=104),
-        "missing": tick("Empty", width=66, help="Cells may be missing; one that cannot be read is then missing too"),
-        "other": tick("Other", width=64, help="Undeclared values become 'other'; so does a cell that cannot be read"),
+        "state": text("What is missing", width=112, help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
+        "name": text("Name", width=90),
+        "role": choice("Role", options=list(ROLES), required=False, width=94),
+        "low": text("Lowest", width=64, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=66, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=50, help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"),
+        "categories": text("Categories", width=96),
+        "missing": tick("Empty", width=60, help="Cells may be missing; one that cannot be read is then missing too"),
+        "other": tick("Other", width=58, help="Undeclared values become 'other'; so does a cell that cannot be read"),
         "fallback": text(
-            "Unreadable", width=92, help="What a cell that cannot be read becomes, without Empty or Other"
+            "Unreadable", width=86, help="What a cell that cannot be read becomes, without Empty or Other"
         ),
-        "special": text("Special", width=70, help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=68),
+        "special": text("Special", width=64, help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=64),
     }
 
 
@@ -405,9 +586,10 @@ def _whose_row(unit: str) -> None:
         st.warning("We cannot enforce this. The guarantee is only as true as this number.")
         return
     for row in held["columns"]:
-        if row["name"] == held["id_column"] and row["role"] != "identifier (replaced)":
-            row["role"] = "identifier (replaced)"
+        if row["name"] == held["id_column"] and (row["role"] != "identifier (replaced)" or row["proposed"]):
+            row.update(role="identifier (replaced)", proposed="")
             renew_editor()
+            st.rerun()
     note(f"Enforced: at most {held['rows_per_unit']} rows of each {plain(unit)} are kept, chosen at random.")
 
 

@@ -1,19 +1,23 @@
 """The rows of the table in which columns are described: one dict of texts and truth values for each; no Streamlit.
 
-A row holds ``name, role, low, high, step, categories, missing, other, fallback, special, weight`` and ``extra`` for
-what the table does not show (aliases, the pattern of a date).
+A row holds ``name, role, low, high, step, categories, missing, other, fallback, special, weight``, ``extra`` for what
+the table does not show (aliases, the pattern of a date), and ``proposed``: why its column would be replaced or dropped
+by a guess, until somebody has accepted or changed that.
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import io
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from synth.errors import SchemaError
-from synth.names import words_of
 from synth.schema import COLUMN_TYPES, Column, DropColumn, FormField, ModelledColumn, parse_column
+from synth.schema.columns import DateStep
+from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
 __all__ = [
     "MAXIMUM_PAIR_CELLS",
@@ -21,17 +25,22 @@ __all__ = [
     "PRESETS",
     "ROLES",
     "Row",
+    "State",
     "apply_preset",
+    "error_of_row",
     "errors_of_rows",
     "guess_role",
+    "is_proposed",
     "join_list",
     "lacks_fallback",
     "look_again",
     "mapping_of_row",
     "new_row",
     "notes_of_rows",
+    "pasted_beside",
     "row_of_mapping",
     "split_list",
+    "state_of",
 ]
 
 Row = dict[str, Any]
@@ -49,12 +58,6 @@ ROLES = (*MODELLED_ROLES, FREE_TEXT, *(role for role in _TYPE_OF if role not in 
 MAXIMUM_PAIR_CELLS = 1_000_000
 """Cells of the largest two-way table beyond which a column should be grouped."""
 
-_IDENTIFIER_WORDS = {
-    "id", "ids", "uuid", "guid", "ssn", "nhs", "mrn", "nino", "iban", "email", "mail", "phone", "telephone", "mobile",
-    "passport", "surname", "firstname", "lastname", "fullname", "address",
-}  # fmt: skip
-_TEXT_WORDS = {"note", "notes", "comment", "comments", "text", "description", "remark", "remarks", "message"}
-_DATE_WORDS = {"date", "day", "visited", "birthday", "timestamp"}
 _KINDS = {
     "number": "number", "integer": "number", "int": "number", "float": "number", "decimal": "number",
     "date": "date", "timestamp": "date", "datetime": "date",
@@ -93,14 +96,10 @@ PRESETS: dict[str, Row] = {
 
 
 def guess_role(name: str, kind: str) -> str:
-    """Guess a column's role from its name and the kind it is known to be; empty where neither tells."""
-    words = _words(name)
-    if _named_like_identifier(words):
-        return "identifier (replaced)"
-    if words & _TEXT_WORDS:
-        return FREE_TEXT
-    guess = _KINDS.get(kind.lower(), "category") if kind else ""
-    return "date" if guess in {"", "category"} and words & _DATE_WORDS else guess
+    """Return the role that a column's kind proposes; empty where nothing is known of it."""
+    role = _KINDS.get(kind.lower(), "category") if kind else ""
+    # What is left out because of its name is left out as free text, which the page explains.
+    return FREE_TEXT if role == "leave out" and kind_by_name(name) == "drop" else role
 
 
 def new_row(name: str, kind: str) -> Row:
@@ -111,7 +110,7 @@ def new_row(name: str, kind: str) -> Row:
         "role": role,
         "low": "",
         "high": "",
-        "step": next((field.default for field in _form(role) if field.cell == "step"), ""),
+        "step": _step_of(name, role),
         "categories": "",
         "missing": False,
         "other": False,
@@ -119,14 +118,28 @@ def new_row(name: str, kind: str) -> Row:
         "special": "",
         "weight": "normal",
         "extra": {},
+        "proposed": fate_of(name, kind) or "",
     }
+
+
+def _step_of(name: str, role: str) -> str:
+    asked = next((field for field in _form(role) if field.cell == "step"), None)
+    if asked is None:
+        return ""
+    return step_by_name(name) if asked.shape == "number" else asked.default
+
+
+def is_proposed(row: Row) -> bool:
+    """Whether a column would be replaced or dropped by a guess that nobody has accepted yet."""
+    return bool(row.get("proposed")) and row["role"] not in ("", *MODELLED_ROLES)
 
 
 def look_again(row: Row, kind: str) -> Row:
     """Return a row with the kind that a look at the cells told, where nothing was known or decided before."""
     if row["role"]:
         return row
-    return {**row, **{key: value for key, value in new_row(row["name"], kind).items() if key in {"role", "step"}}}
+    guessed = new_row(row["name"], kind)
+    return {**row, **{key: guessed[key] for key in ("role", "step", "proposed")}}
 
 
 def lacks_fallback(row: Row) -> bool:
@@ -179,7 +192,7 @@ def _quoted(value: str) -> str:
 def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
     """Return the row of a column as a configuration declares it."""
     column_type = COLUMN_TYPES[str(body["type"])]
-    row = {**new_row(name, ""), "role": column_type.role, "step": ""}
+    row = {**new_row(name, ""), "role": column_type.role}
     row |= {"missing": bool(body.get("missing", False)), "weight": str(body.get("weight", "normal"))}
     for field in column_type.form:
         values = [body[key] for key in field.keys if key in body]
@@ -232,17 +245,130 @@ def _read(field: FormField, row: Row) -> dict[str, Any]:
     return {field.keys[0]: value} if value else {}
 
 
+def error_of_row(row: Row) -> str | None:
+    """Return what keeps a row from being used, in one sentence; None where nothing does."""
+    try:
+        return _error_of_row(row)
+    except SchemaError as error:
+        return str(error)
+
+
 def errors_of_rows(rows: Sequence[Row]) -> list[str]:
     """Return what keeps the description from being used, one sentence for each column concerned."""
-    problems = []
-    for row in rows:
-        try:
-            problem = _error_of_row(row)
-        except SchemaError as error:
-            problem = str(error)
-        if problem is not None:
-            problems.append(problem)
-    return problems
+    return [problem for problem in map(error_of_row, rows) if problem is not None]
+
+
+class State(NamedTuple):
+    """How far the description of a column has come: a few words for its line, and a sentence where it is open."""
+
+    words: str
+    sentence: str | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is left to say."""
+        return self.sentence is not None
+
+
+_CELL_WORDS = {"low": "lowest", "high": "highest", "step": "step", "categories": "categories"}
+
+
+def state_of(row: Row) -> State:
+    """Return how far a row has come."""
+    sentence = error_of_row(row)
+    if sentence is None:
+        words = {"identifier (replaced)": "↻ replaced"}.get(row["role"], "⊘ dropped")
+        return State("● ready" if row["role"] in MODELLED_ROLES else words, None)
+    if row["role"] not in ROLES:
+        return State("○ role", sentence)
+    if is_proposed(row):
+        return State("○ replace?" if row["role"] == "identifier (replaced)" else "○ drop?", sentence)
+    needed = (field for field in _form(row["role"]) if field.needed and not field.default)
+    absent = [_CELL_WORDS.get(field.cell, field.cell) for field in needed if not row[field.cell]]
+    if absent:
+        return State(f"○ {', '.join(absent)}", sentence)
+    if lacks_fallback(row) and "needs a place for a cell" in sentence:
+        return State("○ empty cells", sentence)
+    return State("✕ check", sentence)
+
+
+# A block that was pasted beside its place -----------------------------------------------------------------------------
+
+_PASTED_INTO = ("role", "low", "high", "step", "categories")
+"""Cells of a line as they stand side by side, as far as text is pasted into them."""
+
+_HEADINGS = {"role": "Role", "low": "Lowest", "high": "Highest", "step": "Step", "categories": "Categories"}
+_FEWEST_PASTED = 3
+
+
+def pasted_beside(changed: Sequence[tuple[Row, Row]]) -> str | None:
+    """Say that a block of cells seems to stand one column beside its place, by the kinds of its cells.
+
+    Parameters
+    ----------
+    changed : sequence of (row before, row after)
+        What changed at once.
+
+    Returns
+    -------
+    str or None
+        None where the cells fit where they stand, or fit no better beside it.
+    """
+    blocks = [(before, after) for before, after in changed if len(_changed_cells(before, after)) > 1]
+    if len(blocks) < _FEWEST_PASTED:
+        return None
+    wrong = sum(_is_wrong(before, after) for before, after in blocks)
+    if 2 * wrong < len(blocks):
+        return None
+    for by, side in ((-1, "right"), (1, "left")):
+        moved = [(before, _moved(before, after, by)) for before, after in blocks]
+        if 4 * sum(row is None or _is_wrong(before, row) for before, row in moved) <= wrong:
+            first = next(cell for cell in _PASTED_INTO if any(cell in _changed_cells(*block) for block in blocks))
+            belongs = _PASTED_INTO[_PASTED_INTO.index(first) + by]
+            return (
+                f"It looks as if the block stands one column too far {side}: what belongs under "
+                f"'{_HEADINGS[belongs]}' stands under '{_HEADINGS[first]}'."
+            )
+    return None
+
+
+def _changed_cells(before: Row, after: Row) -> list[str]:
+    return [cell for cell in _PASTED_INTO if before[cell] != after[cell]]
+
+
+def _moved(before: Row, after: Row, by: int) -> Row | None:
+    """Return the row with what was pasted moved; None where that leads out of the cells that take text."""
+    places = [_PASTED_INTO.index(cell) + by for cell in _changed_cells(before, after)]
+    if min(places) < 0 or max(places) >= len(_PASTED_INTO):
+        return None
+    return {**before, **{_PASTED_INTO[place]: after[_PASTED_INTO[place - by]] for place in places}}
+
+
+def _is_wrong(before: Row, after: Row) -> bool:
+    """Whether a cell that was typed into does not fit its column; what is still empty is not wrong."""
+    role = after["role"]
+    if role not in ROLES:
+        return role != before["role"] or any(after[cell] for cell in ("low", "high", "step"))
+    asked = {field.cell: field for field in _form(role)}
+    typed = [cell for cell in _PASTED_INTO[1:] if after[cell]]
+    if any(cell not in asked for cell in typed):
+        return True
+    if any(not _fits(asked[cell], after[cell]) for cell in typed):
+        return True
+    bounds = [after[cell] for cell in ("low", "high") if cell in typed]
+    return len(bounds) == 2 and not _in_order(asked["low"], *bounds)
+
+
+def _fits(field: FormField, typed: str) -> bool:
+    """Whether a text is of the kind that a cell asks for; texts of categories may be anything."""
+    if field.shape in {"text", "texts"} and field.cell == "categories":
+        return True
+    try:
+        if field.shape == "number":
+            return math.isfinite(float(_number(typed) or ""))
+        return typed in set(DateStep) if field.cell == "step" else bool(datetime.date.fromisoformat(typed))
+    except ValueError:
+        return False
 
 
 def notes_of_rows(rows: Sequence[Row]) -> list[str]:
@@ -250,7 +376,7 @@ def notes_of_rows(rows: Sequence[Row]) -> list[str]:
     return [
         f"'{row['name']}' is free text. Free text cannot be released here; it will be dropped."
         for row in rows
-        if row["role"] == FREE_TEXT
+        if row["role"] == FREE_TEXT and not is_proposed(row)
     ]
 
 
@@ -258,9 +384,11 @@ def _error_of_row(row: Row) -> str | None:
     name, role = row["name"], row["role"]
     if role not in ROLES:
         return f"'{name}' needs a role. Choose one, or 'leave out'."
+    if is_proposed(row):
+        return f"'{name}' would be {row['proposed']}. Accept that above the table, or choose another role."
     form = {field.cell: field for field in _form(role)}
     listed = "categories" in form and (row["categories"] or form["categories"].default)
-    if _named_like_identifier(_words(name)) and role in MODELLED_ROLES and not listed:
+    if kind_by_name(name) == "identifier" and role in MODELLED_ROLES and not listed:
         return f"'{name}' looks like an identifier by its name. Mark it as identifier or leave it out."
     for field in form.values():
         if field.needed and not field.default and not _read(field, row):
@@ -282,17 +410,6 @@ def _in_order(field: FormField, low: str, high: str) -> bool:
         return float(_number(low) or "") < float(_number(high) or "")
     except ValueError:
         return True  # what is no number is told apart from a wrong order, by whoever parses the column
-
-
-def _words(name: str) -> set[str]:
-    return set(words_of(name))
-
-
-def _named_like_identifier(words: set[str]) -> bool:
-    return bool(words & _IDENTIFIER_WORDS) or words == {"name"} or ("name" in words and len(words & _PERSON_WORDS) > 0)
-
-
-_PERSON_WORDS = {"first", "last", "full", "family", "patient", "person", "customer", "user", "client", "employee"}
 
 
 def _number(text: object) -> str | None:

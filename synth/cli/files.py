@@ -30,6 +30,7 @@ from synth.schema import (
     format_to_mapping,
     parse_column,
 )
+from synth.schema.guesses import fate_of, step_by_name, with_step
 from synth.system.paths import path_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _BLANKS = {kind: column_type.blank for kind, column_type in COLUMN_TYPES.items()
 _HEAD = """\
 # A draft: kinds of columns are guessed from {source}. Fill in what anyone could know without looking at the table;
 # whatever you write here will be published. Each column needs missing: true, or a fallback: what a cell that cannot be
-# read becomes.
+# read becomes. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
 table: {name}
 account: {account:<16}# the people the ledger protects, for example city-survey-2026
 unit:
@@ -207,7 +208,7 @@ def draft_configuration(
     table_format : TableFormat, optional
         How the table is written. Without a header its names are those of the first dictionary, in order.
     tell : callable, optional
-        Told what was not taken from a dictionary.
+        Told what was not taken from a dictionary, and which columns would be dropped or replaced by a guess.
 
     Raises
     ------
@@ -231,6 +232,7 @@ def draft_configuration(
     known = describe_columns(header.names, read, chosen_presets(presets))
     for note in known.notes if tell is not None else ():
         tell(note)  # type: ignore[misc]
+    _tell_fates(header, known, tell)
     source = "names and types alone" if look_for is None else "names, types and cells, which is recorded as a look"
     account = "" if look_for is None else _quoted(look_for)
     head = _HEAD.format(name=_quoted(name), source=source, account=account)
@@ -259,16 +261,31 @@ def _said_of_format(form: TableFormat) -> dict[str, Any]:
     return {key: value for key, value in format_to_mapping(form).items() if usual.get(key) != value}
 
 
+def _tell_fates(header: Header, known: Description, tell: Callable[[str], None] | None) -> None:
+    """Tell which columns would be dropped or replaced because of a guess, and why."""
+    guessed = {name: fate_of(name, kind or "") for name, kind in zip(header.names, header.kinds, strict=True)}
+    fates = {name: fate for name, fate in guessed.items() if fate is not None and name not in known.columns}
+    if fates and tell is not None:
+        tell("By a guess, which you accept by leaving it or change in the file:")
+        for name, fate in fates.items():
+            tell(f"  {shown(name)} would be {fate}")
+
+
 def _drafted_columns(header: Header, known: Description, empty: bool) -> list[str]:
-    """Return one line of YAML for every column: what is known of it, else what its name says."""
+    """Return one line of YAML for every column: what is known of it, else what its name says.
+
+    Beside a guess by which a column would be dropped or replaced stands why.
+    """
     from synth.dictionaries import line_of
 
     lines = []
     for name, kind in zip(header.names, header.kinds, strict=True):
-        column = known.columns.get(name)
-        lines.append(
-            f"  {_quoted(name)}: {_BLANKS[kind or ''] if column is None else line_of(column.body, empty=empty)}\n"
-        )
+        column, fate = known.columns.get(name), fate_of(name, kind or "")
+        if column is not None:
+            line = line_of(column.body, empty=empty)
+        else:
+            line = with_step(_BLANKS[kind or ""], name) + (f"  # {fate}: is that right?" if fate else "")
+        lines.append(f"  {_quoted(name)}: {line}\n")
     return lines
 
 
@@ -348,11 +365,21 @@ def _asked_column(name: str, kind: str, ask: Ask, tell: Callable[[str], None]) -
             said["missing"] = _yes(ask(f"{shown(name)}: may cells be missing (y/n)", "y"))
         for field in () if column_type is None else column_type.form:
             if field.keys != ("fallback",) or not said["missing"]:
-                said |= _answers(field, ask(f"{shown(name)}: {field.cell}{_HOW[field.shape]}", field.default))
+                said |= _asked_cell(name, field, ask, tell)
         try:
             return parse_column(name, said).to_mapping()
         except InputError as refusal:
             tell(str(refusal))
+
+
+def _asked_cell(name: str, field: FormField, ask: Ask, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Ask for what stands under the keys of a field; the step of a number is asked until one is typed."""
+    proposed = field.default or (step_by_name(name) if field.cell == "step" else "")
+    while True:
+        typed = ask(f"{shown(name)}: {field.cell}{_HOW[field.shape]}", proposed)
+        if typed or field.cell != "step":
+            return _answers(field, typed)
+        tell(f"'{shown(name)}'{field.needed}")
 
 
 _HOW = {"texts": ", with commas between", "numbers": ", with commas between", "flag": " (y/n)"} | dict.fromkeys(

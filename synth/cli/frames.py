@@ -26,7 +26,7 @@ import yaml
 
 from synth.errors import InputError
 from synth.schema import COLUMN_TYPES, Column, Schema, TableFormat
-from synth.services.inspection import kind_by_name
+from synth.schema.guesses import kind_by_name, with_step
 
 __all__ = ["FORMAT", "draft_schema", "frame_as_table", "frame_of_table", "names_of_frame"]
 
@@ -223,7 +223,7 @@ def draft_schema(frame: object) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in names_of_frame(frame):
         kind = kind_by_name(name)
-        columns[name] = {"type": None} if kind is None else yaml.safe_load(COLUMN_TYPES[kind].blank)
+        columns[name] = {"type": None} if kind is None else yaml.safe_load(with_step(COLUMN_TYPES[kind].blank, name))
     return {
         "unit": {"protects": None, "rows_per_unit": None, "id_column": None},
         "row_count": None,

@@ -152,8 +152,6 @@ def line_of(body: Mapping[str, Any], *, empty: bool = False) -> str:
         whole["missing"] = True
     left = open_facts(whole)
     keys = [key for field in ([] if column_type is None else column_type.form) for key in field.keys if field.needed]
-    if kind == "number" and "step" not in whole:
-        keys.append("step")
     entries = [] if kind is None else [f"type: {kind}"]
     entries += [f"{key}: {_flow(_plain(str(kind), key, whole[key])) if key in whole else ''}" for key in keys]
     entries += [

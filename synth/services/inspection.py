@@ -13,28 +13,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from json import dumps
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from synth.errors import TableError
-from synth.names import words_of
 from synth.reading.files import Batches
 from synth.reading.process import main
 from synth.reading.reader import ask
 from synth.reading.request import Request
 from synth.schema import TableFormat
 from synth.schema.encoding import NO_DAY, days_of_texts, is_date, is_number, numbers_of_texts, texts_of
+from synth.schema.guesses import ColumnKind, kind_by_name
 from synth.schema.header import check_names
 from synth.system.conversation import write_frame
 from synth.system.machine import cores
 from synth.system.settings import ReaderLimits
 
-__all__ = ["NO_HEADER", "ColumnKind", "Header", "describe", "inspect_header", "kind_by_name"]
-
-ColumnKind = Literal["number", "category", "yes_no", "date", "identifier", "drop"]
+__all__ = ["NO_HEADER", "Header", "describe", "inspect_header"]
 
 LOOKED_AT = 10_000
 """Rows at the top of a text that a guess is made from."""
@@ -52,26 +50,6 @@ NO_HEADER = (
 _LOOK = "look"
 _looks = threading.BoundedSemaphore(MOST_LOOKS)
 
-_IDENTIFIES = {
-    "id", "ids", "uuid", "guid", "key", "nr", "nbr", "ssn", "nhs", "mrn", "passport", "email", "phone", "name",
-    "firstname", "surname",
-}  # fmt: skip
-_PERSON_NAMES = tuple(
-    f"{who}{between}name" for who in ("first", "last", "full", "sur", "user") for between in ("", "_")
-)
-_FREE_TEXT = {
-    "note", "notes", "comment", "comments", "text", "description", "remark", "remarks", "address",
-}  # fmt: skip
-_DATES = {"date", "day", "dob", "birthday", "birthdate", "timestamp", "datetime"}
-_SCALES = {
-    "age", "year", "years", "amount", "income", "salary", "price", "cost", "count", "number", "num", "height", "weight",
-    "bmi", "score", "hour", "hours", "days", "months", "percent", "rate", "gain", "loss", "total", "size", "length",
-    "temperature", "duration",
-}  # fmt: skip
-_CLASSES = {
-    "sex", "gender", "race", "ethnicity", "region", "country", "state", "city", "job", "occupation", "education",
-    "status", "type", "class", "category", "group", "level", "band", "label", "outcome", "code",
-}  # fmt: skip
 _TRUTH_WORDS = {"yes", "no", "true", "false", "y", "n", "t", "f"}
 
 
@@ -130,28 +108,6 @@ def _kind(name: str, by_cells: ColumnKind | None) -> ColumnKind | None:
     """Return the guess from a name where it speaks of people or of free text, else that from type or cells."""
     by_name = kind_by_name(name)
     return by_name if by_name in {"identifier", "drop"} or by_cells is None else by_cells
-
-
-def kind_by_name(name: str) -> ColumnKind | None:
-    """Guess a column's kind from its name alone; None where the name says nothing."""
-    words = words_of(name)
-    if not words:
-        return None
-    first, last, several, known = words[0], words[-1], len(words) > 1, set(words)
-    if last in _IDENTIFIES or (several and first in {"id", "name", "email", "phone"}):
-        return "identifier"
-    joined = "_".join(words)
-    if any(person in joined for person in _PERSON_NAMES):
-        return "identifier"
-    if last in _FREE_TEXT:
-        return "drop"
-    if known & _DATES or (several and last in {"at", "on"}):
-        return "date"
-    if (several and first in {"is", "has", "had", "was", "can"}) or last in {"flag", "smoker", "alive", "deceased"}:
-        return "yes_no"
-    if known & _SCALES:
-        return "number"
-    return "category" if known & _CLASSES else None
 
 
 # In the parsing process -----------------------------------------------------------------------------------------------

@@ -11,12 +11,15 @@ from pages.ui.column_rows import (
     apply_preset,
     errors_of_rows,
     guess_role,
+    is_proposed,
     join_list,
     mapping_of_row,
     new_row,
     notes_of_rows,
+    pasted_beside,
     row_of_mapping,
     split_list,
+    state_of,
 )
 from synth.schema import parse_column
 
@@ -30,18 +33,101 @@ def row(name: str = "age", **fields: object) -> dict[str, object]:
     [
         ("age", "number", "number"),
         ("region", "category", "category"),
-        ("patient_id", "number", "identifier (replaced)"),
-        ("PatientId", "category", "identifier (replaced)"),
-        ("paid", "category", "category"),
-        ("first_name", "category", "identifier (replaced)"),
-        ("product_name", "category", "category"),
-        ("notes", "category", "text (dropped)"),
-        ("visit_date", "category", "date"),
+        ("patient_id", "identifier", "identifier (replaced)"),
+        ("notes", "drop", "text (dropped)"),
+        ("chol", "drop", "leave out"),
+        ("visit_date", "date", "date"),
         ("smoker", "yes_no", "yes/no"),
+        ("division_name", "", ""),
     ],
 )
-def test_roles_are_guessed_from_names_and_types(name: str, kind: str, role: str) -> None:
+def test_roles_are_proposed_by_kinds(name: str, kind: str, role: str) -> None:
     assert guess_role(name, kind) == role
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "sentence"),
+    [
+        ("first_name", "identifier", "replaced by fresh ids, because of the word 'name'"),
+        ("notes", "drop", "dropped, because of the word 'notes'"),
+        ("chol", "drop", "dropped, because most of its cells differ"),
+    ],
+)
+def test_nothing_is_dropped_or_replaced_by_a_guess_that_nobody_accepted(name: str, kind: str, sentence: str) -> None:
+    guessed = new_row(name, kind)
+    assert is_proposed(guessed)
+    (problem,) = errors_of_rows([guessed])
+    assert problem == f"'{name}' would be {sentence}. Accept that above the table, or choose another role."
+    assert notes_of_rows([guessed]) == []
+    accepted = {**guessed, "proposed": ""}
+    assert errors_of_rows([accepted]) == []
+    assert not state_of(accepted).is_open
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"low": "0", "high": "9", "missing": True}, "● ready"),
+        ({}, "○ lowest, highest, step"),
+        ({"low": "0", "high": "9", "step": ""}, "○ step"),
+        ({"low": "0", "high": "9"}, "○ empty cells"),
+        ({"low": "9", "high": "0", "missing": True}, "✕ check"),
+        ({"role": ""}, "○ role"),
+        ({"role": "identifier (replaced)"}, "↻ replaced"),
+        ({"role": "leave out"}, "⊘ dropped"),
+        ({"role": "leave out", "proposed": "dropped, because"}, "○ drop?"),
+    ],
+)
+def test_what_a_line_lacks_stands_beside_it(fields: dict[str, object], words: str) -> None:
+    step = "" if words == "○ lowest, highest, step" else "1"
+    assert state_of(row("miles", **{"step": step, **fields})).words == words
+
+
+def test_a_step_is_asked_where_the_name_does_not_say_it() -> None:
+    assert (new_row("age", "number")["step"], new_row("miles", "number")["step"]) == ("1", "")
+    (problem,) = errors_of_rows([row("miles", low="0", high="9.5", missing=True)])
+    assert problem.startswith("'miles' needs its step: 1 for whole numbers, 0.1 or 0.01 for decimals.")
+    # A configuration without a step means what it meant.
+    declared = parse_column("miles", {"type": "number", "low": 0, "high": 9, "missing": True})
+    assert row_of_mapping("miles", declared.to_mapping())["step"] == "1"
+
+
+def pasted(cells: tuple[str, ...], block: list[tuple[str, ...]]) -> list[tuple[dict[str, object], dict[str, object]]]:
+    before = [new_row(f"c{place}", "") for place in range(len(block))]
+    return [(one, {**one, **dict(zip(cells, line, strict=True))}) for one, line in zip(before, block, strict=True)]
+
+
+NUMBERS = [("number", "0", str(10 * place), "1") for place in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "block", "side", "belongs", "stands"),
+    [
+        (("low", "high", "step", "categories"), NUMBERS, "right", "Role", "Lowest"),
+        (("low", "high"), [line[2:] for line in NUMBERS], "left", "Highest", "Lowest"),
+        (("high", "step", "categories"), [line[1:] for line in NUMBERS], "right", "Lowest", "Highest"),
+        (("low", "high"), [("category", "a, b"), ("category", "c, d"), ("category", "e, f")], None, "", ""),
+    ],
+)
+def test_a_block_that_stands_one_column_off_is_one_sentence(
+    cells: tuple[str, ...], block: list[tuple[str, ...]], side: str | None, belongs: str, stands: str
+) -> None:
+    changed = pasted(cells, block)
+    for before, after in changed if "role" not in cells and block[0][0] != "number" else []:
+        before["role"] = after["role"] = "number"
+    sentence = pasted_beside(changed)
+    if side is None:
+        assert sentence is None
+        return
+    assert sentence == (
+        f"It looks as if the block stands one column too far {side}: what belongs under '{belongs}' stands under "
+        f"'{stands}'."
+    )
+
+
+def test_a_block_in_its_place_is_no_mistake() -> None:
+    assert pasted_beside(pasted(("role", "low", "high", "step"), NUMBERS)) is None
+    assert pasted_beside(pasted(("role", "low"), [line[:2] for line in NUMBERS[:2]])) is None
 
 
 def test_a_new_row_has_no_bounds_and_no_categories() -> None:
@@ -130,4 +216,4 @@ def test_free_text_is_announced() -> None:
 
 
 def test_thousands_may_be_written() -> None:
-    assert errors_of_rows([row("income", low="0", high="500,000", fallback="10,000")]) == []
+    assert errors_of_rows([row("income", low="0", high="500,000", step="100", fallback="10,000")]) == []

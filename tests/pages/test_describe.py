@@ -88,6 +88,8 @@ def test_refusals_in_their_words(name: str, cells: dict[str, str], sentence: str
 
 def test_free_text_is_announced() -> None:
     app = with_columns("age,notes")
+    assert "notes would be dropped, because of the word 'notes'." in texts(app)
+    app.button(key="accept:1").click().run()
     assert "'notes' is free text. Free text cannot be released here; it will be dropped." in texts(app)
 
 
@@ -112,6 +114,7 @@ def test_another_unit_can_be_named() -> None:
 
 def test_a_preset_fills_columns_and_says_so() -> None:
     app = with_columns("age,weekday")
+    app.segmented_control(key="way").set_value("Use public presets").run()
     app.multiselect(key="preset-columns").set_value(["age"]).run()
     app.selectbox(key="preset-kind").set_value("age in years 0-120").run()
     app.button(key="preset-fill").click().run()

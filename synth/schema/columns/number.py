@@ -20,6 +20,8 @@ from synth.schema.documents import Needed, Number, Read, as_number, each, read
 __all__ = ["NumberColumn"]
 
 _CHOOSE = "Choose limits you would be happy to print, for example 0 and 500,000. Values outside are moved to the limit."
+_STEPS = "1 for whole numbers, 0.1 or 0.01 for decimals. A value between two steps is moved to the nearest."
+_NEEDS_STEP = f" needs its step: {_STEPS}"
 _NEEDS_BOUNDS = f" needs a lowest and a highest value. {_CHOOSE}"
 
 MAXIMUM_LEVELS = 2**24
@@ -27,6 +29,12 @@ MAXIMUM_LEVELS = 2**24
 
 MOST_DIGITS = (309, 1074)
 """Digits of the longest finite float, before the point and behind it."""
+
+
+def _as_step(value: object) -> float:
+    if value is None:
+        raise ValueError(f"is not filled in. Write {_STEPS}")
+    return as_number(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,11 @@ class NumberColumn(ModelledColumn):
 
     kind: ClassVar[str] = "number"
     role: ClassVar[str] = "number"
-    blank: ClassVar[str] = "{type: number, low: , high: , step: 1}"
+    blank: ClassVar[str] = "{type: number, low: , high: , step: }"
     form: ClassVar[tuple[FormField, ...]] = (
         FormField("low", ("low",), "number", needed=_NEEDS_BOUNDS),
         FormField("high", ("high",), "number", needed=_NEEDS_BOUNDS),
-        FormField("step", ("step",), "number", default="1"),
+        FormField("step", ("step",), "number", needed=_NEEDS_STEP),
         FormField("special", ("special",), "numbers"),
         FormField("fallback", ("fallback",), "number"),
     )
@@ -58,7 +66,7 @@ class NumberColumn(ModelledColumn):
 
     low: Annotated[Number, Needed(_CHOOSE)]
     high: Annotated[Number, Needed(_CHOOSE)]
-    step: Number = 1.0
+    step: Annotated[float, Read(_as_step)] = 1.0
     special: Annotated[tuple[float, ...], Read(each(as_number, " of numbers, for example [0]"))] = ()
     fallback: Number | None = field(default=None, kw_only=True)
 
