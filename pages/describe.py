@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
@@ -19,11 +18,11 @@ from pages.ui.column_rows import (
     Row,
     State,
     apply_preset,
+    declared_columns,
     errors_of_rows,
     is_proposed,
     lacks_fallback,
     look_again,
-    mapping_of_row,
     notes_of_rows,
     pasted_beside,
     state_of,
@@ -35,13 +34,10 @@ from pages.ui.words import name_or, note, plain
 from synth.errors import SynthError
 from synth.names import visible
 from synth.schema import (
-    ModelledColumn,
     PrivacyUnit,
     RunConfig,
     config_to_yaml,
     domain_problem,
-    modelled_columns,
-    parse_column,
 )
 
 __all__ = ["screen"]
@@ -226,7 +222,7 @@ def column_editor() -> None:
     """Draw the table of columns; one line a column, written back into the draft."""
     held = draft()
     states = {row["name"]: state_of(row) for row in held["columns"]}
-    _choose_lines(states)
+    everything = _choose_lines(held["columns"], states)
     names = _names_shown(held["columns"])
     start = _editor_input([row for row in held["columns"] if row["name"] in names])
     _take_edits(held, start)
@@ -241,7 +237,8 @@ def column_editor() -> None:
         hide_index=True,
         num_rows="fixed",
         disabled=["state", "name"],
-        column_config=_column_config(),
+        column_order=["state", *_SHOWN] if everything else ["state", *_SHOWN[:-2]],
+        column_config=_column_config(everything=everything),
         alt="One row for each column of the table: what is missing, its role, limits, categories and accuracy weight",
         row_height=_ROW_HEIGHT,
         height=_ROW_HEIGHT * (min(len(shown), MOST_LINES) + 1) + 3,
@@ -265,11 +262,11 @@ _ALL, _OPEN = "all", "open"
 _LINES, _CHOSEN, _PASTED = "lines", "lines-shown", "pasted"
 
 
-def _choose_lines(states: Mapping[str, State]) -> None:
-    """Say how far the lines have come, and offer to show the open ones only."""
+def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
+    """Say how far the lines have come, offer to show the open ones only, and return whether all cells are shown."""
     lines = len(states)
     still = sum(state.is_open for state in states.values())
-    choice, counts = st.columns([2, 3], vertical_alignment="center")
+    choice, counts, cells = st.columns([3, 3, 2], vertical_alignment="center")
     st.session_state.setdefault(_LINES, _ALL)
     choice.segmented_control(
         "Lines",
@@ -282,6 +279,8 @@ def _choose_lines(states: Mapping[str, State]) -> None:
     ends = {"ready": "●", "dropped": "⊘", "replaced": "↻"}
     told = [(sum(state.words.startswith(dot) for state in states.values()), word) for word, dot in ends.items()]
     note(" · ".join([f"{number} {word}" for number, word in told if number] + [f"{still} open"]), counts)
+    used = any(row["special"] or row["weight"] not in ("", "normal") for row in rows)
+    return bool(cells.checkbox("Special values, weights", used, key="all-cells"))
 
 
 def _show_chosen() -> None:
@@ -379,7 +378,7 @@ def kinds_by_looking() -> None:
 
 def domain_meter() -> None:
     """Say how many cells the largest tables of one, two and three columns have, from the declarations alone."""
-    columns = _declared(draft()["columns"])
+    columns = declared_columns(draft()["columns"])
     if not columns:
         return
     sizes = [(column.name, min(column.size, _PLACES) if column.levels else column.size) for column in columns]
@@ -405,15 +404,6 @@ def _about(cells: int) -> str:
     return f"{cells / 1e6:,.1f} million" if cells < 1e9 else f"{cells / 1e9:,.1f} billion"
 
 
-def _declared(rows: list[Row]) -> tuple[ModelledColumn, ...]:
-    """Return the modelled columns whose declaration is complete."""
-    columns = []
-    for row in rows:
-        with contextlib.suppress(SynthError):
-            columns.append(parse_column(row["name"], mapping_of_row(row)))
-    return modelled_columns(columns)
-
-
 def _editor_input(rows: list[Row]) -> list[list[Any]]:
     """Return what the editor starts from; it must not change while the editor is on the screen."""
     names = [row["name"] for row in rows]
@@ -432,23 +422,24 @@ def _clean(row: Mapping[Hashable, Any]) -> Row:
     return {**texts, "missing": bool(row["missing"]), "other": bool(row["other"])}
 
 
-def _column_config() -> dict[str, Any]:
+def _column_config(*, everything: bool) -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
+    wide, narrow, listed = (112, 92, 92) if not everything else (84, 72, 72)
     return {
-        "state": text("What is missing", width=112, help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
-        "name": text("Name", width=90),
-        "role": choice("Role", options=list(ROLES), required=False, width=94),
-        "low": text("Lowest", width=64, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=66, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=50, help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"),
-        "categories": text("Categories", width=96),
-        "missing": tick("Empty", width=60, help="Cells may be missing; one that cannot be read is then missing too"),
-        "other": tick("Other", width=58, help="Undeclared values become 'other'; so does a cell that cannot be read"),
+        "state": text("What is missing", width=wide, help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
+        "name": text("Name", width=narrow),
+        "role": choice("Role", options=list(ROLES), required=False, width=96),
+        "low": text("Lowest", width=76, help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=80, help="A number, or a date such as 2025-12-31"),
+        "step": text("Step", width=64, help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"),
+        "categories": text("Categories", width=listed),
+        "missing": tick("Empty", width=70, help="Cells may be missing; one that cannot be read is then missing too"),
+        "other": tick("Other", width=68, help="Undeclared values become 'other'; so does a cell that cannot be read"),
         "fallback": text(
-            "Unreadable", width=86, help="What a cell that cannot be read becomes, without Empty or Other"
+            "Unreadable", width=97, help="What a cell that cannot be read becomes, without Empty or Other"
         ),
-        "special": text("Special", width=64, help="Numbers kept apart from the grid"),
+        "special": text("Special", width=70, help="Numbers kept apart from the grid"),
         "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=64),
     }
 

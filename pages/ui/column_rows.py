@@ -7,6 +7,7 @@ by a guess, until somebody has accepted or changed that.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import io
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from synth.errors import SchemaError
-from synth.schema import COLUMN_TYPES, Column, DropColumn, FormField, ModelledColumn, parse_column
+from synth.schema import COLUMN_TYPES, Column, DropColumn, FormField, ModelledColumn, modelled_columns, parse_column
 from synth.schema.columns import DateStep
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
@@ -27,6 +28,7 @@ __all__ = [
     "Row",
     "State",
     "apply_preset",
+    "declared_columns",
     "error_of_row",
     "errors_of_rows",
     "guess_role",
@@ -243,6 +245,15 @@ def _read(field: FormField, row: Row) -> dict[str, Any]:
         return dict(zip(field.keys, values, strict=True))
     value = _number(typed) if field.shape == "number" else typed
     return {field.keys[0]: value} if value else {}
+
+
+def declared_columns(rows: Sequence[Row]) -> tuple[ModelledColumn, ...]:
+    """Return the modelled columns whose declaration is complete."""
+    columns = []
+    for row in rows:
+        with contextlib.suppress(SchemaError):
+            columns.append(parse_column(row["name"], mapping_of_row(row)))
+    return modelled_columns(columns)
 
 
 def error_of_row(row: Row) -> str | None:
