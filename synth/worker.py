@@ -114,7 +114,7 @@ def _stop(
     work = store.work.find(work_id)
     if work is None or not work.is_active:
         return exit_code  # it was ended meanwhile, and what it was charged settled
-    if work.kind is WorkKind.RUN:
+    if work.kind.is_charged:
         run_folder.clear(store.settings, work_id)
         charges = Ledger(store).settle(work_id)
         spent = any(charge.state is ChargeState.FAILED_SPENT for charge in charges)
@@ -150,6 +150,10 @@ def _service(kind: WorkKind) -> Execute:
         from synth.services import runs
 
         return runs.execute
+    if kind is WorkKind.FINDING:
+        from synth.services import finding
+
+        return finding.execute
     if kind is WorkKind.REPORT:
         from synth.services import reports
 

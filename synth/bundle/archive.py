@@ -23,6 +23,7 @@ from synth.errors import VerificationError
 
 __all__ = [
     "MEMBERS",
+    "MEMBERS_OF_FINDING",
     "MEMBERS_OF_MODEL",
     "MEMBER_LIMIT",
     "Archive",
@@ -58,6 +59,9 @@ MEMBERS_OF_MODEL = tuple(
 )
 """The same of a model's bundle: what was learned stands in the place of the rows."""
 
+MEMBERS_OF_FINDING = ("found.json", "found.npz")
+"""Behind either, where the configuration was filled by a finding: what it was asked, its receipts and its answers."""
+
 
 def signed_by_hash(members: Sequence[str]) -> tuple[str, ...]:
     """Return the files whose hash stands in the certificate; the other three are the signature itself."""
@@ -71,7 +75,7 @@ MEMBER_LIMIT = 2**31
 _SMALL = 64 * 2**20
 _LARGE = 16 * 2**30
 _ROW_FILES = ("synthetic.csv", "synthetic.parquet", "measurements.npz", "model.safetensors")
-_COMPRESSED = ("synthetic.parquet", "measurements.npz")
+_COMPRESSED = ("synthetic.parquet", "measurements.npz", "found.npz")
 _SWELLING = 20
 _ATTRIBUTES = stat.S_IFREG | 0o644
 _BLOCK = 1 << 20
@@ -93,7 +97,7 @@ class Archive(Protocol):
     Attributes
     ----------
     members : tuple of str
-        Their names: those of a table's bundle, or those of a model's.
+        Their names: those of a table's bundle, or those of a model's; behind them, where there was one, a finding's.
     """
 
     members: tuple[str, ...]
@@ -193,7 +197,8 @@ def _checked_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def _members_among(names: Container[str]) -> tuple[str, ...]:
     """Return the files of the kind of bundle that some names are of."""
-    return MEMBERS_OF_MODEL if "model.json" in names else MEMBERS
+    found = MEMBERS_OF_FINDING if any(name in names for name in MEMBERS_OF_FINDING) else ()
+    return (*(MEMBERS_OF_MODEL if "model.json" in names else MEMBERS), *found)
 
 
 def _check_size(name: str, size: int) -> None:

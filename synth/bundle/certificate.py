@@ -21,16 +21,18 @@ from synth.errors import PrivacyError, VerificationError
 from synth.privacy.accounting import epsilon_of_receipts, worth_for_a_row
 from synth.privacy.receipt import Receipt
 from synth.reports.drawing import rounded_up
-from synth.schema import Neighbours, OptionValue, PrivacyUnit
+from synth.schema import Neighbours, OptionValue, PrivacyUnit, is_found
 
 __all__ = [
     "CERTIFICATE_KEYS",
     "CERTIFICATE_KEYS_OF_MODEL",
     "DECLARED",
+    "FOUND",
     "READ_FROM_ROWS",
     "SOURCE",
     "STATED",
     "Certificate",
+    "FoundReceipts",
     "certificate_from_dict",
     "certificate_to_bytes",
     "certificate_to_dict",
@@ -46,6 +48,9 @@ DECLARED = "declared"
 
 READ_FROM_ROWS = "read from the private rows"
 """Domain source of a column whose bounds or categories were taken from the rows without any charge."""
+
+FOUND = "found"
+"""Key of a certificate whose configuration was filled by a finding: which one, what it was asked at, its receipts."""
 
 ROW_EPSILON = "row_epsilon"
 """Key of a certificate that hides one cell: what the same noise is worth for a whole row."""
@@ -68,6 +73,41 @@ STATED = frozenset({"python", *_PACKAGES, SOURCE})
 """Names that a certificate may state a version of."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundReceipts:
+    """The part of a certificate's promise that was spent on finding what nobody had declared.
+
+    ``digest`` is SHA-256 of ``found.json``; ``epsilon`` and ``delta`` are what was asked for, and what the ledger was
+    charged once, however many certificates bear it.
+    """
+
+    digest: str
+    epsilon: float
+    delta: float
+    receipts: tuple[Receipt, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write it as JSON values."""
+        return {
+            "digest": self.digest,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "receipts": [receipt.to_dict() for receipt in self.receipts],
+        }
+
+    @classmethod
+    def from_dict(cls, document: Any) -> FoundReceipts:
+        """Read it back; ``ValueError``, ``TypeError`` or ``KeyError`` where it is nothing that was written."""
+        if set(document) != {"digest", "epsilon", "delta", "receipts"}:
+            raise ValueError
+        return cls(
+            digest=_text(document["digest"]),
+            epsilon=_number(document["epsilon"]),
+            delta=_number(document["delta"]),
+            receipts=tuple(Receipt.from_dict(receipt) for receipt in document["receipts"]),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """A statement about one synthetic table, or one private model, that anyone can recompute.
@@ -85,6 +125,8 @@ class Certificate:
         seed is public and never the privacy noise.
     receipts : tuple of Receipt
         Every private question of the run, in order.
+    found : FoundReceipts, optional
+        What was found privately before the run, and its receipts: ``epsilon`` counts them too.
     assumptions : tuple of str
         What has to be true for the promise to hold, in sentences.
     domain_source : mapping
@@ -116,11 +158,12 @@ class Certificate:
     versions: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     row_epsilon: float | None = None
+    found: FoundReceipts | None = None
 
     def __post_init__(self) -> None:
-        if not self.receipts:
+        if not self.receipts or (self.found is not None and not self.found.receipts):
             raise PrivacyError("A certificate needs at least one receipt: nothing was measured privately.")
-        for receipt in self.receipts:
+        for receipt in self.all_receipts:
             if not receipt.private:
                 raise PrivacyError(
                     f"The receipt of '{receipt.query}' was made with test noise, which protects nobody; it can never "
@@ -137,6 +180,11 @@ class Certificate:
     def is_model(self) -> bool:
         """Whether a model is released instead of a table."""
         return self.rows == 0
+
+    @property
+    def all_receipts(self) -> tuple[Receipt, ...]:
+        """Receipts of every question that was asked of the rows: those of a finding first."""
+        return (*(() if self.found is None else self.found.receipts), *self.receipts)
 
     @property
     def read_columns(self) -> tuple[str, ...]:
@@ -159,6 +207,7 @@ def certify(
     domain_source: Mapping[str, str] | None = None,
     versions: Mapping[str, str] | None = None,
     ledger: Mapping[str, str | int] | None = None,
+    found: FoundReceipts | None = None,
 ) -> Certificate:
     """Draw up the certificate of a run; the writer of the bundle adds the hashes of its files.
 
@@ -167,11 +216,12 @@ def certify(
     PrivacyError
         If a receipt was made with test noise, or there is none.
     """
-    for receipt in receipts:
+    paid = (*(() if found is None else found.receipts), *receipts)
+    for receipt in paid:
         if receipt.neighbours is not neighbours:
             raise PrivacyError(f"The receipt of '{receipt.query}' belongs to another neighbouring relation.")
     return Certificate(
-        epsilon=epsilon_of_receipts(receipts, delta) if receipts else math.inf,
+        epsilon=epsilon_of_receipts(paid, delta) if receipts else math.inf,
         delta=delta,
         neighbours=neighbours,
         unit=unit,
@@ -181,11 +231,12 @@ def certify(
         rows=rows,
         seed=seed,
         receipts=tuple(receipts),
-        assumptions=_all_assumptions(receipts, assumptions),
+        assumptions=_all_assumptions(paid, assumptions),
         domain_source=dict(domain_source or {}),
         versions=dict(versions or {}),
         ledger=dict(ledger or {}),
         row_epsilon=worth_for_a_row(receipts, delta),
+        found=found,
     )
 
 
@@ -223,8 +274,22 @@ def promise(certificate: Certificate) -> tuple[str, ...]:
         f"To whom: every {unit.protects} in the table of the account '{certificate.account}'.",
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
         f"factor of {odds}, except with a chance of about {certificate.delta:.3g}.",
+        *_found_words(certificate),
     ]
     return (*lines, *_assumed(certificate))
+
+
+def _found_words(certificate: Certificate) -> tuple[str, ...]:
+    """Say which part of the promise was spent before the run; nothing where none was."""
+    found = certificate.found
+    if found is None:
+        return ()
+    names = sorted(name for name, source in certificate.domain_source.items() if is_found(source))
+    columns = f"{len(names)} column{'' if len(names) == 1 else 's'}"
+    return (
+        f"Within that epsilon: {found.epsilon:.6g} at delta = {found.delta:.3g} was spent on finding bounds and "
+        f"categories of {columns} privately. The ledger holds it once, whichever releases use what was found.",
+    )
 
 
 def _promise_of_a_cell(certificate: Certificate, row_epsilon: float) -> tuple[str, ...]:
@@ -263,7 +328,7 @@ def certificate_to_bytes(certificate: Certificate) -> bytes:
 
 
 def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
-    """Write a certificate as JSON values: its keys, and one more where it hides one cell."""
+    """Write a certificate as JSON values: its keys, and one more where it hides one cell or rests on a finding."""
     unit = certificate.unit
     return {
         "version": CERTIFICATE_VERSION,
@@ -286,6 +351,7 @@ def certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
         "versions": dict(certificate.versions),
         "ledger": dict(certificate.ledger),
         **({} if certificate.row_epsilon is None else {ROW_EPSILON: certificate.row_epsilon}),
+        **({} if certificate.found is None else {FOUND: certificate.found.to_dict()}),
     }
 
 
@@ -297,7 +363,7 @@ def certificate_from_dict(document: object) -> Certificate:
     VerificationError
         If a key is missing, unknown, or of the wrong type.
     """
-    keys = set(document) - {ROW_EPSILON} if isinstance(document, dict) else set()
+    keys = set(document) - {ROW_EPSILON, FOUND} if isinstance(document, dict) else set()
     if not isinstance(document, dict) or keys not in (CERTIFICATE_KEYS, CERTIFICATE_KEYS_OF_MODEL):
         raise VerificationError("certificate.json does not have exactly the keys of a certificate.")
     if document["version"] != CERTIFICATE_VERSION:
@@ -323,6 +389,7 @@ def certificate_from_dict(document: object) -> Certificate:
             versions={_text(name): _text(version) for name, version in document["versions"].items()},
             ledger={_text(name): _entry(entry) for name, entry in document["ledger"].items()},
             row_epsilon=_number(document[ROW_EPSILON]) if ROW_EPSILON in document else None,
+            found=FoundReceipts.from_dict(document[FOUND]) if FOUND in document else None,
         )
     except PrivacyError as refusal:
         raise VerificationError(f"certificate.json: {refusal}") from None

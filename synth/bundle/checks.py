@@ -17,7 +17,6 @@ import yaml
 
 from synth.bundle.answers import ENTRIES
 from synth.bundle.archive import (
-    MEMBERS_OF_MODEL,
     Archive,
     canonical_json,
     open_archive,
@@ -139,7 +138,7 @@ class _Check:
         self._step("signature", lambda: self._signature(data))
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
         self.findings.of_model = certificate.is_model
-        if certificate.is_model != (archive.members == MEMBERS_OF_MODEL):
+        if certificate.is_model != ("model.json" in archive.members):
             raise VerificationError("The bundle does not hold the files of what its certificate is about.")
         self.findings.promised += promise(certificate)
         self.findings.facts |= _facts(certificate)

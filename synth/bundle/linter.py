@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow.parquet as pa_parquet
 
-from synth.bundle.archive import MEMBERS, MEMBERS_OF_MODEL
+from synth.bundle.archive import MEMBERS, MEMBERS_OF_FINDING, MEMBERS_OF_MODEL
 from synth.bundle.table_files import check_csv, check_parquet
 from synth.errors import VerificationError
 from synth.schema import Schema
@@ -39,9 +39,10 @@ _COUNT_KEYS = frozenset(
 _SHORTEST_WORD = 3
 _EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app"})
 """Users that every machine has: their names say nothing about this one, and style sheets are full of them."""
-_KNOWN = tuple(dict.fromkeys((*MEMBERS, *MEMBERS_OF_MODEL)))
-TEXT_FILES = tuple(name for name in _KNOWN if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
-"""Files of a bundle, of either kind, that people read."""
+_SEALED = tuple(dict.fromkeys((*MEMBERS, *MEMBERS_OF_MODEL)))
+_KNOWN = (*_SEALED, *MEMBERS_OF_FINDING)
+TEXT_FILES = tuple(name for name in _SEALED if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
+"""Files of a bundle, of either kind, that people read; what was found was paid for, whatever word it is."""
 
 
 @dataclass(frozen=True, slots=True)

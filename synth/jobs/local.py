@@ -43,8 +43,8 @@ class LocalEngine:
 
     A worker that died is noticed by its (number, birth). A run that had spent its charge and kept its answers goes back
     into the queue and another worker goes on from them (:func:`put_back`); else the work fails, and the charge of a run
-    stays spent if it was spent. How long something has not changed is counted on this process's own clock and only
-    while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
+    or a finding stays spent if it was spent. How long something has not changed is counted on this process's own clock
+    and only while it is watched: neither a clock that is set nor a database that was away makes a worker look dead.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class LocalEngine:
         self.tend()
         return job_id
 
-    def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str) -> str:
+    def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str, work_id: str | None = None) -> str:
         """Start work that is not a run, in a process of its own, and return its handle.
 
         Parameters
@@ -102,6 +102,8 @@ class LocalEngine:
             What the worker needs to know, as JSON.
         owner : str
             Who asks.
+        work_id : str, optional
+            Under which it was charged; by default a new one.
 
         Raises
         ------
@@ -109,7 +111,7 @@ class LocalEngine:
             If it is being worked on already.
         """
         self.tend()
-        work = self._store.work.begin(kind, subject, asked=asked, owner=owner, host=self._host)
+        work = self._store.work.begin(kind, subject, asked=asked, owner=owner, host=self._host, work_id=work_id)
         self._start(work)
         return work.id
 
@@ -133,7 +135,7 @@ class LocalEngine:
         """Stop work: a run that waits ends and its budget is freed; one that works is asked to stop.
 
         The budget of one that works stays spent once it has become spent; until then it is freed as well. The process
-        of work that is not a run is ended at once: it has nothing to settle.
+        of work that is not a run is ended at once, and what it was charged settled.
         """
         waiting = (WorkState.PLANNED, WorkState.QUEUED)
         # A run that waits to go on has spent its budget already.
@@ -237,7 +239,7 @@ class LocalEngine:
         return current if (current.attempts, current.pid) == (work.attempts, work.pid) else None
 
     def _end(self, work: Work, message: str, state: WorkState = WorkState.FAILED) -> None:
-        if work.kind is WorkKind.RUN:
+        if work.kind.is_charged:
             message = f"{message} {self._settled(work)}"
         elif state is WorkState.FAILED:
             message = f"{message} Start it again."
@@ -252,7 +254,7 @@ class LocalEngine:
         charges = self._ledger.settle(run.id) or self._ledger.charges_of(run.id)
         if any(charge.state is ChargeState.FAILED_SPENT for charge in charges):
             return f"{STAYED_SPENT} It is not started again by itself."
-        return f"{WAS_FREED} Start a new run."
+        return f"{WAS_FREED} Start a new {run.kind}."
 
 
 def put_back(store: Store, run: Work, *, same_device: bool) -> bool:

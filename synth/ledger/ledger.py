@@ -89,21 +89,35 @@ class Ledger:
                 self._take_over(account.id)
 
     @patient
-    def reserve(self, account_id: str, run_id: str, budget: PrivacyBudget, *, purpose: str, who: str = "") -> Charge:
-        """Set a budget aside for a run.
+    def reserve(
+        self,
+        account_id: str,
+        run_id: str,
+        budget: PrivacyBudget,
+        *,
+        purpose: str,
+        who: str = "",
+        config: str | None = None,
+        cost: Cost | None = None,
+    ) -> Charge:
+        """Set a budget aside for a run, or for what is charged as a run is.
 
         Parameters
         ----------
         account_id : str
         run_id : str
-            The run (or other action) that will spend it. What a planned run says it protects is compared here, in the
-            transaction that charges; anything else is charged for what the account protects.
+            Who will spend it. What a planned run, or ``config``, says it protects is compared here, in the transaction
+            that charges; anything else is charged for what the account protects.
         budget : PrivacyBudget
             All of it is charged, spent by the run or not.
         purpose : str
             Shown in the ledger; never a value from rows.
         who : str
             Name of the person who asked.
+        config : str, optional
+            What is asked for, as JSON, where it is no planned run.
+        cost : Cost, optional
+            What the budget costs, where it is not all spent on noise.
 
         Raises
         ------
@@ -115,12 +129,12 @@ class Ledger:
         LedgerError
             If the account is frozen or its chain is broken, or a budget that hides one cell is for no planned run.
         """
-        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        cost = cost or Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
             require_open(found)
             configs = self._store.runs.configs(connection, account_id)
-            found = self._for_one_unit(connection, found, budget, configs.get(run_id))
+            found = self._for_one_unit(connection, found, budget, configs.get(run_id, config))
             if budget.neighbours is Neighbours.CELL:
                 if run_id not in configs:
                     raise LedgerError("A budget that hides one cell is for a planned run, which says which cells.")
@@ -156,15 +170,7 @@ class Ledger:
 
     @patient
     def check_hidden(self, account_id: str, config: str) -> None:
-        """Refuse, before anything is reserved, what :meth:`reserve` would refuse of a run with this configuration.
-
-        Raises
-        ------
-        PrivacyError
-            If an earlier run of the account hides other cells.
-        LedgerError
-            If the chain is broken.
-        """
+        """Refuse, before anything is reserved, a configuration that hides other cells than an earlier one did."""
         with self._store.reading() as connection:
             found = self._read(connection, self._store.accounts.read(connection, account_id))
             configs = self._store.runs.configs(connection, account_id)
@@ -209,6 +215,7 @@ class Ledger:
         who: str,
         config: str | None = None,
         charged_at: tuple[int, str] | None = None,
+        cost: Cost | None = None,
     ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
 
@@ -218,6 +225,8 @@ class Ledger:
         budget : PrivacyBudget
             What the run was charged.
         certificate_id, who : str
+        cost : Cost, optional
+            As in :meth:`reserve`.
         config : str, optional
             The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
             stands in its place, and nobody knows which cells it hides.
@@ -234,7 +243,7 @@ class Ledger:
         LedgerError
             If the chain is broken.
         """
-        cost = Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
+        cost = cost or Cost.of_budget(budget.epsilon, budget.delta, budget.neighbours)
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
             if not found.was_spent and self._marks.of(account_id) is None:

@@ -42,6 +42,7 @@ from synth.schema.config import (
     parse_schema,
     prediction_refusal,
 )
+from synth.schema.found import FOUND_THEN_EDITED, FoundReference, is_found
 from synth.schema.presets import Preset, preset_called, preset_for, presets
 from synth.schema.schema import (
     Neighbours,
@@ -58,6 +59,7 @@ from synth.schema.schema import (
 
 __all__ = [
     "COLUMN_TYPES",
+    "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
     "CategoryColumn",
     "Codes",
@@ -67,6 +69,7 @@ __all__ = [
     "DropColumn",
     "FindColumn",
     "FormField",
+    "FoundReference",
     "IdentifierColumn",
     "ModelledColumn",
     "Neighbours",
@@ -90,6 +93,7 @@ __all__ = [
     "domain_problem",
     "format_to_mapping",
     "guarded",
+    "is_found",
     "load_config",
     "load_schema",
     "modelled_columns",

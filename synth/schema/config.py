@@ -6,7 +6,7 @@ import codecs
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +34,7 @@ from synth.schema.documents import (
     read_text,
     refuse_unknown,
 )
+from synth.schema.found import FoundReference
 from synth.schema.schema import Schema, size_problem
 from synth.system.paths import path_of
 
@@ -234,7 +235,7 @@ class RunConfig:
     ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws so many; with 0 it is a
     model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are where the files lie on the
     owner's machine and never leave it (:meth:`published` drops them). ``seed`` is public and seeds training and
-    sampling, never the privacy noise.
+    sampling, never the privacy noise. ``found`` says which finding filled columns, and what it cost beside the run.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
     tables where the generator measures none, and predictions on the hold-out.
     """
@@ -261,6 +262,7 @@ class RunConfig:
     evaluation_share: Number = 0.1
     prediction_share: Number = 0.0
     domain_source: Annotated[Mapping[str, str], Read(_texts_by_key)] = field(default_factory=dict)
+    found: Annotated[FoundReference, Read(lambda said: read_as(FoundReference, said, within="found: "))] | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
@@ -327,6 +329,7 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
+    "found",
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys that say something of rows that are made, of which a model makes none."""
@@ -535,6 +538,8 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         body["prediction_share"] = config.prediction_share
     if config.domain_source:
         body["domain_source"] = dict(config.domain_source)
+    if config.found is not None:
+        body["found"] = asdict(config.found)
     if config.is_model:
         body["model"] = body["generator"]
         body |= dict.fromkeys(_OF_ROWS_MADE)

@@ -16,6 +16,7 @@ from synth.system.settings import Settings
 from synth.vault.kept_answers import forget_answers
 
 __all__ = [
+    "FOUND",
     "PUBLISHABLE",
     "PUBLISHABLE_OF_MODEL",
     "certificate_id",
@@ -32,6 +33,9 @@ PUBLISHABLE = ("synthetic.csv", "synthetic.parquet", "bundle.zip", "certificate.
 
 PUBLISHABLE_OF_MODEL = ("model.json", *PUBLISHABLE[2:])
 """The same where a model was fitted."""
+
+FOUND = ("found.json", "found.npz")
+"""Files of a finding, which is charged as a run is and has a folder of its own beside theirs."""
 
 
 def of(settings: Settings, run_id: str) -> Path:
@@ -51,7 +55,7 @@ def clear(settings: Settings, run_id: str) -> None:
     """Remove what a run that ended early has written: none of it is whole, and nothing goes on from it."""
     folder = of(settings, run_id)
     for path in (
-        *(folder / name for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL}),
+        *(folder / name for name in {*PUBLISHABLE, *PUBLISHABLE_OF_MODEL, *FOUND}),
         *(folder / "owner").glob("*.json*"),
     ):
         path.unlink(missing_ok=True)

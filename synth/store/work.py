@@ -49,6 +49,14 @@ class WorkKind(StrEnum):
     REPORT = "report"
     """A part of an owner's report, by the run's id and the part's name."""
 
+    FINDING = "finding"
+    """What is found privately of the open columns of a table, by the table's id; charged under the work's own id."""
+
+    @property
+    def is_charged(self) -> bool:
+        """Whether a charge of the ledger bears the id of such work, and follows how it ends."""
+        return self in (WorkKind.RUN, WorkKind.FINDING)
+
 
 class WorkState(StrEnum):
     """How far work has come; what is not a run is never planned, measured or released, and does not wait."""
@@ -229,8 +237,10 @@ class WorkTable:
     # Beginning ------------------------------------------------------------------------------------------------------
 
     @patient
-    def begin(self, kind: WorkKind, subject: str, *, asked: str, owner: str, host: str) -> Work:
-        """Record work that begins at once, in place of what ended about this subject.
+    def begin(
+        self, kind: WorkKind, subject: str, *, asked: str, owner: str, host: str, work_id: str | None = None
+    ) -> Work:
+        """Record work that begins at once, in place of what ended about this subject, under a new id or a given one.
 
         Raises
         ------
@@ -239,6 +249,7 @@ class WorkTable:
         """
         values = new_work(kind, WorkState.RUNNING, owner=owner, subject=subject)
         values |= {"asked": asked, "host": host, "attempts": 1, "started": now(), "heartbeat": now()}
+        values |= {} if work_id is None else {"id": work_id}
         with self._transactions.writing() as connection:
             connection.execute(
                 delete(WORK).where(WORK.c.kind == kind.value, WORK.c.subject == subject, WORK.c.state.in_(FINISHED))
