@@ -21,6 +21,7 @@ from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
 from synth.services import run_folder
 from synth.services.comparing import Comparison, compared_runs
+from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake
 from synth.services.planning import check_config, plan_run, totals_with_another
@@ -65,6 +66,7 @@ class Application:
         self.stops = Stops(self.store)
         self.rehearsals = Rehearsals(self.installation, self.engine)
         self._intake = Intake(self.store, self.vault, self.ledger)
+        self.findings = Findings(self.installation, self.engine, self._intake)
 
     @classmethod
     def from_environment(cls) -> Application:
@@ -205,6 +207,7 @@ class Application:
         check_config(config)
         require_device(config.device)
         self.stops.check(config)
+        config = marked(config, finding_of(self.installation, config))
         limit = self.settings.approval_epsilon
         if limit is not None and config.epsilon > limit:
             raise ApprovalRequiredError(

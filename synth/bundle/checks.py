@@ -35,8 +35,9 @@ from synth.bundle.certificate import (
     promise,
     signature_problem,
 )
+from synth.bundle.finding import finding_problems, receipt_problems
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
-from synth.bundle.measurements import Measurements, measurements_from_bytes, row_count_problems
+from synth.bundle.measurements import measurements_from_bytes, pairing_problems, row_count_problems
 from synth.bundle.model_file import differing, model_from_bytes, model_to_json, restored_model
 from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.verify import Findings
@@ -45,7 +46,6 @@ from synth.errors import SynthError, VerificationError
 from synth.estimators import MODELS, restore
 from synth.generators import GENERATORS
 from synth.privacy.accounting import PrivacyBudget, epsilon_of_receipts, worth_for_a_row
-from synth.privacy.receipt import misstated
 from synth.reports.document import REPORT_VERSION, owner_document
 from synth.reports.evidence import (
     ChargedEvidence,
@@ -156,6 +156,9 @@ class _Check:
         config = _config(archive)
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
+        # Nothing of it stands in the verdict of a bundle that neither has a finding nor speaks of one.
+        if certificate.found or config.found or "found.json" in archive.members:
+            self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
@@ -242,7 +245,7 @@ class _Check:
         self, certificate: Certificate, schema: Schema, config: RunConfig, *, same: bool
     ) -> Iterator[str]:
         found = measurements_from_bytes(self.archive.read("measurements.npz"))
-        yield from _pairing_problems(found, certificate)
+        yield from pairing_problems(found.answers, certificate.receipts)
         for answer in found.answers:
             yield from ENTRIES[type(answer)].problems(answer, schema)
         yield from row_count_problems(found, schema, holdout=config.holdout)
@@ -284,21 +287,8 @@ def _facts(certificate: Certificate) -> dict[str, Any]:
 
 
 def _receipt_problems(certificate: Certificate) -> Iterable[str]:
-    unit = certificate.unit
-    if [receipt.sequence for receipt in certificate.receipts] != list(range(len(certificate.receipts))):
-        yield "The receipts are not numbered 0, 1, 2, ...: one was taken out or added."
-    if len({receipt.query for receipt in certificate.receipts}) != len(certificate.receipts):
-        yield "Two receipts are of questions of one name, which no run asks."
-    for receipt in certificate.receipts:
-        name = f"The receipt of '{receipt.query}'"
-        if not set(receipt.assumptions) <= set(certificate.assumptions):
-            yield f"{name} relies on an assumption that the certificate leaves out."
-        if receipt.neighbours is not certificate.neighbours:
-            yield f"{name} belongs to another neighbouring relation than the certificate."
-        if (receipt.protects, receipt.rows_per_unit) != (unit.protects, unit.rows_per_unit):
-            yield f"{name} protects another unit than the certificate."
-        yield from misstated(receipt)
-    recomputed = epsilon_of_receipts(certificate.receipts, certificate.delta)
+    yield from receipt_problems(certificate.receipts, certificate)
+    recomputed = epsilon_of_receipts(certificate.all_receipts, certificate.delta)
     if not abs(recomputed - certificate.epsilon) <= _RELATIVE * certificate.epsilon:
         yield f"The receipts compose to epsilon = {recomputed:.9g}; the certificate states {certificate.epsilon:.9g}."
     if certificate.row_epsilon is not None:
@@ -380,10 +370,12 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
     """Yield where receipts do not compose to at most the budget of the run, at its delta, or leave a part of it."""
     if config.delta != certificate.delta:
         yield f"config.yaml asks for delta = {config.delta:g}; the certificate states {certificate.delta:g}."
-    if not certificate.epsilon <= config.epsilon * (1 + _RELATIVE):
+    # What was found before the run was charged beside it.
+    own = certificate.epsilon if certificate.found is None else epsilon_of_receipts(certificate.receipts, config.delta)
+    if not own <= config.epsilon * (1 + _RELATIVE):
         yield (
-            f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {certificate.epsilon:.9g}, which "
-            "no run of it spends."
+            f"config.yaml allows epsilon = {config.epsilon:g}; the certificate states {own:.9g}, which no run of it "
+            "spends."
         )
     spent = sum(receipt.units for receipt in certificate.receipts)
     allowed = PrivacyBudget(config.epsilon, config.delta, certificate.neighbours).units
@@ -410,22 +402,6 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
                     f"The receipt of '{receipt.query}' is of held-out rows, and config.yaml pays for no prediction of "
                     "them."
                 )
-
-
-def _pairing_problems(found: Measurements, certificate: Certificate) -> Iterator[str]:
-    """Yield where a receipt has no answer or two, or an answer has no receipt."""
-    by_sequence = {receipt.sequence: receipt for receipt in certificate.receipts}
-    answered = [receipt for answer in found.answers for receipt in answer.receipts]
-    seen: set[int] = set()
-    for receipt in answered:
-        if by_sequence.get(receipt.sequence) != receipt:
-            yield f"The answer to '{receipt.query}' carries another receipt than the certificate."
-        if receipt.sequence in seen:
-            yield f"measurements.npz holds a second answer to '{receipt.query}', and only one was paid for."
-        seen.add(receipt.sequence)
-    for receipt in certificate.receipts:
-        if receipt.sequence not in seen:
-            yield f"measurements.npz lacks the answer to '{receipt.query}'."
 
 
 def _model_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:

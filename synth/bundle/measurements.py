@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,9 +24,16 @@ from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kin
 from synth.privacy.feature_maps import Constant
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
+from synth.privacy.receipt import Receipt
 from synth.schema import Schema
 
-__all__ = ["Measurements", "measurements_from_bytes", "measurements_to_bytes", "row_count_problems"]
+__all__ = [
+    "Measurements",
+    "measurements_from_bytes",
+    "measurements_to_bytes",
+    "pairing_problems",
+    "row_count_problems",
+]
 
 _FORMAT = 1
 _INDEX = "index"
@@ -227,6 +234,36 @@ def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -
     ]
     if (rows.value, rows.noise_std) not in paid:
         yield "measurements.npz states a number of rows that is not the noisy one that was paid for."
+
+
+def pairing_problems(
+    answers: Iterable[Answer],
+    receipts: Sequence[Receipt],
+    *,
+    name: str = "measurements.npz",
+    stated: str = "the certificate",
+) -> Iterator[str]:
+    """Yield where a receipt has no answer or two, or an answer has no receipt.
+
+    Parameters
+    ----------
+    answers : iterable of Answer
+    receipts : sequence of Receipt
+        Of the same session.
+    name, stated : str
+        The file that holds the answers, and what states the receipts.
+    """
+    by_sequence = {receipt.sequence: receipt for receipt in receipts}
+    seen: set[int] = set()
+    for receipt in (receipt for answer in answers for receipt in answer.receipts):
+        if by_sequence.get(receipt.sequence) != receipt:
+            yield f"The answer to '{receipt.query}' carries another receipt than {stated}."
+        if receipt.sequence in seen:
+            yield f"{name} holds a second answer to '{receipt.query}', and only one was paid for."
+        seen.add(receipt.sequence)
+    for receipt in receipts:
+        if receipt.sequence not in seen:
+            yield f"{name} lacks the answer to '{receipt.query}'."
 
 
 def _read_array(packed: ExactZip, name: str) -> NDArray[Any]:

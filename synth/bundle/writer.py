@@ -15,6 +15,7 @@ from typing import Protocol
 
 from synth.bundle.archive import canonical_json, sha256_of, signed_by_hash, write_zip
 from synth.bundle.certificate import Certificate, certificate_to_bytes, promise
+from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords, lint_members
 from synth.bundle.measurements import Measurements, measurements_to_bytes
 from synth.bundle.model_file import ModelCard, model_to_bytes, model_to_json
@@ -74,6 +75,8 @@ class Contents:
         The certificate without hashes.
     synthetic_csv, synthetic_parquet : Path, optional
         The table as it was written; none where a model is released.
+    finding : Finding, optional
+        What filled the configuration, where something was found privately.
     """
 
     config: RunConfig
@@ -84,6 +87,7 @@ class Contents:
     rows: RowCount | None = None
     synthetic_csv: Path | None = None
     synthetic_parquet: Path | None = None
+    finding: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,7 @@ def write_bundle(
         "model.safetensors": model,
         "report.json": report_json,
         **written_texts(contents.certificate, config, evidence, _first_rows(contents)),
+        **({} if contents.finding is None else contents.finding.files),
     }
     files = {name: _hash(members[name]) for name in signed_by_hash(tuple(members))}
     certificate = replace(contents.certificate, files=files)
@@ -232,6 +237,7 @@ def _readme_text(certificate: Certificate, schema: Schema) -> str:
 
 
 def _about_the_model(certificate: Certificate) -> list[str]:
+    found = certificate.found is not None
     return [
         "PRIVATE MODEL",
         "",
@@ -254,6 +260,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "measurements.npz          the noisy answers and the scale of their noise",
         "model.safetensors         the same model as arrays, from which model.json follows",
         "report.html, report.json  what can be said of the model, in publishable numbers",
+        *(["found.json, found.npz     what was found privately before it, with its noisy answers"] if found else []),
         "certificate.json          the promise with its receipts and the hashes of all files",
         "certificate.json.sig      its Ed25519 signature; public-key.pem is the key",
         "",
@@ -267,7 +274,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
 
 
 def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
-    identifiers = schema.identifiers
+    identifiers, found = schema.identifiers, certificate.found is not None
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     return [
         "SYNTHETIC TABLE",
@@ -297,6 +304,11 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "measurements.npz                   the noisy answers and the scale of their noise",
         "model.safetensors                  the fitted generator",
         "report.html, report.json           how accurate the table is, in publishable numbers",
+        *(
+            ["found.json, found.npz              what was found privately before it, with its noisy answers"]
+            if found
+            else []
+        ),
         "certificate.json                   the promise with its receipts and the hashes of all files",
         "certificate.json.sig               its Ed25519 signature; public-key.pem is the key",
         "",

@@ -216,6 +216,7 @@ class Ledger:
         config: str | None = None,
         charged_at: tuple[int, str] | None = None,
         cost: Cost | None = None,
+        run_id: str | None = None,
     ) -> Charge:
         """Record a release that the ledger has lost, from its certificate; neither a cap nor a freeze stops a fact.
 
@@ -225,7 +226,7 @@ class Ledger:
         budget : PrivacyBudget
             What the run was charged.
         certificate_id, who : str
-        cost : Cost, optional
+        cost, run_id : optional
             As in :meth:`reserve`.
         config : str, optional
             The run's configuration as JSON, from which it is recorded as a released run; by default the certificate
@@ -255,7 +256,7 @@ class Ledger:
                 )
             if not found.account.disagreeing:
                 found = self._for_one_unit(connection, found, budget, config)
-            run_id = certificate_id
+            run_id = run_id or certificate_id
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
                 if budget.neighbours is Neighbours.CELL:

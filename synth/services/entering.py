@@ -13,11 +13,13 @@ from typing import BinaryIO
 
 from synth.bundle.archive import Archive, open_archive, parse_canonical
 from synth.bundle.certificate import Certificate, certificate_from_dict, signature_problem
+from synth.bundle.finding import Finding
 from synth.errors import AlreadyEnteredError, InputError
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services import run_folder
+from synth.services.finding import bring_back
 from synth.services.installation import Installation
 from synth.system.paths import path_of
 
@@ -53,6 +55,7 @@ class _Checked:
     certificate: Certificate
     config: RunConfig
     certificate_json: bytes
+    finding: Finding | None = None
 
 
 def _files(certificate: Certificate) -> tuple[str, ...]:
@@ -114,11 +117,13 @@ def _checked(installation: Installation, bundle: Path | BinaryIO, name: str) -> 
         if problem is not None:
             raise InputError(f"The bundle '{name}' was not signed by this installation: it has no ledger here.")
         certificate = certificate_from_dict(parse_canonical(data, name="certificate.json"))
-        for member in ("config.yaml", *_files(certificate)):
+        found = () if certificate.found is None else run_folder.FOUND
+        for member in ("config.yaml", *_files(certificate), *found):
             if member not in archive.members or _digest(archive, member) != certificate.files.get(member):
                 raise InputError(f"{member} in '{name}' is not the one that was certified. Name the whole bundle.")
         config = parse_config(read_mapping(archive.read("config.yaml").decode("utf-8"), sealed=True))
-    return _Checked(bundle, certificate, config, data)
+        finding = Finding.of_files({name: archive.read(name) for name in found}) if found else None
+    return _Checked(bundle, certificate, config, data, finding)
 
 
 def _bundle_of(path: Path) -> Path:
@@ -159,13 +164,21 @@ def _enter(installation: Installation, one: _Checked, *, who: str) -> Entered:
             charged_at=(position, head) if isinstance(position, int) and isinstance(head, str) else None,
         )
     except AlreadyEnteredError:
+        _enter_finding(installation, one, account_id=account.id, who=who)
         known = [row.run_id for row in ledger.rows(account.id) if row.certificate_id == identity]
         if known and store.runs.find(known[0]) is not None:
             # Its files may be gone, or a crash came between the ledger and them.
             _bring_back(installation, one, account_id=account.id, run_id=known[0], who=who)
         return Entered(account.name, identity, budget.epsilon, budget.delta, was_there=True)
+    _enter_finding(installation, one, account_id=account.id, who=who)
     _bring_back(installation, one, account_id=account.id, run_id=charge.run_id, who=who)
     return Entered(account.name, identity, charge.epsilon, charge.delta)
+
+
+def _enter_finding(installation: Installation, one: _Checked, *, account_id: str, who: str) -> None:
+    """Enter what filled the configuration too: it was charged beside the run, once for all releases that use it."""
+    if one.finding is not None:
+        bring_back(installation, one.finding, account_id=account_id, who=who)
 
 
 def _bring_back(installation: Installation, one: _Checked, *, account_id: str, run_id: str, who: str) -> None:

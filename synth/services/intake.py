@@ -14,7 +14,7 @@ from synth.reading.reader import check_readable
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.services.inspection import Header, inspect_header
 from synth.services.views import DraftColumn, ReceivedTable
-from synth.store import Store, StoredTable, TableKind, TableState, display_name
+from synth.store import Store, StoredTable, TableKind, TableState, WorkKind, display_name
 from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
@@ -112,7 +112,8 @@ class Intake:
         TableError
             If an unfinished run needs it.
         """
-        if self._store.runs.needing_table(table_id):
+        finding = self._store.work.about(WorkKind.FINDING, table_id)
+        if self._store.runs.needing_table(table_id) or (finding is not None and finding.is_active):
             raise TableError("A run still reads this table. Wait for it, or cancel it first.")
         self._vault.delete(table_id, who=SINGLE_USER)
         self._headers.pop(table_id, None)

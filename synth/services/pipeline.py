@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from synth.bundle.certificate import certify, current_versions
+from synth.bundle.finding import Finding
 from synth.bundle.linter import LeakWords
 from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
@@ -130,12 +131,13 @@ class FittedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
-    """What sealing needs beside the answers: key, notes, the head of the ledger, and names that must not leak."""
+    """What sealing needs beside the answers: key, notes, the ledger's head, names that must not leak, what was found."""
 
     signer: Signer
     notes: tuple[str, ...] = ()
     ledger: Mapping[str, str | int] = field(default_factory=dict)
     file_names: tuple[str, ...] = ()
+    finding: Finding | None = None
 
 
 def fit_and_sample(
@@ -269,6 +271,7 @@ def seal_release(
         domain_source=_domain_source(config),
         versions=current_versions(),
         ledger=sealing.ledger,
+        found=None if sealing.finding is None else sealing.finding.certified,
     )
     contents = Contents(
         config=config,
@@ -279,6 +282,7 @@ def seal_release(
         rows=fitted.rows,
         synthetic_csv=csv,
         synthetic_parquet=parquet,
+        finding=sealing.finding,
     )
     words = LeakWords.of_this_machine(file_names=sealing.file_names, public=(config.account,))
     sealed = write_bundle(folder / "bundle.zip", contents, signer=sealing.signer, leak_words=words)

@@ -15,6 +15,7 @@ from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.services.course import OWNER_PHASE
+from synth.services.finding import finding_of
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import FittedRun, PhaseTimer, Sealing, fit_and_sample, peak_memory_bytes, seal_release
@@ -62,7 +63,7 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
     if not run.went_on:
         # What goes on was tried out before its charge.
         timer.phase(PHASE)
-        try_out(config, installation.settings, timer, sealing=_sealing(installation, run))
+        try_out(config, installation.settings, timer, sealing=_sealing(installation, run, config))
     timer.phase("Reading")
     run_folder.make(installation.settings, run_id)
     key, path = installation.keys.answers_key(run_id), answers_path(installation.settings.home, run_id)
@@ -76,7 +77,7 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
         answers.require_all_repeated()
         store.work.advance(run_id, WorkState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
-        sealing = _sealing(installation, run, charge, went_on)
+        sealing = _sealing(installation, run, config, charge, went_on)
         _seal_and_report(installation, run, config, fitted, sealing, timer, device=device, owner_report=owner_report)
         store.work.advance(run_id, WorkState.REPORTED)
         answers.forget()
@@ -214,7 +215,11 @@ def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[Priv
 
 
 def _sealing(
-    installation: Installation, run: Run, charge: Charge | None = None, went_on: tuple[str, ...] = ()
+    installation: Installation,
+    run: Run,
+    config: RunConfig,
+    charge: Charge | None = None,
+    went_on: tuple[str, ...] = (),
 ) -> Sealing:
     names = [installation.store.tables[table_id].name for table_id in (run.table_id, run.test_table_id) if table_id]
     return Sealing(
@@ -222,4 +227,5 @@ def _sealing(
         notes=(*installation.ledger.notes(run.account_id, run_id=run.id), *went_on),
         ledger={} if charge is None else {"charges": charge.position, "head": charge.digest},
         file_names=tuple(names),
+        finding=finding_of(installation, config),
     )

@@ -1,0 +1,415 @@
+"""Finding privately what nobody has declared: what it will cost and lose, its charge, its work, and what came of it.
+
+A finding is charged once, as a run is: reserved, spent before a row is read, and released with what it found, however
+many runs use that. Its two files stand in a folder of its own beside those of runs. They hold noisy answers and what
+follows from them; nothing else that was read leaves the process that read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from synth.bundle.finding import Finding
+from synth.errors import ApprovalRequiredError, ConfigError, JobError, PrivacyError, TableError
+from synth.jobs import LocalEngine
+from synth.ledger.spending import Cost, fine_units_of, over_cap_error, stays_within_cap
+from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.more.finding import (
+    Foreseen,
+    find,
+    finding_budget,
+    foreseen,
+    key_delta,
+    open_columns,
+    open_schema,
+    open_table,
+)
+from synth.privacy.session import PrivateSession
+from synth.progress import Progress
+from synth.schema import (
+    Neighbours,
+    RunConfig,
+    config_to_mapping,
+    is_found,
+    parse_format,
+    parse_schema,
+    undeclared_facts,
+)
+from synth.services import run_folder
+from synth.services.installation import Installation
+from synth.services.intake import SINGLE_USER, Intake
+from synth.store import (
+    PATIENCE_SECONDS,
+    ChargeState,
+    TableState,
+    Work,
+    WorkKind,
+    WorkState,
+    check_same_promise,
+)
+from synth.system.machine import this_host
+from synth.system.settings import Settings
+
+__all__ = [
+    "USUAL_SHARE",
+    "FindingPlan",
+    "Findings",
+    "bring_back",
+    "carry_out",
+    "completed",
+    "cost_of_finding",
+    "execute",
+    "finding_of",
+    "marked",
+]
+
+USUAL_SHARE = 0.1
+"""Part of a budget that a finding is offered: a tenth of epsilon, and of delta."""
+
+PURPOSE = "what was open, found privately"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingPlan:
+    """What a finding will cost and lose, from declared facts and the ledger alone; no row is read.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The open ones.
+    epsilon, delta : float
+    foreseen : Foreseen
+        From how many rows on a value is found, and how many rows beyond a bound are moved to it.
+    epsilon_before, epsilon_after : float
+        What is spent on these people before and after it.
+    refusal : str, optional
+        Why it cannot begin, in one sentence.
+    """
+
+    columns: tuple[str, ...]
+    epsilon: float
+    delta: float
+    foreseen: Foreseen
+    epsilon_before: float
+    epsilon_after: float
+    refusal: str | None = None
+
+    @property
+    def loses(self) -> str:
+        """What is lost, as it is said beforehand."""
+        return (
+            f"Values in fewer than about {self.foreseen.least_rows:,} rows are lost: they become 'other'. Numbers and "
+            f"dates beyond a bound that fewer than about {self.foreseen.tail_rows:,} rows share may be moved to the "
+            "bound. Ids and free text never come back."
+        )
+
+
+def cost_of_finding(epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
+    """Return what the ledger is charged for a finding: all the noise its session may spend, and delta for its values."""
+    budget = finding_budget(epsilon, delta, neighbours)
+    noise = Cost.of_budget(budget.epsilon, budget.delta, neighbours)
+    return replace(noise, additive_delta_units=noise.additive_delta_units + fine_units_of(key_delta(delta)))
+
+
+class Findings:
+    """The findings of one installation: at most one at work for each table, and the latest of each can be looked up.
+
+    Parameters
+    ----------
+    installation : Installation
+    engine : LocalEngine
+        Does them in the background.
+    intake : Intake
+        Reads a table to its end before anything is charged.
+    """
+
+    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake) -> None:
+        self._installation, self._engine, self._intake = installation, engine, intake
+
+    def plan(self, config: RunConfig, *, epsilon: float, delta: float | None = None) -> FindingPlan:
+        """Say what finding the open columns of a configuration costs and loses; reads no rows and writes nothing.
+
+        Parameters
+        ----------
+        config : RunConfig
+            With open columns.
+        epsilon : float
+            What the finding may spend.
+        delta : float, optional
+            By default a tenth of the configuration's.
+
+        Raises
+        ------
+        ConfigError
+            If no column is open, or where one cell is protected.
+        PrivacyError
+            If no noise keeps such a budget.
+        """
+        _require_findable(config)
+        delta = config.delta * USUAL_SHARE if delta is None else delta
+        neighbours = config.schema.neighbours
+        expected = foreseen(open_schema(config.schema), epsilon, delta)
+        cost = cost_of_finding(epsilon, delta, neighbours)
+        account = self._installation.store.accounts.named(config.account)
+        before, after, refusal = 0.0, epsilon, _approval(self._installation.settings, epsilon)
+        if account is not None:
+            ledger = self._installation.ledger
+            spent = ledger.spent(account.id)
+            before = spent.epsilon
+            charged = Cost.of_charges(ledger.current(account.id))
+            after = (charged + cost).epsilon(spent.delta or config.delta)
+            try:
+                check_same_promise(account, neighbours, config.schema.unit)
+            except PrivacyError as error:
+                refusal = refusal or str(error)
+            if not stays_within_cap(account, charged + cost):
+                budget = PrivacyBudget(epsilon, delta, neighbours)
+                refusal = refusal or str(over_cap_error(account, charged, budget))
+        return FindingPlan(open_columns(config.schema), epsilon, delta, expected, before, after, refusal)
+
+    def reserve(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> Work:
+        """Charge a finding and put it into the table of work, as begun here; whoever carries it out claims it.
+
+        Raises
+        ------
+        SynthError
+            What :meth:`plan` refuses, a table that cannot be read as it is declared, or one that is being worked on.
+        """
+        return self._begin(config, table_id, epsilon, delta, start=False)
+
+    def start(self, config: RunConfig, *, table_id: str, epsilon: float, delta: float | None = None) -> str:
+        """Charge a finding and begin it in a process of its own; return its id. Errors as :meth:`reserve`."""
+        return self._begin(config, table_id, epsilon, delta, start=True).id
+
+    def _begin(self, config: RunConfig, table_id: str, epsilon: float, delta: float | None, *, start: bool) -> Work:
+        store, ledger = self._installation.store, self._installation.ledger
+        plan = self.plan(config, epsilon=epsilon, delta=delta)
+        approval = _approval(self._installation.settings, epsilon)
+        if approval is not None:
+            raise ApprovalRequiredError(approval)
+        asked = _asked(config, table_id, epsilon, plan.delta)
+        opened = _open_config(config)
+        going = self.standing(table_id)
+        if going is not None and going.is_active:
+            raise JobError("What is open in this table is being found already. Wait for it, or stop it first.")
+        account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
+        self._intake.check(table_id, account.id, opened)
+        self._installation.vault.check_ledger(account.id)
+        finding_id = str(uuid4())
+        charge = ledger.reserve(
+            account.id,
+            finding_id,
+            PrivacyBudget(epsilon, plan.delta, config.schema.neighbours),
+            purpose=PURPOSE,
+            who=SINGLE_USER,
+            config=asked,
+            cost=cost_of_finding(epsilon, plan.delta, config.schema.neighbours),
+        )
+        try:
+            if start:
+                self._engine.begin(WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, work_id=finding_id)
+                return store.work[finding_id]
+            return store.work.begin(
+                WorkKind.FINDING, table_id, asked=asked, owner=SINGLE_USER, host=this_host(), work_id=finding_id
+            )
+        except BaseException:
+            ledger.fail(charge)
+            raise
+
+    def standing(self, table_id: str) -> Work | None:
+        """Return where the latest finding of a table stands, or None where there was none."""
+        return self._engine.standing(WorkKind.FINDING, table_id)
+
+    def cancel(self, table_id: str) -> None:
+        """Stop the finding of a table: a reservation that never became spent is freed, what was spent stays spent."""
+        self._engine.stop(WorkKind.FINDING, table_id)
+
+    def latest(self, table_id: str) -> Finding | None:
+        """Return what the latest finding of a table found; None where there was none, or it came to nothing."""
+        work = self.standing(table_id)
+        return None if work is None or work.is_active else _of_folder(self._installation, work.id)
+
+
+def completed(document: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
+    """Fill the open columns of a configuration, as it is written, with what was found, and say where it comes from."""
+    columns = dict(document["columns"]) | finding.mappings
+    sources = {name: finding.reference.source for name in finding.mappings if columns[name]["type"] != "drop"}
+    kept = {name: said for name, said in (document.get("domain_source") or {}).items() if name not in finding.mappings}
+    found = {field: getattr(finding.reference, field) for field in finding.reference.__slots__}
+    return {**document, "columns": columns, "domain_source": {**kept, **sources}, "found": found}
+
+
+def _require_findable(config: RunConfig) -> None:
+    if not open_columns(config.schema):
+        raise ConfigError("Every column is described. Write 'type: find' for those that are to be found privately.")
+    if config.schema.neighbours is Neighbours.CELL:
+        raise ConfigError(
+            "Where one cell is protected nothing can be found privately: a count of values hides whole rows. Describe "
+            "every column."
+        )
+    problem = undeclared_facts(_open_config(config).schema)
+    if config.schema.needs_number_of_units and config.schema.number_of_units is None and problem is not None:
+        raise ConfigError(problem)
+    config.format.check()
+
+
+def _approval(settings: Settings, epsilon: float) -> str | None:
+    limit = settings.approval_epsilon
+    if limit is None or epsilon <= limit:
+        return None
+    return (
+        f"At epsilon {epsilon:g} the promise is weak, and this installation refuses more than {limit:g} "
+        "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
+    )
+
+
+def _open_config(config: RunConfig) -> RunConfig:
+    """Return a configuration of the open columns alone, as the table is read for a finding."""
+    aside: dict[str, Any] = {"label": None, "groups": (), "constraints": (), "prediction_share": 0.0}
+    return replace(config, schema=open_schema(config.schema), domain_source={}, found=None, **aside)
+
+
+def _asked(config: RunConfig, table_id: str, epsilon: float, delta: float) -> str:
+    """Return what a finding is asked to do, as JSON; who charges it compares account, unit and budget."""
+    mapping = config_to_mapping(_open_config(config).published())
+    kept = ("account", "unit", "row_count", "number_of_units", "undeclared", "columns", "format")
+    asked = {name: mapping[name] for name in kept if name in mapping}
+    return json.dumps({**asked, "budget": {"epsilon": float(epsilon), "delta": float(delta)}, "table": table_id})
+
+
+# In the worker --------------------------------------------------------------------------------------------------------
+
+
+def execute(work_id: str, *, settings: Settings, progress: Progress) -> None:
+    """Carry a claimed finding to its end; what a worker process does."""
+    with Installation.open(settings, patience=PATIENCE_SECONDS) as installation:
+        carry_out(installation, work_id, progress)
+
+
+def carry_out(installation: Installation, work_id: str, progress: Progress) -> Finding:
+    """Spend, read, ask, and keep what was found.
+
+    Nothing is kept of a finding that stops in between: what it had heard would be asked again, so it stays spent.
+
+    Raises
+    ------
+    SynthError
+        Whatever stopped it, in one sentence; the caller settles the charge.
+    """
+    store, ledger = installation.store, installation.ledger
+    work = store.work[work_id]
+    asked: Mapping[str, Any] = json.loads(str(work.asked))
+    declared = ("columns", "unit", "row_count", "number_of_units")
+    schema = parse_schema({name: asked[name] for name in declared if name in asked})
+    epsilon, delta = (float(asked["budget"][name]) for name in ("epsilon", "delta"))
+    table = store.tables[str(asked["table"])]
+    if table.state is not TableState.STORED:
+        raise TableError("The table of this finding was deleted. Upload it again.")
+    progress.phase("Reading")
+    charges = [charge for charge in ledger.charges_of(work_id) if charge.state is ChargeState.RESERVED]
+    if len(charges) != 1 or charges[0].account_id != table.account_id:
+        raise JobError("Nothing is reserved for this finding. Start a new one.")
+    charge = ledger.spend(charges[0], config=str(work.asked))
+    rows = open_table(
+        installation.vault,
+        table.id,
+        schema,
+        parse_format(asked["format"]),
+        account_key=installation.vault.split_key(table.account_id),
+        undeclared=asked["undeclared"],
+    )
+    progress.phase("Finding privately")
+    session = PrivateSession(rows, finding_budget(epsilon, delta, schema.neighbours))
+    find(session, delta_key=key_delta(delta))
+    finding = Finding(str(asked["account"]), schema, epsilon, delta, session.receipts, session.answers)
+    _keep(installation.settings, work_id, finding.files)
+    ledger.release(charge, finding.digest[:16])
+    store.work.advance(work_id, WorkState.REPORTED)
+    return finding
+
+
+def _keep(settings: Settings, finding_id: str, files: Mapping[str, bytes]) -> None:
+    folder = run_folder.make(settings, finding_id)
+    for name, data in files.items():
+        with run_folder.private_stream(folder / name) as target:
+            target.write(data)
+
+
+# What came of it ------------------------------------------------------------------------------------------------------
+
+
+def _of_folder(installation: Installation, finding_id: str) -> Finding | None:
+    """Return the finding of this id, if the ledger says that it was released with these very files."""
+    folder = run_folder.of(installation.settings, finding_id)
+    try:
+        files = {name: (folder / name).read_bytes() for name in run_folder.FOUND}
+    except OSError:
+        return None
+    identity = hashlib.sha256(files["found.json"]).hexdigest()[:16]
+    released = [charge.certificate_id for charge in installation.ledger.charges_of(finding_id)]
+    return Finding.of_files(files) if identity in released else None
+
+
+def finding_of(installation: Installation, config: RunConfig) -> Finding | None:
+    """Return the finding that filled a configuration; None where it speaks of none.
+
+    Raises
+    ------
+    JobError
+        If this installation has no such finding about these people.
+    ConfigError
+        If columns are said to have been found, and the configuration names no finding; or it states other costs.
+    """
+    if config.found is None:
+        named = [name for name, source in config.domain_source.items() if is_found(source)]
+        if named:
+            raise ConfigError(
+                f"domain_source says that '{named[0]}' was found privately, and 'found' is missing: put the section "
+                "back that synth find wrote, since every release has to bear its receipts."
+            )
+        return None
+    account = installation.store.accounts.named(config.account)
+    for charge in () if account is None else installation.ledger.current(account.id):
+        if charge.certificate_id == config.found.digest[:16]:
+            finding = _of_folder(installation, charge.run_id)
+            if finding is not None and finding.digest == config.found.digest:
+                if finding.reference != config.found:
+                    raise ConfigError("'found' was altered. Put it back as synth find wrote it.")
+                return finding
+    raise JobError(
+        f"What filled this configuration was not found here about the people '{config.account}', or its files are "
+        "gone. Run it where it was found, or describe the columns and leave 'found' out."
+    )
+
+
+def marked(config: RunConfig, finding: Finding | None) -> RunConfig:
+    """Return a configuration that says of every column that was open whether it is as found, or was edited since."""
+    if finding is None:
+        return config
+    own = {column.name for column in config.schema}
+    said = {name: source for name, source in config.domain_source.items() if not is_found(source) and name in own}
+    return replace(config, domain_source={**said, **finding.sources(config.schema)})
+
+
+def bring_back(installation: Installation, finding: Finding, *, account_id: str, who: str) -> None:
+    """Enter a finding that the ledger has lost, from a bundle that bears it, with its files; once however often."""
+    identity = finding.digest[:16]
+    known = [one for one in installation.ledger.current(account_id) if one.certificate_id == identity]
+    if known:
+        charge = known[0]
+    else:
+        charge = installation.ledger.enter_certificate(
+            account_id,
+            PrivacyBudget(finding.epsilon, finding.delta, finding.schema.neighbours),
+            certificate_id=identity,
+            who=who,
+            cost=cost_of_finding(finding.epsilon, finding.delta, finding.schema.neighbours),
+            run_id=str(uuid4()),
+        )
+    if _of_folder(installation, charge.run_id) is None:
+        _keep(installation.settings, charge.run_id, finding.files)
