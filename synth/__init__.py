@@ -40,6 +40,7 @@ __all__ = [
     "Verdict",
     "__version__",
     "draft_schema",
+    "find",
     "load_config",
     "load_schema",
     "predict",
@@ -89,6 +90,19 @@ def draft_schema(frame: object) -> dict[str, Any]:
     from synth.services.incidents import in_own_words
 
     return in_own_words(draft, frame)
+
+
+def find(
+    config: str | Path, out: str | Path | None = None, *, table: str | Path | None = None, epsilon: float | None = None
+) -> RunConfig:
+    """Find privately what a configuration file leaves open, and load what was written; see ``synth find``.
+
+    The new file is ``out``, or stands beside the other; :func:`synth.cli.finding.find_locally` says more.
+    """
+    from synth.cli.finding import find_locally
+    from synth.services.incidents import in_own_words
+
+    return load_config(in_own_words(find_locally, config, out, table=table, epsilon=epsilon))
 
 
 def run(config: RunConfig, out: str | Path, *, table: str | Path | None = None) -> RunResult:

@@ -237,7 +237,6 @@ def _readme_text(certificate: Certificate, schema: Schema) -> str:
 
 
 def _about_the_model(certificate: Certificate) -> list[str]:
-    found = certificate.found is not None
     return [
         "PRIVATE MODEL",
         "",
@@ -260,7 +259,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
         "measurements.npz          the noisy answers and the scale of their noise",
         "model.safetensors         the same model as arrays, from which model.json follows",
         "report.html, report.json  what can be said of the model, in publishable numbers",
-        *(["found.json, found.npz     what was found privately before it, with its noisy answers"] if found else []),
+        *_found_files(certificate, width=26),
         "certificate.json          the promise with its receipts and the hashes of all files",
         "certificate.json.sig      its Ed25519 signature; public-key.pem is the key",
         "",
@@ -274,7 +273,7 @@ def _about_the_model(certificate: Certificate) -> list[str]:
 
 
 def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
-    identifiers, found = schema.identifiers, certificate.found is not None
+    identifiers = schema.identifiers
     by_row = any(receipt.mechanism in ("gaussian_rows", "discrete_laplace") for receipt in certificate.receipts)
     return [
         "SYNTHETIC TABLE",
@@ -304,11 +303,7 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "measurements.npz                   the noisy answers and the scale of their noise",
         "model.safetensors                  the fitted generator",
         "report.html, report.json           how accurate the table is, in publishable numbers",
-        *(
-            ["found.json, found.npz              what was found privately before it, with its noisy answers"]
-            if found
-            else []
-        ),
+        *_found_files(certificate, width=35),
         "certificate.json                   the promise with its receipts and the hashes of all files",
         "certificate.json.sig               its Ed25519 signature; public-key.pem is the key",
         "",
@@ -320,6 +315,12 @@ def _about_the_table(certificate: Certificate, schema: Schema) -> list[str]:
         "How far to trust a count: see 'Columns' in report.html; small groups are mostly noise.",
         "",
     ]
+
+
+def _found_files(certificate: Certificate, *, width: int) -> tuple[str, ...]:
+    if certificate.found is None:
+        return ()
+    return (f"{'found.json, found.npz':{width}}what was found privately before the run, with its noisy answers",)
 
 
 def _how_far_checks_go(*, of_model: bool) -> tuple[str, ...]:

@@ -158,6 +158,23 @@ def _asked_config(table: str | None) -> Path:
     return ask_configuration(table, ask, tell)
 
 
+def _find(parsed: argparse.Namespace) -> int:
+    from synth.cli.finding import find_locally
+
+    with on_terminal() as shown:
+        written = find_locally(
+            parsed.config,
+            parsed.out,
+            table=parsed.table,
+            epsilon=parsed.epsilon,
+            delta=parsed.delta,
+            keep_table=parsed.keep_table,
+            say=shown,
+        )
+    say(f"Next: python -m synth run {written} --out release")
+    return 0
+
+
 def _forecast(parsed: argparse.Namespace) -> int:
     from synth.services.planning import forecast_lines
 
@@ -341,6 +358,17 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     demo.set_defaults(command=_demo)
 
     _add_run(commands, "run", "make a synthetic table, or fit a private model, and its bundle")
+
+    find = commands.add_parser(
+        "find", help="find privately what a configuration leaves open ({type: find}), charged once"
+    )
+    find.add_argument("config", metavar="CONFIG.yaml", help="what is declared and asked for; synth schema drafts one")
+    find.add_argument("--table", metavar="PATH", help="the private table, instead of the one that is named")
+    find.add_argument("--epsilon", type=float, metavar="E", help="what it may spend: by default a tenth of the budget")
+    find.add_argument("--delta", type=float, metavar="D", help="by default a tenth of the budget's")
+    find.add_argument("--out", metavar="FILE", help="the completed configuration: by default CONFIG-found.yaml")
+    find.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
+    find.set_defaults(command=_find)
 
     forecast = commands.add_parser("forecast", help="say which error to expect before anything is spent; reads no rows")
     _add_config_options(forecast)

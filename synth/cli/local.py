@@ -48,7 +48,7 @@ from synth.system.disk import naming_full_disk
 from synth.system.machine import is_lack_of_means, require_device, this_host
 from synth.system.paths import path_of
 
-__all__ = ["Release", "RunResult", "owner_report_again", "rehearse_locally", "run_locally"]
+__all__ = ["Release", "RunResult", "closing", "owner_report_again", "received", "rehearse_locally", "run_locally"]
 
 _FRAME_NAME = "table in memory"
 """What a table is called that came from memory."""
@@ -146,7 +146,7 @@ def run_locally(
     tell = say or (lambda line: None)
     with (
         Application.from_environment() as application,
-        _received(application, config, rows, keep=keep_table) as tables,
+        received(application, config, rows, keep=keep_table) as tables,
     ):
         if first and application.vault.twins(application.store.tables[tables[0]]):
             raise PrivacyError(_SPENDS_AGAIN)
@@ -159,7 +159,7 @@ def run_locally(
                 f"The account '{config.account}' has no cap. Set one: synth account NAME --epsilon-cap E --delta-cap D"
             )
         run = application.reserve(config, table_id=tables[0], test_table_id=tables[1])
-        with _closing(application, run.id):
+        with closing(application, run.id):
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
             told = StoredAndSpokenProgress(application.store.work, run.id, tell, course)
@@ -282,7 +282,7 @@ def rehearse_locally(
 
 
 @contextmanager
-def _received(
+def received(
     application: Application, config: RunConfig, rows: BinaryIO | None, *, keep: bool
 ) -> Iterator[tuple[str, str | None]]:
     """Take the table and the test table in, and delete them at the end."""
@@ -316,7 +316,7 @@ def _form_of(config: RunConfig, kind: _Kind) -> TableFormat:
 
 
 @contextmanager
-def _closing(application: Application, run_id: str) -> Iterator[None]:
+def closing(application: Application, run_id: str) -> Iterator[None]:
     """End the run and settle its charge, however its work ends; from here on the database is waited for."""
     application.store.be_patient()
     try:

@@ -15,6 +15,8 @@ from itertools import islice
 from typing import BinaryIO
 
 from synth.generators import CONTROL
+from synth.privacy.more.together import epsilon_together
+from synth.reports.drawing import rounded_up
 from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
@@ -85,7 +87,7 @@ def first_screen(evidence: Sequence[Evidence], config: RunConfig, rows: TableRow
     fit, unfit = _verdict(known)
     chance = _chance(config)
     return FirstScreen(
-        about=f"{config.schema.sentence} · epsilon {config.epsilon:g}",
+        about=f"{config.schema.sentence} · epsilon {_stated(config)}",
         fit=fit,
         unfit=unfit,
         proven=_proven(config, chance),
@@ -318,10 +320,15 @@ def _rows(number: float) -> str:
 # What nobody can do -------------------------------------------------------------------------------------------------
 
 
+def _stated(config: RunConfig) -> str:
+    """Return the epsilon of the release: what was found privately before the run is a part of it."""
+    return f"{config.epsilon:g}" if config.found is None else f"{rounded_up(epsilon_together(config)):g}"
+
+
 def _chance(config: RunConfig) -> float:
     """Return how often anybody can be right about one of two equally likely cases: a half and half the advantage."""
     bound = advantage_against_noise if config.schema.allows_sums else advantage_ceiling
-    return (1 + bound(config.epsilon, config.delta)) / 2
+    return (1 + bound(epsilon_together(config), config.delta)) / 2
 
 
 def _proven(config: RunConfig, chance: float) -> str:

@@ -25,6 +25,7 @@ from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, 
 from synth.privacy.costs import MU_UNIT, between_neighbours
 from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
+from synth.privacy.more.together import epsilon_together
 from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress
@@ -143,12 +144,12 @@ def forecast(config: RunConfig) -> Forecast:
     row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.sums)
     return Forecast(
-        epsilon=config.epsilon,
+        epsilon=epsilon_together(config),
         delta=config.delta,
         people=config.people_at_most,
         rows=rows,
         rows_sentence=_rows_sentence(config, rows),
-        promise=promise_of(config.epsilon, config.delta, pure=not config.schema.allows_sums),
+        promise=promise_of(epsilon_together(config), config.delta, pure=not config.schema.allows_sums),
         columns=_columns(config, tables, rows),
         pairs=_pairs(config, budget, tables, rows),
         row_count_std=row_count_std,

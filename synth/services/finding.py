@@ -66,6 +66,7 @@ __all__ = [
     "execute",
     "finding_of",
     "marked",
+    "remaining",
 ]
 
 USUAL_SHARE = 0.1
@@ -110,7 +111,7 @@ class FindingPlan:
 
 
 def cost_of_finding(epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
-    """Return what the ledger is charged for a finding: all the noise its session may spend, and delta for its values."""
+    """Return what the ledger is charged for a finding: the noise that its session may spend, and delta for values."""
     budget = finding_budget(epsilon, delta, neighbours)
     noise = Cost.of_budget(budget.epsilon, budget.delta, neighbours)
     return replace(noise, additive_delta_units=noise.additive_delta_units + fine_units_of(key_delta(delta)))
@@ -151,6 +152,11 @@ class Findings:
             If no noise keeps such a budget.
         """
         _require_findable(config)
+        if not 0 < epsilon < config.epsilon:
+            raise ConfigError(
+                f"A finding is paid for from the budget, epsilon {config.epsilon:g}, and has to leave something for "
+                f"rows: choose between 0 and that, for example {config.epsilon * USUAL_SHARE:g}."
+            )
         delta = config.delta * USUAL_SHARE if delta is None else delta
         neighbours = config.schema.neighbours
         expected = foreseen(open_schema(config.schema), epsilon, delta)
@@ -236,12 +242,21 @@ class Findings:
 
 
 def completed(document: Mapping[str, Any], finding: Finding) -> dict[str, Any]:
-    """Fill the open columns of a configuration, as it is written, with what was found, and say where it comes from."""
+    """Fill the open columns of a configuration, as it is written, with what was found, and say where it comes from.
+
+    What the finding cost is taken off the budget: what remains is for the run.
+    """
     columns = dict(document["columns"]) | finding.mappings
     sources = {name: finding.reference.source for name in finding.mappings if columns[name]["type"] != "drop"}
     kept = {name: said for name, said in (document.get("domain_source") or {}).items() if name not in finding.mappings}
     found = {field: getattr(finding.reference, field) for field in finding.reference.__slots__}
-    return {**document, "columns": columns, "domain_source": {**kept, **sources}, "found": found}
+    budget = {**document["budget"], "epsilon": remaining(float(document["budget"]["epsilon"]), finding.epsilon)}
+    return {**document, "budget": budget, "columns": columns, "domain_source": {**kept, **sources}, "found": found}
+
+
+def remaining(whole: float, epsilon: float) -> float:
+    """Return what a finding leaves of an epsilon, without the dust of binary fractions."""
+    return float(f"{whole - epsilon:.12g}")
 
 
 def _require_findable(config: RunConfig) -> None:

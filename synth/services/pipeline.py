@@ -131,7 +131,7 @@ class FittedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sealing:
-    """What sealing needs beside the answers: key, notes, the ledger's head, names that must not leak, what was found."""
+    """What sealing needs beside answers: key, notes, the ledger's head, what was found, names that must not leak."""
 
     signer: Signer
     notes: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.more.together import epsilon_together
 from synth.reports.drawing import number_text, rounded_up
 from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import Forecast, forecast
@@ -165,6 +166,7 @@ def forecast_lines(config: RunConfig) -> list[str]:
     check_config(config)
     expected = forecast(config)
     lines = [f"epsilon {config.epsilon:g}, delta {config.delta:g}. {config.schema.sentence}. No row is read."]
+    lines += _found_lines(config)
     lines += [
         f"  {part.share:7.1%}  {part.name} (epsilon {part.epsilon_alone:.3g} alone)"
         for part in priced_parts(config, expected)
@@ -175,6 +177,16 @@ def forecast_lines(config: RunConfig) -> list[str]:
         *_model_lines(expected),
         *_rows_lines(expected),
         *_forecast_table(expected),
+    ]
+
+
+def _found_lines(config: RunConfig) -> list[str]:
+    """Say what was spent before the run, where its columns were found privately, and what both are together."""
+    if config.found is None:
+        return []
+    return [
+        f"Beside it epsilon {config.found.epsilon:g} was spent on finding what was open; the release states at most "
+        f"epsilon {number_text(rounded_up(epsilon_together(config)))} for both."
     ]
 
 

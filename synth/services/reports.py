@@ -343,7 +343,7 @@ def _rows(config: RunConfig, run: Run, folder: Path, vault: Vault, *, threads: i
     # Column by column, as small as they are: millions of rows as one matrix of int64 would need gigabytes.
     table = None if config.is_model else read_table(folder / "synthetic.csv", config.schema)
     synthetic = [] if table is None else list(np.asarray(table).T)
-    receipts = certificate_from_dict(certificate).receipts
+    receipts = certificate_from_dict(certificate).all_receipts
     rows = _owner_rows(config, view, synthetic, receipts, test_problem=test_problem, threads=threads)
     if config.is_model:
         return replace(rows, released=_released(folder), refit=partial(_refitted, config))

@@ -1,0 +1,162 @@
+"""What is open in a configuration found privately in this process: what ``synth find`` and ``synth.find`` do."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import yaml
+
+from synth.application import Application
+from synth.cli.files import new_file
+from synth.cli.local import closing, received
+from synth.cli.speaking import Say, StoredAndSpokenProgress
+from synth.errors import InputError, SynthError
+from synth.jobs.processes import birth_of
+from synth.schema import RunConfig, parse_config
+from synth.schema.documents import read_mapping, read_text
+from synth.services.finding import USUAL_SHARE, carry_out, completed
+from synth.system.paths import path_of
+
+__all__ = ["FindResult", "find_in_document", "find_locally"]
+
+_WHOLE = re.compile("0|[1-9][0-9]{0,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult:
+    """A configuration whose open columns were found, as it is written, and what to say of it."""
+
+    document: Mapping[str, Any]
+    lines: tuple[str, ...]
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration itself.
+
+        Raises
+        ------
+        InputError
+            If it cannot be used yet, for example because a label came back as nothing.
+        """
+        return parse_config(self.document)
+
+
+def find_locally(
+    config: str | Path,
+    out: str | Path | None = None,
+    *,
+    table: str | Path | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keep_table: bool = False,
+    say: Say | None = None,
+) -> Path:
+    """Find what is open in a configuration file, and write a configuration that can be run.
+
+    Parameters
+    ----------
+    config : path
+        A configuration in which columns are open: ``{type: find}``.
+    out : path, optional
+        A new file; by default beside the other, its name ending in ``-found``.
+    table : path, optional
+        The private table, instead of the one that the configuration names.
+    epsilon, delta : float, optional
+        What may be spent, by default a tenth of the configuration's budget; it is taken off that epsilon.
+    keep_table : bool
+        Keep the encrypted copy; otherwise it is deleted at the end, whatever happens.
+    say : callable, optional
+        Told what it costs and loses beforehand, a line for every phase, and what was found.
+
+    Returns
+    -------
+    Path
+        The new file.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used; nothing is charged then.
+    BudgetExceededError
+        If the account's cap would be exceeded.
+    """
+    path = path_of(config, "the configuration")
+    beside = path.with_name(f"{path.stem}-found{path.suffix or '.yaml'}")
+    written = new_file(beside if out is None else out)
+    document = dict(read_mapping(read_text(path, "The configuration")))
+    if table is not None:
+        document["table"] = str(path_of(table, "the table").absolute())
+    base = path.resolve().parent
+    parsed = parse_config(document, base=base)
+    if written.absolute().parent.resolve() != base:
+        # Paths in a configuration are relative to where it lies.
+        named = {"table": parsed.table, "test_table": parsed.test_table}
+        document |= {key: value for key, value in named.items() if value is not None}
+    found = find_in_document(document, parsed, epsilon=epsilon, delta=delta, keep_table=keep_table, say=say)
+    plain = {key: _with_numbers(value) for key, value in found.document.items()}
+    written.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120), "utf-8")
+    for line in (*found.lines, f"Wrote {written}: read what was found, change what you know better, then run it."):
+        (say or (lambda line: None))(line)
+    return written
+
+
+def _with_numbers(value: Any) -> Any:
+    """Return a value, or the section unit or budget, with numbers that were read as they were typed as numbers."""
+    if isinstance(value, Mapping) and not any(isinstance(inside, Mapping) for inside in value.values()):
+        return {key: _with_numbers(inside) for key, inside in value.items()}
+    return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
+
+
+def find_in_document(
+    document: Mapping[str, Any],
+    config: RunConfig,
+    *,
+    rows: BinaryIO | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    keep_table: bool = False,
+    say: Say | None = None,
+) -> FindResult:
+    """Find what is open in a configuration that was read, in this process.
+
+    Parameters
+    ----------
+    document : mapping
+        The configuration as it is written.
+    config : RunConfig
+        The same as it was read.
+    rows : binary file, optional
+        The private table itself, written as ``config.format`` says, instead of a path.
+    epsilon, delta, keep_table, say
+        As in :func:`find_locally`.
+    """
+    if config.table is None and rows is None:
+        raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    tell = say or (lambda line: None)
+    spend = config.epsilon * USUAL_SHARE if epsilon is None else epsilon
+    with Application.from_environment() as application:
+        plan = application.findings.plan(config, epsilon=spend, delta=delta)
+        tell(
+            f"Finding {len(plan.columns)} column{'' if len(plan.columns) == 1 else 's'} privately costs epsilon "
+            f"{plan.epsilon:g} at delta {plan.delta:g} of the budget of {config.epsilon:g}; "
+            f"{config.epsilon - plan.epsilon:g} remains for rows. {plan.loses}"
+        )
+        with received(application, replace(config, test_table=None), rows, keep=keep_table) as tables:
+            work = application.findings.reserve(config, table_id=tables[0], epsilon=plan.epsilon, delta=plan.delta)
+            with closing(application, work.id):
+                store = application.store
+                store.work.claim(work.id, host=str(work.host), pid=os.getpid(), pid_created=birth_of(os.getpid()))
+                progress = StoredAndSpokenProgress(store.work, work.id, tell)
+                finding = carry_out(application.installation, work.id, progress)
+    filled = completed(document, finding)
+    lines = [f"{one.name}: {one.said}" for one in finding.columns]
+    try:
+        parse_config(filled)
+    except SynthError as refusal:
+        lines.append(f"It cannot be run yet: {refusal}")
+    return FindResult(filled, tuple(lines))
