@@ -14,6 +14,7 @@ from plotly.graph_objects import Figure
 from pages.ui.badges import badge
 from pages.ui.charts import accent, ceiling, show_plot, show_table
 from pages.ui.draft import config_of
+from pages.ui.finding import found_note
 from pages.ui.forecast import (
     STRONG,
     WEAK,
@@ -72,6 +73,7 @@ def screen() -> None:
         on_move=_take_move,
     )
 
+    found_note(config)
     ledger_box(plan)
     if plan.refusal is not None:
         st.error(plain(plan.refusal))

@@ -151,7 +151,7 @@ def certificate_summary(run_id: str) -> None:
     facts = (
         ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
         ("Delta", f"{certificate.delta:g}", DELTA_MEANS),
-        ("Receipts", f"{len(certificate.receipts)}", "One for each noisy question that was asked."),
+        ("Receipts", f"{len(certificate.all_receipts)}", "One for each noisy question that was asked."),
     )
     for (title, value, meaning), place in zip(facts, st.columns(3, border=True), strict=True):
         place.metric(title, value)

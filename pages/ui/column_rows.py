@@ -16,7 +16,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from synth.errors import SchemaError
-from synth.schema import COLUMN_TYPES, Column, DropColumn, FormField, ModelledColumn, modelled_columns, parse_column
+from synth.schema import (
+    COLUMN_TYPES,
+    Column,
+    DropColumn,
+    FindColumn,
+    FormField,
+    ModelledColumn,
+    modelled_columns,
+    parse_column,
+)
 from synth.schema.columns import DateStep
 from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 
@@ -193,6 +202,8 @@ def _quoted(value: str) -> str:
 
 def row_of_mapping(name: str, body: Mapping[str, Any]) -> Row:
     """Return the row of a column as a configuration declares it."""
+    if body["type"] == FindColumn.kind:
+        return {**new_row(name, ""), "role": ""}
     column_type = COLUMN_TYPES[str(body["type"])]
     row = {**new_row(name, ""), "role": column_type.role}
     row |= {"missing": bool(body.get("missing", False)), "weight": str(body.get("weight", "normal"))}

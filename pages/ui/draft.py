@@ -73,6 +73,8 @@ def new_draft() -> Draft:
         "holdout": 0.2,
         "undeclared": "refuse",
         "domain_source": {},
+        "found": None,  # which finding filled columns, as a configuration writes it
+        "finding": None,  # whose end this draft has heard of
         "epsilon": 1.0,
         "delta": None,
         "evaluation_share": 0.1,
@@ -195,6 +197,7 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
     draft["number_of_units"] = config.schema.number_of_units
     draft.update(protection=config.schema.protection, cell_change=config.schema.cell_change)
     draft["groups"] = list(config.groups)
+    draft["found"] = body.get("found")
     if config.is_model:
         _fill_model(draft, config)
     else:
@@ -265,7 +268,7 @@ def config_of(draft: Draft) -> RunConfig:
     }
     for key in (
         "format", "test_format", "row_count", "people_at_most", "holdout", "rows", "label", "groups", "rules", "seed",
-        "device", "undeclared", "evaluation_share",
+        "device", "undeclared", "evaluation_share", "found",
     ):  # fmt: skip
         body[key] = draft[key]
     if draft["row_count"] == "public":

@@ -22,6 +22,7 @@ class LongWork:
     cancel: Callable[[], None]
     stop_label: str
     steps: str
+    after_stop: str = "Stopped. The numbers above are as they were."
 
 
 def long_work(
@@ -45,7 +46,7 @@ def follow_work(work: LongWork, *, stop_key: str) -> bool:
     if where is not None and where.state is WorkState.FAILED:
         st.error(plain(where.message))
     if where is not None and where.state is WorkState.CANCELLED:
-        st.info("Stopped. The numbers above are as they were.")
+        st.info(work.after_stop)
     return False
 
 

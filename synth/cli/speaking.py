@@ -220,10 +220,11 @@ class SpokenProgress:
 class StoredAndSpokenProgress(StoredProgress):
     """Progress in the store and as it is shown."""
 
-    def __init__(self, sink: ProgressSink, run_id: str, say: Say, course: Course) -> None:
+    def __init__(self, sink: ProgressSink, run_id: str, say: Say, course: Course | None = None) -> None:
         super().__init__(sink, run_id)
         self._shown = shown_by(say)
-        self._shown.follow(course)
+        if course is not None:
+            self._shown.follow(course)
 
     def phase(self, name: str) -> None:
         """Note the phase and show it."""

@@ -260,6 +260,11 @@ def remaining(whole: float, epsilon: float) -> float:
 
 
 def _require_findable(config: RunConfig) -> None:
+    if config.found is not None:
+        raise ConfigError(
+            "This configuration was filled by a finding already, and a release bears the receipts of one. Describe "
+            "what is still open, or begin with an open configuration again."
+        )
     if not open_columns(config.schema):
         raise ConfigError("Every column is described. Write 'type: find' for those that are to be found privately.")
     if config.schema.neighbours is Neighbours.CELL:

@@ -1,0 +1,200 @@
+"""Find privately what nobody has described: the offer with its cost and its losses, the work, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.ui.charts import show_table
+from pages.ui.column_rows import MODELLED_ROLES, Row, row_of_mapping
+from pages.ui.draft import Draft, missing_answers
+from pages.ui.long_work import LongWork, follow_work
+from pages.ui.session import application, draft, renew_editor
+from pages.ui.words import amount, note, plain, upper
+from synth.bundle.finding import Finding
+from synth.errors import SynthError
+from synth.privacy.more.together import epsilon_together
+from synth.schema import FoundReference, RunConfig, parse_config
+from synth.services.finding import USUAL_SHARE, FindingPlan, remaining
+
+__all__ = ["find_panel", "found_note", "open_names", "take_finding"]
+
+_TYPED = ("low", "high", "categories")
+
+
+def open_names(rows: list[Row]) -> list[str]:
+    """Return the columns that nobody has described: without a role, or with nothing typed of what its role needs."""
+    return [
+        row["name"]
+        for row in rows
+        if not row.get("proposed")
+        and (not row["role"] or (row["role"] in MODELLED_ROLES and not any(row[cell] for cell in _TYPED)))
+    ]
+
+
+def take_finding() -> None:
+    """Fill the draft with what was found, once, where the work ended since the page was last drawn."""
+    held = draft()
+    work = application().findings.standing(held["table_id"])
+    if work is None or not work.is_finished or held["finding"] == work.id:
+        return
+    held["finding"] = work.id
+    found = application().findings.latest(held["table_id"])
+    if found is None:
+        return
+    still_open, mappings = set(open_names(held["columns"])), found.mappings
+    filled = [name for name in mappings if name in still_open]
+    held["columns"] = [
+        row_of_mapping(row["name"], mappings[row["name"]]) if row["name"] in filled else row for row in held["columns"]
+    ]
+    source = found.reference.source
+    held["domain_source"] |= {name: source for name in filled if mappings[name]["type"] != "drop"}
+    held["found"] = asdict(found.reference)
+    held["epsilon"] = max(remaining(held["epsilon"], found.epsilon), 0.001)
+    renew_editor()
+    st.rerun()
+
+
+def find_panel() -> None:
+    """Offer to find all that is open, follow the work, and say what was found; the page has called take_finding."""
+    held = draft()
+    table_id = str(held["table_id"])
+    findings = application().findings
+    going = LongWork(
+        standing=lambda: findings.standing(table_id),
+        cancel=lambda: findings.cancel(table_id),
+        stop_label="Stop (what became spent stays spent)",
+        steps="steps",
+        after_stop="Stopped. Nothing was filled in.",
+    )
+    if follow_work(going, stop_key="stop-finding"):
+        return
+    if held["found"] is not None:
+        _what_was_found(held)
+        return
+    names = open_names(held["columns"])
+    if not names:
+        note("Every column is described: there is nothing to find.")
+        return
+    missing = missing_answers(held)
+    if missing:
+        note(f"{_many(names)} can be found privately once it is said who the people are. {plain(missing[0])}")
+        return
+    _offer(held, names, table_id)
+
+
+def _offer(held: Draft, names: list[str], table_id: str) -> None:
+    """Show what a finding costs and loses, and begin it at a click."""
+    left, right = st.columns([1, 3], vertical_alignment="bottom")
+    epsilon = left.number_input(
+        "Epsilon for finding",
+        min_value=0.001,
+        max_value=float(held["epsilon"]) * 0.9,
+        value=min(float(f"{held['epsilon'] * USUAL_SHARE:.6g}"), float(held["epsilon"]) * 0.9),
+        step=0.01,
+        format="%.3f",
+        key="find-epsilon",
+        help="A part of the budget, a tenth by default. More finds rarer values and sharper bounds; less is left for "
+        "rows.",
+    )
+    try:
+        config = _config_to_find(held, names)
+        plan = application().findings.plan(config, epsilon=float(epsilon))
+    except SynthError as error:
+        st.error(plain(error))
+        return
+    right.markdown(_cost_words(held, plan))
+    st.markdown(plain(plan.loses))
+    if plan.refusal is not None:
+        st.error(plain(plan.refusal))
+    if st.button(
+        f"Find {_many(names)} privately (spends {amount(plan.epsilon)})",
+        key="find-privately",
+        type="primary",
+        disabled=plan.refusal is not None,
+    ):
+        try:
+            application().findings.start(config, table_id=table_id, epsilon=plan.epsilon, delta=plan.delta)
+        except SynthError as error:
+            st.error(plain(error))
+            return
+        st.rerun()
+
+
+def _cost_words(held: Draft, plan: FindingPlan) -> str:
+    left = amount(remaining(held["epsilon"], plan.epsilon))
+    return (
+        f"**Spends ε = {amount(plan.epsilon)}** (δ = {plan.delta:g}) of the budget of {amount(held['epsilon'])}; "
+        f"**{left} remains** for rows. These people will have spent {upper(plan.epsilon_after)} in all. It is charged "
+        "once, however many releases use what was found."
+    )
+
+
+def _what_was_found(held: Draft) -> None:
+    """List what was found of every column, and whether it was edited since."""
+    found = application().findings.latest(str(held["table_id"]))
+    reference = FoundReference(**held["found"])
+    st.markdown(
+        f"**Found privately at ε = {amount(reference.epsilon)}.** Every line can be edited; certificates say which "
+        "were. Its receipts stand in every release of this description."
+    )
+    if found is None or found.digest != reference.digest:
+        note("What was found came with this description, and is not about the table that is open now.")
+        return
+    frame = _found_frame(found, held)
+    show_table(frame, alt="What was found privately, column by column", key="found-privately")
+
+
+def _found_frame(found: Finding, held: Draft) -> pd.DataFrame:
+    rows = {row["name"]: row for row in held["columns"]}
+    kept = [one for one in found.columns if one.name in rows]
+    return pd.DataFrame(
+        {
+            "column": [one.name for one in kept],
+            "what was found": [one.said for one in kept],
+            "now": [_now(one.column.to_mapping(), rows[one.name], held) for one in kept],
+        }
+    )
+
+
+def _now(mapping: dict[str, Any], row: Row, held: Draft) -> str:
+    if mapping["type"] == "drop" and row["role"] not in MODELLED_ROLES:
+        return "left out"
+    return "found privately" if row["name"] in held["domain_source"] else "found privately, then edited"
+
+
+def _many(names: list[str]) -> str:
+    return "1 open column" if len(names) == 1 else f"{len(names)} open columns"
+
+
+def _config_to_find(held: Draft, names: list[str]) -> RunConfig:
+    """Return a configuration of what is open alone: what is wrong in other lines does not stand in the way."""
+    columns: dict[str, dict[str, Any]] = {
+        row["name"]: {"type": "find" if row["name"] in names else "drop"} for row in held["columns"]
+    }
+    if held["id_column"] is not None:
+        columns[held["id_column"]] = {"type": "identifier"}
+    body: dict[str, Any] = {
+        "account": held["account"],
+        "unit": {key: held[key] for key in ("protects", "rows_per_unit", "id_column")},
+        "budget": {"epsilon": held["epsilon"], "delta": held["delta"]},
+        "columns": columns,
+    }
+    body |= {key: held[key] for key in ("format", "row_count", "people_at_most", "rows", "undeclared", "found")}
+    if held["row_count"] == "public":
+        body["number_of_units"] = held["number_of_units"]
+    if held["protection"] == "cell":
+        body |= {"protection": "cell", "cell_change": held["cell_change"]}
+    return parse_config(body)
+
+
+def found_note(config: RunConfig) -> None:
+    """Say beside a budget what was spent on finding what was open; nothing where nothing was."""
+    if config.found is not None:
+        note(
+            f"Beside it ε = {amount(config.found.epsilon)} was spent on finding what was open. The release states at "
+            f"most ε = {upper(epsilon_together(config))} for both."
+        )
