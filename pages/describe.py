@@ -28,6 +28,7 @@ from pages.ui.column_rows import (
     state_of,
 )
 from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
+from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, bind, draft, editor_key, go, keep_draft, renew_editor, say_when_saved
 from pages.ui.words import name_or, note, plain
@@ -68,6 +69,7 @@ def screen() -> None:
     title, saved = st.columns([3, 1], vertical_alignment="bottom")
     title.title("Describe the table")
     require("table")
+    take_finding()
     held = draft()
 
     st.markdown(
@@ -77,6 +79,7 @@ def screen() -> None:
     proposals()
     column_editor()
     kinds_by_looking()
+    find_panel()
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()

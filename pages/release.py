@@ -7,7 +7,7 @@ import streamlit as st
 from pages.ui.badges import badge
 from pages.ui.guards import require, through_the_application
 from pages.ui.session import application, draft
-from pages.ui.words import DELTA_MEANS, amount, cell_and_row, note, plain, upper
+from pages.ui.words import DELTA_MEANS, cell_and_row, note, plain, stated, upper
 from synth.bundle.certificate import certificate_from_dict, promise
 from synth.estimators import describe
 from synth.schema import Schema
@@ -49,7 +49,7 @@ def checklist(run: RunView) -> None:
     """Show the four checks; the bundle is written only where all of them hold."""
     certificate = certificate_from_dict(application().certificate(run.run_id))
     cell = cell_and_row(certificate.row_epsilon)
-    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {amount(run.epsilon)}{cell}, δ = {run.delta:g}")
+    st.markdown(f"**Run {run.run_id[:8]}** · {run.generator} · ε = {stated(run)}{cell}, δ = {run.delta:g}")
     with st.container(border=True):
         st.markdown("**Checked for you, without reading the private table**")
         checks = _checks(application().config_of(run.run_id).schema) if run.rows else _CHECKS_OF_A_MODEL

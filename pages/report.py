@@ -18,7 +18,7 @@ from pages.ui.guards import guard, require, through_the_application
 from pages.ui.long_work import LongWork, long_work
 from pages.ui.session import application, draft, go
 from pages.ui.stand_in import stand_in_attacks
-from pages.ui.words import DELTA_MEANS, amount, note, plain
+from pages.ui.words import DELTA_MEANS, note, plain, stated
 from synth.reports.document import first_screen_html, first_screen_style
 from synth.reports.evidence import Evidence, Kind
 from synth.reports.first_screen import first_screen
@@ -263,7 +263,7 @@ def _as_image(drawing: re.Match[str]) -> str:
 def _(piece: Promised, on: _On) -> None:
     run = application().run(on.run_id)
     facts = (
-        ("Epsilon", amount(run.epsilon), piece.sentence),
+        ("Epsilon", stated(run), piece.sentence),
         ("Delta", f"{run.delta:g}", DELTA_MEANS),
         ("Generator" if run.rows else "Model", run.generator, "Learned from noisy answers alone."),
     )

@@ -77,7 +77,6 @@ def find_panel() -> None:
         return
     names = open_names(held["columns"])
     if not names:
-        note("Every column is described: there is nothing to find.")
         return
     missing = missing_answers(held)
     if missing:

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from synth.names import visible, visible_lines
 from synth.reports.drawing import number_text, rounded_up
-from synth.services.views import RowWorth
+from synth.services.views import RowWorth, RunView
 
 __all__ = [
     "DELTA_MEANS",
@@ -25,6 +25,7 @@ __all__ = [
     "row_note",
     "row_worth",
     "size_in_words",
+    "stated",
 ]
 
 DELTA_MEANS = "How far any probability may exceed what epsilon allows."
@@ -116,6 +117,11 @@ def _row_epsilon(worth: RowWorth) -> str:
 def upper(epsilon: float) -> str:
     """Write an upper bound, rounded up: print may not make it smaller."""
     return number_text(rounded_up(epsilon)) if epsilon > 0 else "0"
+
+
+def stated(run: RunView) -> str:
+    """Write the epsilon of a release: of the run, or rounded up of the run and what was found privately before it."""
+    return amount(run.epsilon) if run.stated == run.epsilon else upper(run.stated)
 
 
 def count(value: float) -> str:

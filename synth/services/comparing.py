@@ -87,7 +87,7 @@ def compared_runs(runs: Sequence[RunView], reports: Sequence[Sequence[Evidence]]
 def names_of(runs: Sequence[RunView]) -> tuple[str, ...]:
     """Name runs by generator and epsilon, and by the beginning of their id."""
     return tuple(
-        f"{run.generator}, epsilon {run.epsilon:g}{row_worth_words(run.row_worth)} ({run.run_id[:8]})" for run in runs
+        f"{run.generator}, epsilon {run.stated:.6g}{row_worth_words(run.row_worth)} ({run.run_id[:8]})" for run in runs
     )
 
 

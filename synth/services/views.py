@@ -11,6 +11,7 @@ from typing import Literal
 
 from synth.errors import SynthError
 from synth.ledger.ledger import Ledger
+from synth.privacy.more.together import epsilon_together
 from synth.reports.forecast import Forecast, forecast
 from synth.schema import Neighbours, RunConfig, parse_config
 from synth.store import Account, Charge, ChargeState, Run, Store, WorkState, now
@@ -200,7 +201,8 @@ class RunView:
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
     ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers;
-    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled.
+    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled. ``stated``
+    is the most that its certificate states: ``epsilon``, and what was found privately before it.
     """
 
     run_id: str
@@ -224,6 +226,7 @@ class RunView:
     spent: bool = False
     went_on: bool = False
     full_disk: str | None = None
+    stated: float = 0.0
     columns: int = 0
 
 
@@ -261,6 +264,7 @@ def run_view(
         # One that was put back and still waits has not gone on yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=full_disk,
+        stated=epsilon_together(config),
         columns=len(config.schema.modelled),
     )
 
