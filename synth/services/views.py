@@ -201,8 +201,8 @@ class RunView:
 
     ``spent`` says whether its budget stays spent whatever happens; a reservation that is not spent yet can be freed.
     ``went_on`` says that a worker of it stopped and another went on, or will go on, from its kept answers;
-    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled. ``stated``
-    is the most that its certificate states: ``epsilon``, and what was found privately before it.
+    ``full_disk`` says which disk has no room while a worker has the run. ``columns`` are those that are modelled.
+    ``stated`` is the most that its certificate states: ``epsilon``, and what was found privately before it.
     """
 
     run_id: str
