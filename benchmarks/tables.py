@@ -6,7 +6,7 @@ import gzip
 import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import declared
@@ -42,6 +42,8 @@ class Table:
         Whose row it is, where the schema has an id column.
     every_code : bool
         Compare with one bin for each code and over all sets of columns, not with numbers in at most 32 bins.
+    written : bytes, or None
+        The file that the codes were read from, in ``form``.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Table:
     codes: NDArray[np.int64]
     units: NDArray[np.int64] | None = None
     every_code: bool = False
+    written: bytes | None = None
+    form: TableFormat = field(default_factory=TableFormat)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -123,7 +127,7 @@ def _read(
         kept = kept_rows(hashes, rows_per_unit=schema.unit.rows_per_unit, account_key=b"")
         units = np.unique(hashes, axis=0, return_inverse=True)[1].reshape(-1)[kept]
         codes = codes[kept]
-    return Table(name, schema, label, codes, units)
+    return Table(name, schema, label, codes, units, written=written, form=form or TableFormat())
 
 
 def _adult(data: Path, file: str = "adult.data.gz") -> Table:

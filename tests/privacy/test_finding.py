@@ -261,9 +261,21 @@ def test_bounds_are_drawn_where_cells_can_be_told_from_noise() -> None:
 
 
 def test_a_negative_end_and_one_value() -> None:
-    assert concluded([-100, -3] * 200).column == NumberColumn("x", -109, -3, 1, missing=True, weight=Weight.HIGH)
+    far = [place for place in range(-100, -3) for _ in range(20)]
+    assert concluded(far).column == NumberColumn("x", -109, -4, 1, missing=True, weight=Weight.HIGH)
     assert concluded([4] * 200).column == NumberColumn("x", 4, 5, 1, missing=True, weight=Weight.HIGH)
     assert concluded([0] * 200).column == NumberColumn("x", 0, 1, 1, missing=True, weight=Weight.HIGH)
+
+
+def test_a_number_that_many_cells_are_keeps_a_code_of_its_own() -> None:
+    gains = [*[0] * 900, *[7] * 100, *[2] * 30, *range(100, 5000, 10)]
+    assert concluded(gains).column == NumberColumn(
+        "x", 0, 4999, 1, special=(0.0, 7.0), missing=True, weight=Weight.HIGH
+    )
+    # Where every place has a code of its own anyway there is nothing to keep.
+    few = concluded([*[0] * 900, *range(20)]).column
+    assert isinstance(few, NumberColumn)
+    assert few.special == ()
 
 
 def test_decimals_say_the_step() -> None:

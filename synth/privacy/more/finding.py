@@ -49,6 +49,7 @@ from synth.schema import (
 )
 from synth.schema.columns.find import DATE_EDGES, MOST_DECIMALS, NUMBER_EDGES, CellKind
 from synth.schema.columns.labels import MAXIMUM_CATEGORIES
+from synth.schema.schema import COARSE_PLACES
 from synth.system.settings import ReaderLimits
 
 __all__ = [
@@ -79,6 +80,9 @@ MOST_OF = 0.8
 RARE = 0.02
 """Part of the numbers that may have more decimals than the step of their column, and part of the cells that values have
 to hold, so that they describe the column."""
+
+SPIKE = 0.05
+"""Part of the numbers that a single one has to be, so that it keeps a code of its own beside the grid."""
 
 MOST_PLACES = 2**18
 """Places of the grid of a number that was found; a finer step is made ten times as long until there are fewer."""
@@ -457,10 +461,24 @@ def _number(column: FindColumn, kinds: _Kinds, answer: NoisyAnswer) -> FoundColu
     low = (low / step).to_integral_value(ROUND_FLOOR) * step
     high = max((high / step).to_integral_value(ROUND_CEILING) * step, low + step)
     found = NumberColumn(column.name, float(low), float(high), float(step), missing=True, weight=column.weight)
+    if found.levels > COARSE_PLACES:
+        found = replace(found, special=_spikes(counts, kinds, answer.noise_std))
     lost = _Lost.outside(kinds, counts[first : last + 1], answer.noise_std)
     words = "Whole numbers" if step >= 1 else f"Numbers in steps of {step:f}"
     said = f"{words} from {low:,f} to {high:,f}; {lost} lie beyond or are no numbers."
     return FoundColumn(column.name, kinds.kind, found, kinds.numbers, lost.cells, said)
+
+
+def _spikes(counts: NDArray[np.float64], kinds: _Kinds, noise_std: float) -> tuple[float, ...]:
+    """Return the single numbers that many cells are: where a generator puts places together, each keeps its own code.
+
+    Only bins that hold one number can tell: zero, and small whole numbers among whole numbers.
+    """
+    clear = max(CLEAR * noise_std, SPIKE * kinds.numbers)
+    ends = [_ends(place + 1) for place in np.flatnonzero(counts >= clear).tolist()]
+    if kinds.kind == "integer":
+        ends = [_whole_ends(low, high) for low, high in ends]
+    return tuple(float(low) for low, high in ends if low == high)
 
 
 def _ends(place: int) -> tuple[Decimal, Decimal]:
