@@ -19,6 +19,7 @@ from synth.reports import evidence_from_dict
 from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.registry import renewal_called
 from synth.schema import RunConfig, TableFormat, config_to_mapping, parse_config
+from synth.schema.source import DatabaseSource
 from synth.services import run_folder
 from synth.services.comparing import Comparison, compared_runs
 from synth.services.finding import Findings, finding_of, marked
@@ -114,6 +115,12 @@ class Application:
     ) -> ReceivedTable:
         """Take a table in; see :meth:`synth.services.intake.Intake.receive`."""
         return self._intake.receive(stream, account=account, name=name, table_format=table_format, kind=kind)
+
+    def receive_from(
+        self, source: DatabaseSource, password: str | None, account: str, form: TableFormat
+    ) -> ReceivedTable:
+        """Take a table in from a database; see :meth:`synth.services.intake.Intake.receive_from`."""
+        return self._intake.receive_from(source, password, account, form)
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from synth.cli.keeping import add_keeping_commands, open_application
 from synth.cli.speaking import ask, on_terminal, say, tell
@@ -18,6 +20,7 @@ from synth.system.paths import path_of
 if TYPE_CHECKING:
     from synth.reports.report import ReportOption
     from synth.schema import RunConfig
+    from synth.schema.source import DatabaseSource
 
 __all__ = ["config_of", "main"]
 
@@ -114,13 +117,22 @@ def _schema(parsed: argparse.Namespace) -> int:
 
     if parsed.look and parsed.account is None:
         raise InputError("A look at the rows is recorded: name the people they are about with --account.")
-    text = draft_configuration(
-        parsed.table,
-        look_for=parsed.account if parsed.look else None,
-        dictionaries=parsed.dictionary or (),
-        presets=parsed.preset or (),
-        empty=parsed.empty == "missing",
-        tell=tell,
+    source = _source_of(parsed)
+    if source is not None and parsed.look:
+        raise InputError("The rows of a database are not looked at. Leave --look out.")
+    if source is None and parsed.table is None:
+        raise InputError("Name the table: synth schema TABLE.")
+    text = _with_password(
+        parsed,
+        lambda password: draft_configuration(
+            source or parsed.table,
+            look_for=parsed.account if parsed.look else None,
+            dictionaries=parsed.dictionary or (),
+            presets=parsed.preset or (),
+            empty=parsed.empty == "missing",
+            tell=tell,
+            password=password,
+        ),
     )
     say(text.rstrip("\n"))
     return 0
@@ -133,16 +145,59 @@ def _run(parsed: argparse.Namespace) -> int:
         parsed.config = _asked_config(parsed.table)
     config = config_of(parsed)
     with on_terminal() as shown:
-        result = run_locally(
-            config,
-            parsed.out,
-            keep_table=parsed.keep_table,
-            owner_report=not parsed.no_owner_report,
-            force=parsed.force,
-            say=shown,
+        result = _with_password(
+            parsed,
+            lambda password: run_locally(
+                config,
+                parsed.out,
+                password=password,
+                keep_table=parsed.keep_table,
+                owner_report=not parsed.no_owner_report,
+                force=parsed.force,
+                say=shown,
+            ),
         )
     say(*result.lines)
     return 0
+
+
+_Done = TypeVar("_Done")
+
+
+def _with_password(parsed: argparse.Namespace, do: Callable[[str | None], _Done]) -> _Done:
+    """Do what may need the password of a database: the one of the environment, or asked for at a terminal."""
+    from synth.services.databases import PasswordNeededError
+
+    named = parsed.password_env
+    if named is not None and named not in os.environ:
+        raise InputError(f"The environment has no variable '{named}'. Set it to the password, or leave it out.")
+    try:
+        return do(None if named is None else os.environ[named])
+    except PasswordNeededError:
+        if named is not None or not sys.stdin.isatty():
+            raise
+        return do(getpass.getpass("Password of the database: "))
+
+
+def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -> DatabaseSource | None:
+    """Return the database that the options name, or that a configuration does, which they may change; else None."""
+    from synth.schema.source import DatabaseSource
+
+    given = {
+        "url": parsed.from_, "schema": parsed.schema_name, "where": parsed.where, "sql": parsed.sql,
+        "columns": parsed.only_columns,
+    }  # fmt: skip
+    given = {key: value for key, value in given.items() if value is not None}
+    if told is None and "url" not in given:
+        if given or parsed.password_env:
+            raise InputError("Say with --from which database is read, for example postgresql://reader@host/clinic.")
+        return None
+    if parsed.table is not None:
+        given["table"] = parsed.table
+    before: dict[str, Any] = {} if told is None or "url" in given else told.to_mapping()
+    # A query takes the place of a table and all that is said of it, and the other way round.
+    gone = ("table", "schema", "columns", "where") if "sql" in given else ("sql",) if "table" in given else ()
+    return DatabaseSource.from_mapping({key: one for key, one in before.items() if key not in gone} | given)
 
 
 def _asked_config(table: str | None) -> Path:
@@ -188,6 +243,10 @@ def config_of(parsed: argparse.Namespace) -> RunConfig:
     from synth.schema import load_config
 
     config = load_config(parsed.config)
+    source = _source_of(parsed, config.source) if hasattr(parsed, "from_") else config.source
+    if source is not None:
+        # The name after --table is that of the database's table then.
+        parsed.table, config = None, replace(config, table=None, source=source)
     changes = {
         name: value
         for name, value in {
@@ -431,7 +490,13 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
     parties.set_defaults(command=_parties)
 
     schema = commands.add_parser("schema", help="draft a schema to edit, from the names of columns")
-    schema.add_argument("table", metavar="TABLE", help="CSV, TSV or Parquet, also .gz; its header is read")
+    schema.add_argument(
+        "table",
+        metavar="TABLE",
+        nargs="?",
+        help="CSV, TSV or Parquet, also .gz, or a table of a database; no row is read",
+    )
+    _add_database_options(schema)
     schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
     schema.add_argument(
@@ -466,11 +531,27 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser], name
     """Add the command that carries a configuration out."""
     run = commands.add_parser(name, help=words)
     _add_config_options(run, needed=False)
+    _add_database_options(run)
     run.add_argument("--out", required=True, metavar="DIR", help=_OUT)
     run.add_argument("--keep-table", action="store_true", help="keep the encrypted copy of the table for later")
     run.add_argument("--no-owner-report", action="store_true", help="do not compare with the private rows")
     run.add_argument("--force", action="store_true", help=_FORCE)
     run.set_defaults(command=_run)
+
+
+def _add_database_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command read a table of a database, of which --table or TABLE is the name."""
+    group = parser.add_argument_group("a table of a database")
+    group.add_argument("--from", dest="from_", metavar="URL", help="postgresql://NAME@HOST/DATABASE or sqlite:///FILE")
+    group.add_argument("--schema-name", metavar="S", help="the schema in which the table lies")
+    group.add_argument("--only-columns", metavar="C", nargs="+", help="columns to read; by default what is declared")
+    group.add_argument(
+        "--where", metavar="W", help="a condition on one row, such as \"age >= 18 AND town IN ('A', 'B')\""
+    )
+    group.add_argument(
+        "--sql", metavar="Q", help="a free query instead of a table; the certificate says what is assumed"
+    )
+    group.add_argument("--password-env", metavar="VARIABLE", help="the environment variable that holds the password")
 
 
 def _add_config_options(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:

@@ -10,6 +10,7 @@ import glob
 import gzip
 import io
 import json
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,7 +32,9 @@ from synth.schema import (
     parse_column,
 )
 from synth.schema.guesses import fate_of, step_by_name, with_step
+from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
+from synth.system.settings import ReaderLimits
 
 if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
@@ -50,7 +53,7 @@ _HEAD = """\
 # A draft: kinds of columns are guessed from {source}. Fill in what anyone could know without looking at the table;
 # whatever you write here will be published. Each column needs missing: true, or a fallback: what a cell that cannot be
 # read becomes. The step of a number is 1 for whole numbers, 0.1 or 0.01 for decimals.
-table: {name}
+{table}
 account: {account:<16}# the people the ledger protects, for example city-survey-2026
 unit:
   protects:              # person, household, organisation, ...
@@ -182,7 +185,7 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
 
 
 def draft_configuration(
-    path: str,
+    path: str | DatabaseSource,
     *,
     look_for: str | None = None,
     dictionaries: Sequence[str] = (),
@@ -190,13 +193,14 @@ def draft_configuration(
     empty: bool = False,
     table_format: TableFormat | None = None,
     tell: Callable[[str], None] | None = None,
+    password: str | None = None,
 ) -> str:
     """Return a configuration to edit, as YAML text with blanks where the owner has to say something.
 
     Parameters
     ----------
-    path : str
-        The table.
+    path : str or DatabaseSource
+        The table, or which one of a database, of which no row is read.
     look_for : str, optional
         The account with which it is recorded that the owner looked at the rows; kinds are guessed from cells then.
     dictionaries : sequence of str
@@ -209,6 +213,8 @@ def draft_configuration(
         How the table is written. Without a header its names are those of the first dictionary, in order.
     tell : callable, optional
         Told what was not taken from a dictionary, and which columns would be dropped or replaced by a guess.
+    password : str, optional
+        Of the database.
 
     Raises
     ------
@@ -222,7 +228,8 @@ def draft_configuration(
     read = [_dictionary(one) for one in dictionaries]
     if not form.header and form.names is None and read:
         form = replace(form, names=tuple(column.name for column in read[0].columns))
-    with open_table(path, form) as (name, stream):
+    opened = _names_in(path, password) if isinstance(path, DatabaseSource) else open_table(path, form)
+    with opened as (name, stream):
         header = inspect_header(stream, form, look=look_for is not None)
     if look_for is not None:
         from synth.application import Application
@@ -235,10 +242,26 @@ def draft_configuration(
     _tell_fates(header, known, tell)
     source = "names and types alone" if look_for is None else "names, types and cells, which is recorded as a look"
     account = "" if look_for is None else _quoted(look_for)
-    head = _HEAD.format(name=_quoted(name), source=source, account=account)
+    table = f"table: {_quoted(name)}"
+    if isinstance(path, DatabaseSource):
+        table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
+    head = _HEAD.format(table=table, source=source, account=account)
     if form != TableFormat():
         head += f"format: {json.dumps(_said_of_format(form), ensure_ascii=False)}\n"
     return head + "columns:\n" + "".join(_drafted_columns(header, known, empty)) + _sources(known)
+
+
+@contextmanager
+def _names_in(source: DatabaseSource, password: str | None) -> Iterator[tuple[str, BinaryIO]]:
+    """Open the table of a database without its rows, as :func:`open_table` opens a file."""
+    from synth.services.databases import rows_of
+
+    limits = ReaderLimits()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        rows_of(source, password=password, directory=Path(folder), limits=limits, only_names=True) as stream,
+    ):
+        yield source.name, stream
 
 
 def _dictionary(path: str) -> Dictionary:

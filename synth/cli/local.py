@@ -37,6 +37,7 @@ from synth.reports.registry import renewals
 from synth.schema import RunConfig, Schema, TableFormat, config_of_schema, format_to_mapping, parse_schema
 from synth.services import run_folder
 from synth.services.course import Course
+from synth.services.databases import as_read_from_source
 from synth.services.incidents import in_own_words, own_error, record_incident
 from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
@@ -92,6 +93,7 @@ def run_locally(
     *,
     table: str | Path | None = None,
     rows: BinaryIO | None = None,
+    password: str | None = None,
     first: bool = False,
     keep_table: bool = False,
     owner_report: bool = True,
@@ -110,6 +112,8 @@ def run_locally(
         The private table, instead of ``config.table``.
     rows : binary file, optional
         The private table itself, written as ``config.format`` says, instead of a path.
+    password : str, optional
+        Of the database that ``config.source`` names; kept nowhere.
     first : bool
         Refuse a table that was taken in before under another account.
     keep_table : bool
@@ -133,9 +137,10 @@ def run_locally(
     if not isinstance(config, RunConfig):
         raise InputError("The configuration must be what synth.load_config returns. Load one, and give it here.")
     if table is not None:
-        config = replace(config, table=str(path_of(table, "the table")))
-    if config.table is None and rows is None:
+        config = replace(config, table=str(path_of(table, "the table")), source=None)
+    if config.table is None and rows is None and config.source is None:
         raise InputError("No table is named. Write 'table:' in the configuration, or give --table.")
+    config = as_read_from_source(config)
     for given, what in ((config.table, "the table"), (config.test_table, "the test table")):
         if given is not None:
             path_of(given, what)
@@ -146,13 +151,12 @@ def run_locally(
     tell = say or (lambda line: None)
     with (
         Application.from_environment() as application,
-        received(application, config, rows, keep=keep_table) as tables,
+        received(application, config, rows, password=password, keep=keep_table) as tables,
     ):
         if first and application.vault.twins(application.store.tables[tables[0]]):
             raise PrivacyError(_SPENDS_AGAIN)
         for table_id in filter(None, tables):
-            warning = application.table(table_id).warning
-            if warning:
+            if warning := application.table(table_id).warning:
                 tell(warning)
         if application.account(config.account).epsilon_cap is None:
             tell(
@@ -283,15 +287,17 @@ def rehearse_locally(
 
 @contextmanager
 def received(
-    application: Application, config: RunConfig, rows: BinaryIO | None, *, keep: bool
+    application: Application, config: RunConfig, rows: BinaryIO | None, *, password: str | None = None, keep: bool
 ) -> Iterator[tuple[str, str | None]]:
     """Take the table and the test table in, and delete them at the end."""
     taken: list[str] = []
     try:
-        if rows is None:
-            taken.append(_receive(application, config, str(config.table), "table"))
-        else:
+        if rows is not None:
             taken.append(_taken(application, config, rows, _FRAME_NAME, "table"))
+        elif config.source is not None:
+            taken.append(application.receive_from(config.source, password, config.account, config.format).table_id)
+        else:
+            taken.append(_receive(application, config, str(config.table), "table"))
         if config.test_table is not None:
             taken.append(_receive(application, config, config.test_table, "test"))
         yield taken[0], taken[1] if len(taken) > 1 else None

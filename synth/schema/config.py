@@ -35,7 +35,8 @@ from synth.schema.documents import (
     refuse_unknown,
 )
 from synth.schema.found import FoundReference
-from synth.schema.schema import Schema, size_problem
+from synth.schema.schema import Neighbours, Schema, size_problem
+from synth.schema.source import DatabaseSource, Origin, origin_sentences
 from synth.system.paths import path_of
 
 __all__ = [
@@ -112,7 +113,8 @@ class TableFormat:
     ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
     after them and before the header, or before the first row of a file without one. ``names`` are the column names of a
     file without a header, which declares its separator too. ``newlines``: cells in quotation marks may hold line
-    breaks; whoever says so says that every quotation mark is closed.
+    breaks; whoever says so says that every quotation mark is closed. ``origin`` says where the rows came from before
+    they were this file, and is set by what reads a database.
     """
 
     separator: Text = "auto"
@@ -125,6 +127,7 @@ class TableFormat:
     comment: Text | None = None
     kind: FileKind = "auto"
     newlines: Flag = False
+    origin: Origin = "file"
 
     def __post_init__(self) -> None:
         if self.separator != "auto" and len(self.separator) != 1:
@@ -149,8 +152,9 @@ class TableFormat:
     def assumptions(self) -> tuple[str, ...]:
         """What the certificate says has to be true of the file, because no reader could hold it."""
         if not self.newlines or self.kind == "parquet":
-            return ()
+            return origin_sentences(self.origin)
         return (
+            *origin_sentences(self.origin),
             "Every quotation mark of the table is closed: its cells may hold line breaks (declared as newlines: true), "
             "so an open quotation mark would draw the lines of other units into its own.",
         )
@@ -234,8 +238,9 @@ class RunConfig:
 
     ``generator`` names what is fitted. With ``rows`` above 0 that is a generator, which draws so many; with 0 it is a
     model, which is itself released (``model:`` in a file). ``table`` and ``test_table`` are where the files lie on the
-    owner's machine and never leave it (:meth:`published` drops them). ``seed`` is public and seeds training and
-    sampling, never the privacy noise. ``found`` says which finding filled columns, and what it cost beside the run.
+    owner's machine, ``source`` which database is read instead; none of them leaves it (:meth:`published` drops them).
+    ``seed`` is public and seeds training and sampling, never the privacy noise. ``found`` says which finding filled
+    columns, and what it cost beside the run.
     ``evaluation_share`` and ``prediction_share`` are parts of mu^2 for the two charged parts of the report: one-way
     tables where the generator measures none, and predictions on the hold-out.
     """
@@ -249,6 +254,7 @@ class RunConfig:
     generator: Text = USUAL_GENERATOR
     options: _Options = field(default_factory=dict)
     table: Text | None = None
+    source: Annotated[DatabaseSource, Read(lambda said: read_as(DatabaseSource, said, within="source: "))] | None = None
     test_table: Text | None = None
     format: Annotated[TableFormat, Read(lambda said: parse_format(_or_empty(said)))] = TableFormat()
     test_format: Annotated[TableFormat, Read(lambda said: parse_format(said, "test_format"))] | None = None
@@ -280,6 +286,13 @@ class RunConfig:
             raise ConfigError(f"prediction_share must be at least 0 and below 1, got {self.prediction_share:g}.")
         if not self.account.strip():
             raise ConfigError("account must name the people the ledger protects, for example city-survey-2026.")
+        if self.table is not None and self.source is not None:
+            raise ConfigError("table and source are both given. Say of one only where the rows are.")
+        if self.format.origin != "file" and self.schema.neighbours is Neighbours.CELL:
+            raise ConfigError(
+                "protection: the rows of a database have no public order, which protecting single cells relies on. "
+                "Save the table as a file, or leave 'protection' out."
+            )
         if self.device not in {"auto", "cpu", "cuda"}:
             raise ConfigError(f"device must be auto, cpu or cuda, got {self.device}.")
         if not 0 <= self.seed < 2**63:
@@ -303,8 +316,8 @@ class RunConfig:
             raise ConfigError(f"prediction_share cannot be used: {refusal}")
 
     def published(self) -> RunConfig:
-        """Return the configuration as it may leave the machine: without paths."""
-        return replace(self, table=None, test_table=None)
+        """Return the configuration as it may leave the machine: without paths and addresses."""
+        return replace(self, table=None, source=None, test_table=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,7 +342,7 @@ _KEYS = {
     "table", "format", "test_format", "account", "unit", "row_count", "number_of_units", "people_at_most", "budget",
     "holdout", "test_table", "generator", "rows", "label", "groups", "rules", "seed", "device", "columns",
     "undeclared", "evaluation_share", "prediction_share", "domain_source", "protection", "cell_change", "model",
-    "found",
+    "found", "source",
 }  # fmt: skip
 _OF_ROWS_MADE = ("generator", "rows", "rules", "evaluation_share")
 """Keys that say something of rows that are made, of which a model makes none."""
@@ -530,6 +543,8 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
         "undeclared": config.undeclared,
         "columns": {column.name: column.to_mapping() for column in config.schema},
     }
+    if config.source is not None:
+        body["source"] = config.source.to_mapping()
     if config.test_format is not None:
         body["test_format"] = format_to_mapping(config.test_format)
     if config.schema.protection != "record":
@@ -560,4 +575,6 @@ def parse_format(section: object, key: str = "format") -> TableFormat:
 def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
     """Write how a table's file is written, as the ``format`` section of a configuration."""
     body = {field.name: getattr(table_format, field.name) for field in dataclass_fields(TableFormat)}
+    if table_format.origin == "file":
+        del body["origin"]
     return {key: list(value) if isinstance(value, tuple) else value for key, value in body.items() if value is not None}

@@ -12,6 +12,8 @@ from synth.errors import TableError
 from synth.ledger.ledger import Ledger
 from synth.reading.reader import check_readable
 from synth.schema import RunConfig, TableFormat, format_to_mapping, parse_format
+from synth.schema.source import DatabaseSource
+from synth.services.databases import form_of_rows, rows_of
 from synth.services.inspection import Header, inspect_header
 from synth.services.views import DraftColumn, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, WorkKind, display_name
@@ -93,6 +95,33 @@ class Intake:
             received = self._described(table, seen, display_name(account, what="The account"))
         self._headers[table.id] = seen
         return received
+
+    def receive_from(
+        self, source: DatabaseSource, password: str | None, account: str, form: TableFormat
+    ) -> ReceivedTable:
+        """Take a table in from a database, which is read once; from here on it is as one that was uploaded.
+
+        Parameters
+        ----------
+        source : DatabaseSource
+            Where it lies, and which rows.
+        password : str, optional
+            Of the database; kept nowhere.
+        account : str
+            As in :meth:`receive`.
+        form : TableFormat
+            Which texts mean "missing".
+
+        Raises
+        ------
+        PasswordNeededError
+            If the database asks for a password and there is none.
+        TableError
+            If it cannot be read; nothing of it is kept then, and no account is opened.
+        """
+        directory = self._store.settings.home / "incoming"
+        with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
+            return self.receive(stream, account=account, name=source.name, table_format=form_of_rows(source, form))
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
@@ -182,6 +211,12 @@ class Intake:
         if table.state is not TableState.STORED:
             raise TableError("This table was deleted. Upload it again.")
         form = config.format if table.kind is TableKind.TABLE else config.test_format or config.format
+        came_from = _form_of(table).origin
+        if table.kind is TableKind.TABLE and came_from != form.origin:
+            # Or the certificate would keep back what is assumed of these rows.
+            raise TableError(
+                f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
+            )
         with self._vault.open(table_id) as stream:
             check_readable(stream, form, config.schema, undeclared=config.undeclared, limits=self._limits)
 
