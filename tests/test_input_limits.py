@@ -35,9 +35,9 @@ from synth.schema import (
     parse_column,
     parse_config,
 )
-from synth.schema.constraints import parse_constraints
 from synth.schema.documents import as_number, read, read_mapping
 from synth.schema.header import check_names, is_plain
+from synth.schema.rule_lines import read_rules
 from synth.services.inspection import inspect_header, kind_by_name
 from synth.services.planning import check_config, forecast_lines
 from synth.system.settings import ReaderLimits
@@ -374,12 +374,12 @@ def test_rules_of_a_wide_table_are_read_in_linear_time() -> None:
     schema = Schema(tuple(NumberColumn(f"n{place}", 0, 1, 1, missing=True) for place in range(limits.COLUMNS)))
     longest = "n0 >= " + "+".join(f"n{place}" for place in range(1, 600))
     rules = [longest, "n0 <= 1", *["n1 >= n2"] * (limits.CONSTRAINTS - 2)]
-    require_within(2, lambda: parse_constraints(rules, schema))
+    require_within(2, lambda: read_rules(rules, schema))
     for text in ("n0 " + " " * 4_000 + "=", "=" * 4_096, " " * 4_096 + "=", "n0 >= " + "+" * 4_000):
 
         def refused(text: str = text) -> None:
             with pytest.raises(ConfigError):
-                parse_constraints([text] * 10, schema)
+                read_rules([text] * 10, schema)
 
         require_within(1, refused)
 

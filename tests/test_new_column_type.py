@@ -19,8 +19,9 @@ from synth.bundle.table_files import read_table
 from synth.errors import SchemaError
 from synth.schema import COLUMN_TYPES, ModelledColumn, config_of_text, config_to_yaml, parse_column
 from synth.schema.columns.base import Cells, Coded, Fate
-from synth.schema.constraints import parse_constraints, repair
+from synth.schema.constraints import repair
 from synth.schema.documents import Whole, Word
+from synth.schema.rule_lines import read_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +131,5 @@ def test_it_is_declared_and_compared_like_the_others() -> None:
     ):
         parse_column("service", {"type": "stars", "low": 1})
     schema = config_of_text(CONFIG).schema
-    constraints = parse_constraints(["service >= food"], schema)
-    assert repair(np.array([[0, 2, 0], [5, 2, 0]]), constraints, schema).tolist() == [[2, 2, 0], [5, 2, 0]]
+    rules = read_rules(["service >= food"], schema)
+    assert repair(np.array([[0, 2, 0], [5, 2, 0]]), rules, schema).codes.tolist() == [[2, 2, 0], [5, 2, 0]]

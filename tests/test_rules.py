@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from synth.errors import ConfigError
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema
-from synth.schema.constraints import parse_constraints, repair
+from synth.schema.constraints import repair
+from synth.schema.rule_lines import read_rules
 
 SCHEMA = Schema(
     (
@@ -47,7 +48,7 @@ def value(column: str, codes: np.ndarray) -> np.ndarray:
 
 @given(rows())
 def test_an_order_between_numbers_is_kept(codes: np.ndarray) -> None:
-    after = repair(codes, parse_constraints(["a >= b"], SCHEMA), SCHEMA)
+    after = repair(codes, read_rules(["a >= b"], SCHEMA), SCHEMA).codes
     a, b = value("a", after), value("b", after)
     assert (np.isnan(b) | (a >= b - 1e-9)).all()
     untouched = np.isnan(value("b", codes)) | (value("a", codes) >= value("b", codes) - 1e-9)
@@ -56,15 +57,15 @@ def test_an_order_between_numbers_is_kept(codes: np.ndarray) -> None:
 
 @given(rows())
 def test_an_order_between_dates_is_kept_even_where_the_left_grid_ends(codes: np.ndarray) -> None:
-    after = repair(codes, parse_constraints(["end > start"], SCHEMA), SCHEMA)
+    after = repair(codes, read_rules(["end > start"], SCHEMA), SCHEMA).codes
     assert (value("end", after) > value("start", after)).all()
-    back = repair(codes, parse_constraints(["start > end"], SCHEMA), SCHEMA)
+    back = repair(codes, read_rules(["start > end"], SCHEMA), SCHEMA).codes
     assert (value("start", back) > value("end", back)).all()
 
 
 @given(rows())
 def test_a_sum_is_kept_to_the_nearest_place(codes: np.ndarray) -> None:
-    after = repair(codes, parse_constraints(["total = a + b"], SCHEMA), SCHEMA)
+    after = repair(codes, read_rules(["total = a + b"], SCHEMA), SCHEMA).codes
     wanted = value("a", after) + value("b", after)
     gap = np.abs(value("total", after) - np.clip(wanted, 0, 20))
     assert (np.isnan(wanted) | (gap <= 0.5 + 1e-9)).all()
@@ -72,7 +73,7 @@ def test_a_sum_is_kept_to_the_nearest_place(codes: np.ndarray) -> None:
 
 @given(rows())
 def test_constants_are_kept(codes: np.ndarray) -> None:
-    after = repair(codes, parse_constraints(["a < 3", "end <= 2021-01-01"], SCHEMA), SCHEMA)
+    after = repair(codes, read_rules(["a < 3", "end <= 2021-01-01"], SCHEMA), SCHEMA).codes
     assert (value("a", after) < 3).all()
     assert (value("end", after) <= datetime.date(2021, 1, 1).toordinal()).all()
 
@@ -92,4 +93,4 @@ def test_constants_are_kept(codes: np.ndarray) -> None:
 )
 def test_what_is_not_a_rule_is_refused(rule: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        parse_constraints([rule], SCHEMA)
+        read_rules([rule], SCHEMA)

@@ -39,7 +39,7 @@ from synth.bundle.finding import finding_problems, receipt_problems
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import measurements_from_bytes, pairing_problems, row_count_problems
 from synth.bundle.model_file import differing, model_from_bytes, model_to_json, restored_model
-from synth.bundle.table_files import check_csv, check_parquet, digests_of_tables, parquet_problems
+from synth.bundle.table_files import Places, check_csv, check_parquet, digests_of_tables, parquet_problems
 from synth.bundle.verify import Findings
 from synth.bundle.writer import written_texts
 from synth.errors import SynthError, VerificationError
@@ -58,7 +58,9 @@ from synth.reports.first_screen import TableRows, first_rows
 from synth.reports.holdout import PREDICTION_QUERY, model_question
 from synth.reports.measured import EVALUATION_QUERY
 from synth.schema import RunConfig, Schema, parse_config, schema_from_document, schema_to_document
+from synth.schema.constraints import unkept
 from synth.schema.documents import read_mapping
+from synth.schema.rule_lines import read_rules
 from synth.system.confined import answers_alone, confine
 from synth.system.packages import missing_package
 
@@ -78,6 +80,9 @@ A receipt that states less than its question cost, or that is missing, leaves a 
 
 _SHARE = 1e-4
 """How far the cost of an answer may lie from the share that it was given, as a part of the budget."""
+
+_BEFORE_ALL_RULES_WERE_KEPT = ("0.1.", "0.2.", "0.3.", "0.4.", "0.5.")
+"""Versions that left a row as it was where the declared grids had no place for what a rule concludes."""
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _VERSION = re.compile(r"[\w.+!-]{1,64}", re.ASCII)
@@ -131,6 +136,7 @@ class _Check:
 
     def __init__(self, archive: Archive, findings: Findings, expected_key: bytes | None, tell: Tell) -> None:
         self.archive, self.findings, self.expected_key, self.tell = archive, findings, expected_key, tell
+        self.codes: Places | None = None
 
     def run(self, beside: Path | None) -> None:
         archive = self.archive
@@ -161,6 +167,9 @@ class _Check:
             self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))
+        if config.constraints and self.codes is not None:
+            kept = same or not certificate.versions.get("hermitage", "").startswith(_BEFORE_ALL_RULES_WERE_KEPT)
+            self._step("rules between columns, in every row", lambda: self._rule_problems(config, kept=kept))
         self._step("noisy answers", lambda: self._answer_problems(certificate, schema, config, same=same))
         self._step("fitted model", lambda: _model_problems(archive, certificate, config))
         if certificate.is_model:
@@ -216,9 +225,20 @@ class _Check:
         yield from problems
         if problems:
             return
+        self.codes = printed.codes
         for name, digest in digests_of_tables(printed.codes, schema, certificate.seed).items():
             with self.archive.open(name) as stream:
                 yield from self._made_again(name, sha256_of(stream) == digest, same=same)
+
+    def _rule_problems(self, config: RunConfig, *, kept: bool) -> Iterator[str]:
+        if self.codes is None:
+            return
+        rules = read_rules(config.constraints, config.schema)
+        for broken in unkept(rules, config.schema, self.codes):
+            if not kept:
+                self.findings.not_compared.append("what config.yaml says under rules")
+                return
+            yield f"Not every row of synthetic.csv keeps the rules of config.yaml: {broken}."
 
     def _told_problems(self, certificate: Certificate, config: RunConfig, *, same: bool) -> Iterator[str]:
         if certificate.generator not in MODELS:

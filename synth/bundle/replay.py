@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synth.bundle.archive import Archive, canonical_json, open_archive, parse_canonical, sha256_of
 from synth.bundle.certificate import SOURCE, Certificate, certificate_from_dict, current_versions
@@ -31,7 +30,7 @@ from synth.bundle.model_file import (
 from synth.bundle.recorded_session import DerivedSession, RecordedSession
 from synth.bundle.table_files import read_table, write_parquet, write_table
 from synth.errors import ConfigError, VerificationError
-from synth.estimators import drawn_rows, make, restore
+from synth.estimators import REPAIRED, DrawnRows, drawn_rows, make, restore
 from synth.generators import GeneratorTask, PrivateModel, State
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress, Progress
@@ -141,16 +140,16 @@ def replay(
             fitted, costs_differ = _refitted(archive, config, generator, progress)
         else:
             fitted = restore(card.generator, card.task, card.options, state)
-        codes = drawn_rows(fitted, config)
+        drawn = drawn_rows(fitted, config)
         folder.mkdir(parents=True, exist_ok=True)
         written = folder / "synthetic.csv"
-        write_table(codes, config.schema, written, folder / "synthetic.parquet", config.seed)
+        write_table(drawn.codes, config.schema, written, folder / "synthetic.parquet", config.seed)
         with written.open("rb") as stream:
             identical = sha256_of(stream) == certificate.files.get("synthetic.csv")
         distance = None if identical else _distance(archive, written, config)
         report_identical, words_version = None, None
         if not again:
-            _write_report(archive, config, codes, fitted, folder / "report.json")
+            _write_report(archive, certificate, config, drawn, fitted, folder / "report.json")
             report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     lines = _lines(identical, distance, generator or config.generator)
     lines = (*lines, *_report_lines(report_identical, words_version), *costs_differ)
@@ -191,7 +190,7 @@ def drawn_table(bundle: str | Path, *, rows: int, seed: int) -> io.BytesIO:
         raise ConfigError("At least one row has to be drawn.")
     drawn = io.BytesIO()
     write_parquet(
-        drawn_rows(restore(card.generator, card.task, card.options, state), config), config.schema, drawn, seed
+        drawn_rows(restore(card.generator, card.task, card.options, state), config).codes, config.schema, drawn, seed
     )
     drawn.seek(0)
     return drawn
@@ -217,7 +216,7 @@ def _model_again(
     reworded = told != certified and certificate.versions.get(SOURCE) != current_versions()[SOURCE]
     same = model_without_words(told) == model_without_words(certified) if reworded else told == certified
     identical = same and again.keys() == state.keys() and not differing(again, state)
-    _write_report(archive, config, drawn_rows(fitted, config), fitted, folder / "report.json")
+    _write_report(archive, certificate, config, drawn_rows(fitted, config), fitted, folder / "report.json")
     report_identical, words_version = _same_report(archive, certificate, folder / "report.json")
     line = (
         "model.json: every number is the certified one; the noisy answers were fitted again. Its words are those of "
@@ -245,17 +244,25 @@ def _task(config: RunConfig) -> GeneratorTask:
 
 
 def _write_report(
-    archive: Archive, config: RunConfig, codes: NDArray[np.int64], fitted: PrivateModel, path: Path
+    archive: Archive,
+    certificate: Certificate,
+    config: RunConfig,
+    drawn: DrawnRows,
+    fitted: PrivateModel,
+    path: Path,
 ) -> None:
     """Make the report again from what the bundle holds."""
     known = measurements_from_bytes(archive.read("measurements.npz"))
     receipts = [receipt for answer in known.answers for receipt in answer.receipts]
+    # Versions up to 0.5.0 did not say how many rows were repaired; this one always does.
+    tells = certificate.versions.get(SOURCE) == current_versions()[SOURCE]
+    tells = tells or f'"generator.{REPAIRED}"'.encode() in archive.read("report.json")
     evidence = published_evidence(
-        codes,
+        drawn.codes,
         known.sums,
         config,
         rows=known.rows,
-        facts=fitted.facts(),
+        facts=(*fitted.facts(), *(drawn.facts if tells else ())),
         pictures=fitted.pictures(),
         receipts=receipts,
     )

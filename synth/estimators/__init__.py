@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError
-from synth.generators import GENERATORS, Card, Generator, GeneratorTask, PrivateModel, State, build, build_from_state
+from synth.generators import (
+    GENERATORS,
+    Card,
+    Fact,
+    Generator,
+    GeneratorTask,
+    PrivateModel,
+    State,
+    build,
+    build_from_state,
+)
 from synth.schema import RunConfig
-from synth.schema.constraints import parse_constraints, repair
+from synth.schema.constraints import Repaired, asks_the_model, repair, with_learnt_tables
+from synth.schema.rule_lines import RuleSet, read_rules
 
-__all__ = ["MODELS", "describe", "drawn_rows", "make", "model_cards", "restore"]
+__all__ = ["MODELS", "REPAIRED", "DrawnRows", "describe", "drawn_rows", "make", "model_cards", "restore"]
 
 _FAMILIES: tuple[str, ...] = (
     "synth.estimators.random_features",
@@ -29,6 +41,9 @@ _FAMILIES: tuple[str, ...] = (
 
 MODELS: dict[str, Card] = {card.name: card for family in _FAMILIES for card in importlib.import_module(family).CARDS}
 """The card of every model, by name."""
+
+REPAIRED = "rows_repaired"
+"""Name of the number of rows that were repaired."""
 
 
 def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> PrivateModel:
@@ -56,18 +71,55 @@ def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state
     return build_from_state(describe(name), task, options, state)
 
 
-def drawn_rows(fitted: PrivateModel, config: RunConfig) -> NDArray[np.int64]:
-    """Draw the rows that a run asks for, and repair them by its rules; a model has none.
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnRows:
+    """The rows of a run.
 
-    Returns
-    -------
-    array of shape (rows, n_modelled), int64
-        Codes, columns in ``schema.names`` order.
+    Attributes
+    ----------
+    codes : array of shape (rows, n_modelled), int64
+        Columns in ``schema.names`` order; every row keeps every rule.
+    facts : tuple of Fact
+        What had to be repaired for that; it follows from synthetic rows alone.
     """
+
+    codes: NDArray[np.int64]
+    facts: tuple[Fact, ...] = ()
+
+
+def drawn_rows(fitted: PrivateModel, config: RunConfig) -> DrawnRows:
+    """Draw the rows that a run asks for, and repair them by its rules; a model has none."""
+    schema = config.schema
     if not isinstance(fitted, Generator):
-        return np.empty((0, len(config.schema.modelled)), np.int64)
+        return DrawnRows(np.empty((0, len(schema.modelled)), np.int64))
+    rules = read_rules(config.constraints, schema)
+    # As many whatever is asked for, so that the same row is repaired in the same way in a table of another length; and
+    # before the rows themselves, as some facts are about how the last rows were made.
+    drawn = fitted.sample(_ROWS_OF_MODEL, (config.seed + 1) % 2**63) if asks_the_model(rules) else None
     codes = fitted.sample(config.rows, config.seed)
-    return repair(codes, parse_constraints(config.constraints, config.schema), config.schema)
+    if not rules.lines:
+        return DrawnRows(codes)
+    if drawn is not None:
+        rules = with_learnt_tables(rules, schema, drawn)
+    found = repair(codes, rules, schema, seed=config.seed, drawn=drawn)
+    return DrawnRows(found.codes, (_repairs(found, rules),))
+
+
+_ROWS_OF_MODEL = 10_000
+"""Rows from which a repair learns how the model draws a category."""
+
+
+def _repairs(found: Repaired, rules: RuleSet) -> Fact:
+    made, share = len(found.codes), found.changed / max(len(found.codes), 1)
+    return Fact(
+        name=REPAIRED,
+        title="Rows changed to keep your rules",
+        value=found.changed,
+        sentence=f"Of {made:,} rows that the generator drew, {found.changed:,} ({share:.2%}) broke a rule and were "
+        "changed where they broke it, so every row keeps every rule. It is work on synthetic rows: it costs nothing.",
+        header=("rule", "rows that broke it as drawn"),
+        rows=tuple((text, count) for text, count in zip(rules.lines, found.broken, strict=True)),
+    )
 
 
 def describe(name: str) -> Card:

@@ -35,6 +35,7 @@ from synth.schema.documents import (
     refuse_unknown,
 )
 from synth.schema.found import FoundReference
+from synth.schema.rule_lines import with_tables
 from synth.schema.schema import Neighbours, Schema, size_problem
 from synth.schema.source import DatabaseSource, Origin, origin_sentences
 from synth.system.paths import path_of
@@ -456,6 +457,7 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
     asked = dict(document)
     budget = read_as(_Budget, _or_empty(asked.pop("budget", None)), within="budget: ")
     fitted = _fitted(asked)
+    rules = read("rules", each(as_text), asked.pop("rules", None))
     people = _people_at_most(asked.pop("people_at_most", None), schema.number_of_units)
     given = {
         "schema": schema,
@@ -464,7 +466,8 @@ def config_of_schema(schema: Schema, document: Mapping[str, Any], *, base: Path 
         "people_at_most": people,
         "generator": fitted.name,
         "options": fitted.options,
-        "constraints": read("rules", each(as_text), asked.pop("rules", None)),
+        # A sealed configuration has no folder, so none of its lines makes its reader open a file.
+        "constraints": rules if base is None else with_tables(rules, base),
     }
     if isinstance(fitted, _Model):
         # Nobody is asked about the hold-out of a model unless somebody wants that.

@@ -1,176 +1,367 @@
-"""Public constraints between columns, the ``rules:`` of a configuration, kept by repairing synthetic rows.
+"""Rules between columns, kept by every row: synthetic rows that break one are repaired.
 
-That is post-processing of a release, so it costs nothing. A constraint is one line: ``end >= start``, ``age >= 18``,
-``total = part_a + part_b``. Where a row breaks it, the column on the left moves to the nearest place of its declared
-grid that keeps it; where there is none, the column on the right moves instead. Rows with a missing value in one of the
-columns are left alone.
+That is post-processing of a release, so it costs nothing: a repaired row follows from the row that was drawn, from its
+place, from the public seed, the rules and the fitted model. Where a row breaks a rule, what the rule concludes moves
+to the nearest place that keeps it; a category is drawn as the model draws it among rows that keep the rule. Where no
+such move keeps all rules together, the row takes the values of a public one that keeps them, and keeps of its own
+whatever the rules allow. So every row keeps every rule in the end, whenever one row can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from synth.errors import ConfigError, SchemaError
 from synth.names import shown
 from synth.schema.columns import ModelledColumn
+from synth.schema.contradictions import Search, linked
+from synth.schema.rule_lines import RuleSet
+from synth.schema.rules import (
+    MIRROR,
+    Among,
+    Comparison,
+    Dependency,
+    Rule,
+    Spans,
+    codes_between,
+    codes_in,
+    holds,
+    nearest,
+    spans_of,
+    spans_within,
+    values_of,
+)
 from synth.schema.schema import Schema
 
-__all__ = ["Constraint", "parse_constraints", "repair"]
+__all__ = ["Repaired", "asks_the_model", "repair", "unkept", "with_learnt_tables"]
 
-Relation = Literal[">=", ">", "<=", "<", "="]
 FloatArray = npt.NDArray[np.float64]
 CodeArray = npt.NDArray[np.int64]
 
-_SIGNS: tuple[Relation, ...] = (">=", "<=", "==", "=", ">", "<")  # type: ignore[assignment]
-_MIRROR: dict[Relation, Relation] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
+_MOST_TURNS = 20
+_AT_ONCE = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """``left relation right``: right is a sum of columns, or a constant in the unit of the left column."""
-
-    text: str
-    left: str
-    relation: Relation
-    columns: tuple[str, ...] = ()
-    constant: float | None = None
+# Repair --------------------------------------------------------------------------------------------------------------
 
 
-def parse_constraints(lines: Sequence[str], schema: Schema) -> tuple[Constraint, ...]:
-    """Read the lines of ``rules:`` against the declared columns.
+@dataclass(frozen=True, slots=True, eq=False)
+class Repaired:
+    """Rows that keep every rule, and how much of them had to be changed.
 
-    Raises
-    ------
-    ConfigError
-        If a line is not of a known form, names an unknown column, or compares what cannot be compared.
+    Attributes
+    ----------
+    codes : array of shape (rows, modelled columns)
+    changed : int
+        Rows in which a rule changed a cell.
+    broken : tuple of int
+        For every line of ``rules:`` how many rows broke it as they were drawn; for heaped values, how many moved.
     """
-    declared = {column.name: column for column in schema.modelled}
-    return tuple(_parse(text, declared) for text in lines)
+
+    codes: CodeArray
+    changed: int
+    broken: tuple[int, ...]
 
 
-def repair(codes: CodeArray, constraints: Sequence[Constraint], schema: Schema) -> CodeArray:
-    """Return the rows with every constraint kept where the declared grids allow it.
+def asks_the_model(rules: RuleSet) -> bool:
+    """Whether rows are repaired by what the model draws elsewhere: a category, a learnt table, a share of heaps."""
+    return bool(rules.heaps or rules.learnt or any(isinstance(rule.then, Among) for rule in rules.rules))
+
+
+def with_learnt_tables(rules: RuleSet, schema: Schema, drawn: CodeArray) -> RuleSet:
+    """Return the rules with the tables of values that nobody declared.
+
+    To each value of the first column belongs the value of the second that the model draws most often beside it, of
+    those that the other rules allow; to a value that was not drawn, the most frequent of all.
+
+    Parameters
+    ----------
+    rules : RuleSet
+    schema : Schema
+    drawn : array of shape (rows, modelled columns)
+        Rows that the model drew with a public seed, and no private ones.
+    """
+    place = {name: index for index, name in enumerate(schema.names)}
+    known = [rule for rule in rules.rules if not (isinstance(rule.then, Dependency) and rule.then.learnt)]
+    for rule in rules.rules:
+        then = rule.then
+        if isinstance(then, Dependency) and then.learnt:
+            table = _learnt(then, drawn[:, place[then.source.name]], drawn[:, place[then.target.name]], known)
+            known.append(replace(rule, then=replace(then, wanted=table)))
+    return replace(rules, rules=tuple(sorted(known, key=lambda rule: rule.line)))
+
+
+def _learnt(then: Dependency, source: CodeArray, target: CodeArray, known: Sequence[Rule]) -> CodeArray:
+    told = target != then.target.missing_code if then.target.missing_code is not None else np.ones(len(target), bool)
+    source, target, size = source[told], target[told], then.target.size
+    pairs, counts = np.unique(source * size + target, return_counts=True)
+    overall = np.argsort(-np.bincount(target, minlength=size), kind="stable")
+    overall = overall[overall != then.target.missing_code]
+    beside = [rule for rule in known if set(rule.columns) & set(then.columns)]
+    search = Search(beside) if beside else None
+    wanted = np.full(then.source.size, -1, np.int64)
+    for code in range(then.source.size - then.source.missing):
+        first, last = np.searchsorted(pairs, [code * size, (code + 1) * size])
+        seen = pairs[first:last][np.argsort(-counts[first:last], kind="stable")] % size
+        choices = [*seen.tolist(), *overall.tolist()]
+        fits = (one for one in dict.fromkeys(choices) if _fits(search, then, code, one))
+        # Where nothing fits no row can have the value, so what it would determine does not matter.
+        wanted[code] = choices[0] if search is None else next(fits, choices[0])
+    return wanted
+
+
+def _fits(search: Search | None, then: Dependency, code: int, wanted: int) -> bool:
+    pair = {then.source.name: spans_of([code]), then.target.name: spans_of([wanted])}
+    return (
+        search is None
+        or search.row({name: pair[name] for name in pair if name in search.columns}, empty=True) is not None
+    )
+
+
+def repair(
+    codes: CodeArray, rules: RuleSet, schema: Schema, *, seed: int = 0, drawn: CodeArray | None = None
+) -> Repaired:
+    """Return the rows with every rule kept.
 
     Parameters
     ----------
     codes : int64 array of shape (rows, modelled columns)
         Synthetic codes; not changed.
-    constraints : sequence of Constraint
-        Applied in order, so a later one wins.
+    rules : RuleSet
+        Applied in order, again and again until all are kept. Learnt tables have been filled.
     schema : Schema
         Declares the columns in the order of ``codes``.
+    seed : int
+        Public.
+    drawn : array of shape (rows, modelled columns), optional
+        Rows of the model from which categories are drawn that rules ask for; without them all are equally likely.
     """
     repaired = codes.copy()
-    declared = {column.name: column for column in schema.modelled}
-    for constraint in constraints:
-        _repair_one(repaired, constraint, declared)
-    return repaired
+    broken = [0] * len(rules.lines)
+    place = {name: index for index, name in enumerate(schema.names)}
+    mending = _Mending(rules, place, seed, drawn)
+    for heap in rules.heaps:
+        broken[heap.line] += mending.heap(heap.where, heap.share, repaired[:, place[heap.where.column.name]])
+    for rule in rules.rules:
+        broken[rule.line] += int(rule.broken({name: repaired[:, place[name]] for name in rule.columns}).sum())
+    before = repaired.copy() if rules.rules else repaired
+    open_rows = np.arange(len(codes))
+    for _ in range(_MOST_TURNS if rules.rules else 0):
+        open_rows = mending.turn(repaired, open_rows)
+        if not len(open_rows):
+            break
+    if len(open_rows) and rules.rules:
+        mending.settle(repaired, before, open_rows)
+    return Repaired(repaired, int((repaired != before).any(axis=1).sum()), tuple(broken))
 
 
-def _repair_one(codes: CodeArray, constraint: Constraint, declared: Mapping[str, ModelledColumn]) -> None:
-    left = _ordered(constraint.left, declared)
-    place_of = {name: place for place, name in enumerate(declared)}
-    place = place_of[constraint.left]
-    own = left.comparable_values()[codes[:, place]]
-    target = np.full(len(codes), constraint.constant if constraint.constant is not None else 0.0)
-    for name in constraint.columns:
-        target += _ordered(name, declared).comparable_values()[codes[:, place_of[name]]]
-    broken = ~_holds(own, target, constraint.relation) & np.isfinite(own) & np.isfinite(target)
-    if not broken.any():
-        return
-    codes[broken, place] = _nearest(left, target[broken], constraint.relation)
-    if len(constraint.columns) == 1:
-        _move_right(codes, constraint, declared, broken)
+class _Mending:
+    """What rows are repaired with."""
+
+    def __init__(self, rules: RuleSet, place: Mapping[str, int], seed: int, drawn: CodeArray | None) -> None:
+        self.rules, self.place, self.seed, self.drawn = rules.rules, place, seed, drawn
+        self._chances: dict[int, FloatArray] = {}
+
+    def heap(self, where: Among, share: float, codes: CodeArray) -> int:
+        """Move rows to heaps, so that about the declared share lies there; the rest of it is drawn there already."""
+        name = where.column.name
+        model = codes if self.drawn is None else self.drawn[:, self.place[name]]
+        already = float(where.kept({name: model}).mean()) if len(model) else 0.0
+        if already >= share:
+            return 0
+        chance = (share - already) / (1 - already)
+        moved = ~where.kept({name: codes}) & np.isfinite(values_of(where.column)[codes])
+        moved &= _chance(np.arange(len(codes)), self.seed, self.place[name]) < chance
+        codes[moved] = _nearest_among(where, codes[moved])
+        return int(moved.sum())
+
+    def turn(self, codes: CodeArray, open_rows: CodeArray) -> CodeArray:
+        """Move what breaks a rule, rule by rule, and return the rows that still break one."""
+        rows = {name: codes[open_rows, self.place[name]] for rule in self.rules for name in rule.columns}
+        for number, rule in enumerate(self.rules):
+            broken = rule.broken(rows)
+            if broken.any():
+                self._mend(rule, number, rows, np.flatnonzero(broken), open_rows)
+        for name, column in rows.items():
+            codes[open_rows, self.place[name]] = column
+        still = np.zeros(len(open_rows), bool)
+        for rule in self.rules:
+            still |= rule.broken(rows)
+        return open_rows[still]
+
+    def _mend(
+        self, rule: Rule, number: int, rows: dict[str, CodeArray], broken: CodeArray, open_rows: CodeArray
+    ) -> None:
+        then = rule.then
+        if isinstance(then, Dependency):
+            rows[then.target.name][broken] = then.wanted[rows[then.source.name][broken]]
+        elif isinstance(then, Comparison):
+            _move(then, rows, broken)
+        else:
+            codes = rows[then.column.name]
+            told = np.zeros(len(broken), bool)
+            if then.column.has_order:
+                told = np.isfinite(values_of(then.column)[codes[broken]]) & bool(len(_valued(then.column, then.codes)))
+            if told.any():
+                codes[broken[told]] = _nearest_among(then, codes[broken[told]])
+            asked = broken[~told]
+            chances = self._chances_of(rule, number) if len(asked) else np.empty(0)
+            if len(chances):
+                drawn = _chance(open_rows[asked], self.seed, len(self.place) + number)
+                codes[asked] = np.minimum(np.searchsorted(chances, drawn, side="right"), len(chances) - 1)
+
+    def _chances_of(self, rule: Rule, number: int) -> FloatArray:
+        """Return how likely the model draws each code, added up, in rows that meet the rule and keep it."""
+        found = self._chances.get(number)
+        if found is None:
+            found = self._chances[number] = self._added_up(rule)
+        return found
+
+    def _added_up(self, rule: Rule) -> FloatArray:
+        then = rule.then
+        if not isinstance(then, Among) or not len(then.codes):
+            return np.empty(0)
+        allowed = np.zeros(then.column.size)
+        allowed[codes_in(then.codes)] = 1.0
+        empty = then.column.missing_code
+        if empty is not None and allowed.sum() > 1:
+            allowed[empty] = 0.0
+        counts = np.zeros(then.column.size)
+        if self.drawn is not None:
+            rows = {name: self.drawn[:, self.place[name]] for name in rule.columns}
+            meets = np.ones(len(self.drawn), bool)
+            for one in rule.when:
+                meets &= one.kept(rows)
+            for which in (meets, np.ones_like(meets)):
+                counts = np.bincount(rows[then.column.name][which], minlength=then.column.size) * allowed
+                if counts.any():
+                    break
+        weights = counts if counts.any() else allowed
+        return np.asarray(np.cumsum(weights) / weights.sum())
+
+    def settle(self, codes: CodeArray, before: CodeArray, open_rows: CodeArray) -> None:
+        """Give rows that no turn mends the values of one that keeps all rules, and then back what is their own."""
+        for together in linked(self.rules):
+            search = Search(together)
+            rows = {name: codes[open_rows, self.place[name]] for name in search.columns}
+            broken = np.zeros(len(open_rows), bool)
+            for rule in together:
+                broken |= rule.broken(rows)
+            public = search.row(empty=True) if broken.any() else None
+            if public is None:
+                continue
+            which = open_rows[broken]
+            held = {name: np.full(len(which), code, np.int64) for name, code in public.items()}
+            # What rules conclude is given back last: it is what they would move.
+            concluded = {name for rule in together for name in rule.then.columns[:1]}
+            for name in sorted(held, key=lambda one: one in concluded):
+                self._give_back(held, name, before[which, self.place[name]], search.about[name])
+            for name, column in held.items():
+                codes[which, self.place[name]] = column
+
+    @staticmethod
+    def _give_back(held: dict[str, CodeArray], name: str, own: CodeArray, about: Sequence[Rule]) -> None:
+        trial = held | {name: own}
+        broken = np.zeros(len(own), bool)
+        for rule in about:
+            broken |= rule.broken(trial)
+        held[name] = np.where(broken, held[name], own)
 
 
-def _move_right(
-    codes: CodeArray, constraint: Constraint, declared: Mapping[str, ModelledColumn], broken: npt.NDArray[np.bool_]
-) -> None:
-    """Move the other column where the left one had no place that keeps the constraint."""
-    right = _ordered(constraint.columns[0], declared)
-    place_of = {name: place for place, name in enumerate(declared)}
-    place = place_of[constraint.columns[0]]
-    own = _ordered(constraint.left, declared).comparable_values()[codes[:, place_of[constraint.left]]]
-    still = broken & ~_holds(own, right.comparable_values()[codes[:, place]], constraint.relation)
-    codes[still, place] = _nearest(right, own[still], _MIRROR[constraint.relation])
+def _valued(column: ModelledColumn, spans: Spans) -> Spans:
+    """Return the codes of a set that have a value."""
+    return spans_within(spans, codes_between(column, -np.inf, np.inf), column.size)
 
 
-def _parse(text: str, declared: Mapping[str, ModelledColumn]) -> Constraint:
-    """Read one constraint: what stands before its first sign, the sign, and what stands behind it."""
-    place = min((found for sign in "<>=" if (found := text.find(sign)) >= 0), default=-1)
-    sign = next((sign for sign in _SIGNS if text.startswith(sign, max(place, 0))), "")
-    name, right = text[: max(place, 0)].strip(), text[place + len(sign) :].strip()
-    if not (name and sign and right):
-        raise ConfigError(f"rules: '{shown(text)}' is not a rule. Write for example 'end >= start' or 'total = a + b'.")
-    relation: Relation = "=" if sign == "==" else sign  # type: ignore[assignment]
-    left = _ordered(name, declared, line=text)
-    parts = [part.strip() for part in right.split("+")]
-    if right in declared:
-        columns: tuple[str, ...] = (right,)
-    elif len(parts) > 1 and all(part in declared for part in parts):
-        columns = tuple(parts)
-    else:
-        return Constraint(text, left.name, relation, constant=_constant(right, left, text))
-    kinds = {_ordered(name, declared, line=text).kind for name in columns}
-    if kinds != {left.kind} or (len(columns) > 1 and not left.is_summable):
-        raise ConfigError(f"rules: '{shown(text)}' compares numbers with dates. Compare columns of one kind.")
-    if left.name in columns:
-        raise ConfigError(f"rules: '{shown(text)}' has the same column on both sides.")
-    return Constraint(text, left.name, relation, columns=columns)
+def _nearest_among(where: Among, codes: CodeArray) -> CodeArray:
+    """Return the allowed code whose value is nearest; a place of the grid before a value beside it."""
+    column = where.column
+    values, plain = values_of(column), column.n_values
+    on_grid = spans_within(where.codes, np.array([[0, plain]], dtype=np.int64), column.size)
+    target = values[codes]
+    if not len(on_grid):
+        beside = codes_in(_valued(column, where.codes))
+        return np.asarray(beside[np.abs(values[beside][None, :] - target[:, None]).argmin(axis=1)])
+    place = nearest(column, target, "=")
+    after = np.searchsorted(on_grid[:, 0], place, side="right")
+    before = np.maximum(after - 1, 0)
+    low = np.clip(place, on_grid[before, 0], on_grid[before, 1] - 1)
+    high = np.maximum(on_grid[np.minimum(after, len(on_grid) - 1), 0], low)
+    return np.where(np.abs(values[low] - target) <= np.abs(values[high] - target), low, high)
 
 
-def _constant(text: str, column: ModelledColumn, line: str) -> float:
-    try:
-        return column.comparable(text)
-    except SchemaError:
-        raise ConfigError(f"rules: '{shown(line)}' names neither a declared column nor a value on its right.") from None
+def _move(then: Comparison, rows: dict[str, CodeArray], broken: CodeArray) -> None:
+    """Move the left column to where it keeps a comparison, and a column on the right where it has no such place."""
+
+    def sides() -> tuple[FloatArray, FloatArray]:
+        return then.sides({name: rows[name][broken] for name in then.columns})
+
+    def place_left() -> None:
+        rows[then.left.name][broken] = nearest(then.left, sides()[1], then.relation)
+
+    place_left()
+    for column in then.right:
+        own, target = sides()
+        still = ~holds(own, target, then.relation, then.tolerance)
+        if not still.any():
+            return
+        which = broken[still]
+        others = target[still] - values_of(column)[rows[column.name][which]]
+        rows[column.name][which] = nearest(column, own[still] - others, MIRROR[then.relation])
+        if len(then.right) > 1:
+            place_left()
 
 
-def _ordered(name: str, declared: Mapping[str, ModelledColumn], *, line: str = "") -> ModelledColumn:
-    column = declared.get(name)
-    if column is None:
-        raise ConfigError(f"rules: '{shown(line)}' names '{shown(name)}', which is not a declared column with values.")
-    if not column.is_ordered:
-        raise ConfigError(
-            f"rules: '{shown(line)}' compares '{shown(name)}', which has no order. Use numbers and dates."
-        )
-    return column
+def _chance(rows: CodeArray, seed: int, salt: int) -> FloatArray:
+    """Return a number from 0 to 1 for every row, from its place and public numbers alone (splitmix64)."""
+    with np.errstate(over="ignore"):
+        mixed = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt + 1) * np.uint64(0xD1B54A32D192ED03)
+        found = (rows.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + mixed
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+        found ^= found >> np.uint64(31)
+    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _holds(left: FloatArray, right: FloatArray, relation: Relation) -> npt.NDArray[np.bool_]:
-    # Grid values are sums in floating point: 0.1 + 0.2 has to equal 0.3 here.
-    gap = left - right
-    slack = 1e-9 * np.maximum(1.0, np.abs(right))
-    checks = {
-        ">=": gap >= -slack,
-        ">": gap > slack,
-        "<=": gap <= slack,
-        "<": gap < -slack,
-        "=": np.abs(gap) <= slack,
-    }
-    return np.asarray(checks[relation])
+# Whether rows keep them ----------------------------------------------------------------------------------------------
 
 
-def _nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> CodeArray:
-    """Grid code nearest to ``target`` that stands in ``relation`` to it, or the nearest end of the grid."""
-    grid = column.grid()
-    slack = 1e-9 * np.maximum(1.0, np.abs(target))
-    if relation == ">=":
-        code = np.searchsorted(grid, target - slack, side="left")
-    elif relation == ">":
-        code = np.searchsorted(grid, target + slack, side="right")
-    elif relation == "<=":
-        code = np.searchsorted(grid, target + slack, side="right") - 1
-    elif relation == "<":
-        code = np.searchsorted(grid, target - slack, side="left") - 1
-    else:
-        after = np.clip(np.searchsorted(grid, target, side="left"), 1, max(len(grid) - 1, 1))
-        after = np.minimum(after, len(grid) - 1)
-        before = np.maximum(after - 1, 0)
-        code = np.where(np.abs(grid[after] - target) < np.abs(grid[before] - target), after, before)
-    return np.clip(code, 0, len(grid) - 1).astype(np.int64)
+def unkept(rules: RuleSet, schema: Schema, codes: npt.NDArray[np.integer[Any]]) -> Iterator[str]:
+    """Yield what rows of a finished table break, a sentence for each line of ``rules:``.
+
+    Parameters
+    ----------
+    rules : RuleSet
+        As they were read: a table of values that nobody declared is one that the rows themselves have to agree on.
+    schema : Schema
+    codes : array of shape (rows, modelled columns)
+    """
+    place = {name: index for index, name in enumerate(schema.names)}
+    seen = {number: np.full(one.source.size, -1, np.int64) for number, one in enumerate(rules.learnt)}
+    said: set[int] = set()
+    for first in range(0, len(codes), _AT_ONCE):
+        rows = {name: codes[first : first + _AT_ONCE, place[name]].astype(np.int64) for name in rules.columns}
+        for rule in rules.rules:
+            broken = rule.broken(rows) if rule.line not in said else np.zeros(0, bool)
+            if broken.any():
+                said.add(rule.line)
+                yield f"row {first + int(broken.argmax()) + 1:,} breaks '{shown(rule.text)}'"
+        for number, one in enumerate(rules.learnt):
+            if number in seen and not _agree(one, rows[one.source.name], rows[one.target.name], seen[number]):
+                del seen[number]
+                yield f"'{shown(one.target.name)}' has two values where '{shown(one.source.name)}' has one"
+
+
+def _agree(then: Dependency, source: CodeArray, target: CodeArray, seen: CodeArray) -> bool:
+    """Say whether every value of the one column has one value of the other; ``seen`` is what earlier rows had."""
+    told = target != -2 if then.target.missing_code is None else target != then.target.missing_code
+    if then.source.missing_code is not None:
+        told &= source != then.source.missing_code
+    source, target = source[told], target[told]
+    fresh = seen[source] < 0
+    seen[source[fresh]] = target[fresh]
+    return bool((seen[source] == target).all())

@@ -195,7 +195,8 @@ def fit_and_sample(
     fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
     if not config.is_model:
         progress.phase("Sampling")
-    codes = drawn_rows(fitted, config)
+    drawn = drawn_rows(fitted, config)
+    codes = drawn.codes
     if held is not None:
         progress.phase("Predicting held-out rows" if config.is_model else "Predicting from synthetic rows")
         asked = model_question(fitted, config) if isinstance(fitted, ReleasedModel) else _prediction(codes, config)
@@ -206,7 +207,7 @@ def fit_and_sample(
         session.answers,
         session.receipts,
         session.rows,
-        fitted.facts(),
+        (*fitted.facts(), *drawn.facts),
         fitted.pictures(),
         fitted.assumptions,
     )

@@ -18,7 +18,7 @@ from synth.reports.expected import NO_LIMIT
 from synth.reports.forecast import Forecast, forecast
 from synth.reports.holdout import paid_refusal
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
-from synth.schema.constraints import parse_constraints
+from synth.schema.contradictions import check_rules
 from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
@@ -51,7 +51,7 @@ def check_config(config: RunConfig) -> None:
     refusal = paid_refusal(describe(config.generator), config) if config.is_model and config.prediction_share else None
     if refusal is not None:
         raise ConfigError(f"{refusal} Leave prediction_share out.")
-    parse_constraints(config.constraints, config.schema)
+    check_rules(config.constraints, config.schema)
     _check_written(config)
     units = config.schema.number_of_units
     if units is not None and config.schema.rows_are_public and round(config.holdout * units) == units:

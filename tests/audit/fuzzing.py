@@ -19,8 +19,8 @@ from synth.errors import InputError, SynthError
 from synth.names import odd_names, shown, visible
 from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat, config_of_text, config_to_yaml
-from synth.schema.constraints import parse_constraints
 from synth.schema.documents import read_mapping
+from synth.schema.rule_lines import read_rules
 from synth.services.inspection import inspect_header
 from synth.system.settings import ReaderLimits
 
@@ -100,7 +100,7 @@ def told(names: list[str]) -> None:
         try:
             mapping_of_row({**row, "role": "category", "categories": row["name"]})
             NumberColumn(row["name"], 0, 1, 1)
-            parse_constraints([f"{row['name']} >= 1"], _SCHEMA)
+            read_rules([f"{row['name']} >= 1"], _SCHEMA)
         except InputError:
             continue
 
@@ -198,4 +198,4 @@ def read_document(text: str) -> None:
     """Read a configuration as the server does, and write it again."""
     config = config_of_text(text)
     config_to_yaml(config)
-    parse_constraints(config.constraints, config.schema)
+    read_rules(config.constraints, config.schema)

@@ -22,6 +22,7 @@ from synth.bundle.replay import replay
 from synth.bundle.table_files import write_table
 from synth.bundle.verify import Verdict, verdict_of
 from synth.bundle.writer import Contents, SealedBundle, write_bundle
+from synth.estimators import drawn_rows
 from synth.generators import GeneratorTask, make
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.noise import NoiseSource
@@ -43,7 +44,6 @@ from synth.schema import (
     Schema,
     YesNoColumn,
 )
-from synth.schema.constraints import parse_constraints, repair
 
 COLUMNS: tuple[Column, ...] = (
     IdentifierColumn("person"),
@@ -127,8 +127,8 @@ def run(
     fitted = make(config.generator, task, config.options).fit(
         session.sub_session(session.remaining_share), NullProgress()
     )
-    codes = repair(fitted.sample(config.rows, config.seed), parse_constraints(config.constraints, schema), schema)
-    facts, pictures = fitted.facts(), fitted.pictures()
+    drawn = drawn_rows(fitted, config)
+    codes, facts, pictures = drawn.codes, (*fitted.facts(), *drawn.facts), fitted.pictures()
     folder.mkdir(parents=True, exist_ok=True)
     write_table(codes, schema, folder / "synthetic.csv", folder / "synthetic.parquet", config.seed)
     certificate = certify(

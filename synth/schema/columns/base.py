@@ -326,6 +326,11 @@ class ModelledColumn(Column):
         """Everything that is declared one by one."""
         return (*self.special, *self.declared_labels)
 
+    @property
+    def has_order(self) -> bool:
+        """Whether its values can be compared: they lie on a grid, or are listed in their order."""
+        return self.is_ordered
+
     # Cells to codes
 
     @abstractmethod

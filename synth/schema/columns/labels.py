@@ -164,6 +164,7 @@ def _typed_words(column: LabelColumn) -> dict[str, int]:
 class CategoryColumn(LabelColumn):
     """One of a declared list of values; undeclared cells become "other" where that is declared.
 
+    ``ordered``: the values are listed in their order, from lowest to highest, so that rules may compare them.
     ``aliases`` are other spellings of a declared value, as pairs (spelling, value). ``fallback`` is the declared value
     that an empty, unreadable or undeclared cell becomes where neither missing nor "other" is declared.
     """
@@ -181,13 +182,14 @@ class CategoryColumn(LabelColumn):
         FormField("other", ("other",), "flag"),
         FormField("fallback", ("fallback",)),
     )
-    unasked: ClassVar[tuple[str, ...]] = ("aliases", "labels")
+    unasked: ClassVar[tuple[str, ...]] = ("aliases", "labels", "ordered")
     is_categorical: ClassVar[bool] = True
 
     values: Annotated[
         tuple[str, ...], Read(_values), Needed('List its categories, for example values: ["low", "high"].')
     ]
     other: Flag = False
+    ordered: Flag = field(default=False, kw_only=True)
     aliases: Annotated[tuple[tuple[str, str], ...], Read(_pairs)] = field(default=(), kw_only=True)
 
     def _check(self) -> None:
@@ -219,6 +221,8 @@ class CategoryColumn(LabelColumn):
         body: dict[str, object] = {"values": list(self.values)}
         if self.other:
             body["other"] = True
+        if self.ordered:
+            body["ordered"] = True
         if self.aliases:
             body["aliases"] = dict(self.aliases)
         return self._with_labels(body)
@@ -237,6 +241,23 @@ class CategoryColumn(LabelColumn):
     def other_code(self) -> int | None:
         """Code of an undeclared value, or None where "other" is not declared."""
         return len(self.values) if self.other else None
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the values are declared in their order."""
+        return self.ordered
+
+    def comparable(self, text: str) -> float:
+        """Read a declared value as its place in the order."""
+        if text not in self.values:
+            raise SchemaError(f"'{self.name}': a constant must be one of the declared categories.")
+        return float(self.values.index(text))
+
+    def comparable_values(self) -> npt.NDArray[np.float64]:
+        """Return the place of every code; "other" and a missing cell have none."""
+        places = np.arange(self.size, dtype=np.float64)
+        places[len(self.values) :] = np.nan
+        return places
 
     @property
     def other_label(self) -> str:

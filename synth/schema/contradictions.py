@@ -1,0 +1,467 @@
+"""Whether rules can be kept: those that no row can keep together, and those that say nothing, are told beforehand.
+
+A row of declared codes is searched for that keeps all of them. Nothing here depends on a row of a table.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from synth.errors import ConfigError
+from synth.names import shown
+from synth.schema.columns import ModelledColumn
+from synth.schema.rule_lines import RuleSet, read_rules
+from synth.schema.rules import (
+    Among,
+    Comparison,
+    Dependency,
+    Rule,
+    Spans,
+    codes_between,
+    codes_in,
+    complement,
+    spans_of,
+    spans_within,
+    values_of,
+)
+from synth.schema.schema import Schema
+
+__all__ = ["Search", "check_rules", "linked", "problems_of_rules"]
+
+_MOST_WORK = 20_000
+"""Rules that a search for one row may look at, one after the other."""
+
+_MOST_BLAMED = 100_000
+"""The same for all searches by which the rules are found that contradict each other."""
+
+_MOST_CHECKED = 200
+"""Rules of which each is held against all others; of more only whether one row can keep them all is looked for."""
+
+_FEW = 32
+_MOST_LISTED = 4_096
+_SHOWN = 90
+
+
+# Whether one row can keep them ---------------------------------------------------------------------------------------
+
+Domains = dict[str, Spans]
+"""The codes that a column may still have."""
+
+
+class Search:
+    """A search for one row of declared codes that keeps some rules; nothing of it depends on a row."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self.columns = {column.name: column for rule in rules for column in _columns_of(rule)}
+        self.about: dict[str, list[Rule]] = {name: [] for name in self.columns}
+        for rule in rules:
+            for name in rule.columns:
+                self.about[name].append(rule)
+        self.may_be_empty = {one.column.name for rule in rules for one in _about_empty_cells(rule)}
+        self.given_up = False
+        self.work = 0
+
+    def row(self, fixed: Mapping[str, Spans] | None = None, *, empty: bool = False) -> dict[str, int] | None:
+        """Return the codes of a row that keeps all rules, or None where none was found.
+
+        Parameters
+        ----------
+        fixed : mapping, optional
+            The codes that a column has to be among.
+        empty : bool
+            Whether a row counts that keeps them only because a cell is empty of which no rule says that it may be.
+        """
+        fixed = fixed or {}
+        whole: Domains = {}
+        for name, column in self.columns.items():
+            every = np.array([[0, column.size]], dtype=np.int64)
+            whole[name] = spans_within(every, fixed[name], column.size) if name in fixed else every
+        told = {name: self._without_empty(name, spans) for name, spans in whole.items()}
+        self.given_up = False
+        found = self._found(told)
+        return self._found(whole) if found is None and empty else found
+
+    def _without_empty(self, name: str, spans: Spans) -> Spans:
+        column = self.columns[name]
+        if column.missing_code is None or name in self.may_be_empty:
+            return spans
+        kept = spans_within(spans, np.array([[0, column.missing_code]], dtype=np.int64), column.size)
+        return kept if len(kept) else spans
+
+    def _found(self, domains: Domains) -> dict[str, int] | None:
+        self.work = 0
+        start = self._propagated(domains, self.columns)
+        stack = [iter([start] if start is not None else [])]
+        while self.work <= _MOST_WORK:
+            if not stack:
+                return None
+            domains_now = next(stack[-1], None)
+            if domains_now is None:
+                stack.pop()
+                continue
+            open_columns = [name for name, spans in domains_now.items() if _count(spans) > 1]
+            if not open_columns:
+                row = {name: int(spans[0, 0]) for name, spans in domains_now.items()}
+                table = {name: np.array([code]) for name, code in row.items()}
+                if not any(rule.broken(table)[0] for rule in self.rules):
+                    return row
+                continue
+            name = min(open_columns, key=lambda one: _count(domains_now[one]))
+            stack.append(self._branches(domains_now, name))
+        self.given_up = True
+        return None
+
+    def _branches(self, domains: Domains, name: str) -> Iterator[Domains]:
+        for part in _parts(domains[name]):
+            narrowed = self._propagated(domains | {name: part}, [name])
+            if narrowed is not None:
+                yield narrowed
+
+    def _propagated(self, domains: Domains, changed: Iterable[str]) -> Domains | None:
+        """Take out codes that no row with the others can have; None where a column has none left."""
+        domains = dict(domains)
+        if any(not len(spans) for spans in domains.values()):
+            return None
+        waiting = deque(dict.fromkeys(rule for name in changed for rule in self.about[name]))
+        queued = set(waiting)
+        while waiting and self.work <= _MOST_WORK:
+            self.work += 1
+            rule = waiting.popleft()
+            queued.discard(rule)
+            for name, spans in self._narrowed(rule, domains):
+                before = domains[name]
+                after = spans_within(before, spans, self.columns[name].size)
+                if not len(after):
+                    return None
+                if _count(after) < _count(before):
+                    domains[name] = after
+                    fresh = [one for one in self.about[name] if one not in queued]
+                    waiting.extend(fresh)
+                    queued.update(fresh)
+        return domains
+
+    def _narrowed(self, rule: Rule, domains: Domains) -> Iterator[tuple[str, Spans]]:
+        open_conditions = []
+        for one in rule.when:
+            spans = domains[one.column.name]
+            both = spans_within(spans, one.codes, one.column.size)
+            if not len(both):
+                return
+            if _count(both) < _count(spans):
+                open_conditions.append(one)
+        if not open_conditions:
+            yield from _enforced(rule.then, domains)
+        elif len(open_conditions) == 1 and not _is_possible(rule.then, domains):
+            one = open_conditions[0]
+            yield one.column.name, complement(one.codes, one.column.size)
+
+
+def _about_empty_cells(rule: Rule) -> Iterator[Among]:
+    """Yield the conditions and the conclusion that are about a cell being empty."""
+    then = [rule.then] if isinstance(rule.then, Among) else []
+    yield from (one for one in (*rule.when, *then) if one.of_empty)
+
+
+def _columns_of(rule: Rule) -> Iterator[ModelledColumn]:
+    then = rule.then
+    if isinstance(then, Among):
+        yield then.column
+    elif isinstance(then, Comparison):
+        yield from (then.left, *then.right)
+    else:
+        yield from (then.target, then.source)
+    yield from (one.column for one in rule.when)
+
+
+def _count(spans: Spans) -> int:
+    return int((spans[:, 1] - spans[:, 0]).sum())
+
+
+def _parts(spans: Spans) -> Iterator[Spans]:
+    """Yield the parts of a set that are tried one after the other; together they are all of it."""
+    if _count(spans) <= _FEW:
+        yield from (spans_of([code]) for code in codes_in(spans))
+        return
+    first, last = int(spans[0, 0]), int(spans[-1, 1]) - 1
+    yield from (spans_of([code]) for code in (first, last))
+    middle = (first + last) // 2
+    for low, high in ((first + 1, middle), (middle, last)):
+        part = spans_within(spans, np.array([[low, high]], dtype=np.int64), last + 1) if low < high else spans[:0]
+        if len(part):
+            yield part
+
+
+def _ends(column: ModelledColumn, spans: Spans) -> tuple[float, float, bool]:
+    """Return the least and the greatest value of a set of codes, and whether one of them is an empty cell."""
+    values, plain = values_of(column), column.n_values
+    codes = [code for first, last in spans.tolist() for code in (min(first, plain), min(last, plain) - 1)]
+    beside = codes_in(spans_within(spans, np.array([[plain, column.size]]), column.size))
+    found = values[[*(code for code in codes if 0 <= code < plain), *beside]]
+    told = found[np.isfinite(found)]
+    return (float(told.min()), float(told.max()), told.size < found.size) if told.size else (np.nan, np.nan, True)
+
+
+class _Bounds:
+    """What a comparison says of the ends of its columns: the left side is at least, or at most, the right one."""
+
+    def __init__(self, then: Comparison, domains: Domains) -> None:
+        ends = [_ends(column, domains[column.name]) for column in (then.left, *then.right)]
+        self.may_be_empty = any(empty for _, _, empty in ends)
+        self.left, self.parts = ends[0][:2], [end[:2] for end in ends[1:]] or [(then.constant, then.constant)]
+        self.least, self.most = (sum(part[side] for part in self.parts) for side in (0, 1))
+        slack = 1e-9 * max(1.0, *(abs(number) for part in self.parts for number in part))
+        self.gap = slack if then.relation in (">", "<") else -(slack + then.tolerance)
+        self.at_least, self.at_most = then.relation in (">=", ">", "="), then.relation in ("<=", "<", "=")
+
+    def possible(self) -> bool:
+        """Whether some values of the ends keep it."""
+        if self.may_be_empty:
+            return True
+        low, high = self.left
+        below = not self.at_least or high >= self.least + self.gap
+        return below and (not self.at_most or low <= self.most - self.gap)
+
+    def of_left(self) -> tuple[float, float]:
+        """Return between which values the left column lies."""
+        return (
+            self.least + self.gap if self.at_least else -np.inf,
+            self.most - self.gap if self.at_most else np.inf,
+        )
+
+    def of_part(self, part: tuple[float, float]) -> tuple[float, float]:
+        """Return between which values one of the columns on the right lies."""
+        return (
+            self.left[0] - (self.most - part[1]) + self.gap if self.at_most else -np.inf,
+            self.left[1] - (self.least - part[0]) - self.gap if self.at_least else np.inf,
+        )
+
+
+def _is_possible(then: Among | Comparison | Dependency, domains: Domains) -> bool:
+    if isinstance(then, Comparison):
+        return _Bounds(then, domains).possible()
+    if isinstance(then, Among):
+        return len(spans_within(domains[then.column.name], then.codes, then.column.size)) > 0
+    return all(len(spans) > 0 for _, spans in _determined(then, domains))
+
+
+def _enforced(then: Among | Comparison | Dependency, domains: Domains) -> Iterator[tuple[str, Spans]]:
+    """Yield to which codes a conclusion narrows its columns."""
+    if isinstance(then, Among):
+        yield then.column.name, then.codes
+    elif isinstance(then, Dependency):
+        yield from _determined(then, domains)
+    else:
+        bounds = _Bounds(then, domains)
+        if not bounds.may_be_empty:
+            yield then.left.name, codes_between(then.left, *bounds.of_left())
+            for column, part in zip(then.right, bounds.parts, strict=False):
+                yield column.name, codes_between(column, *bounds.of_part(part))
+
+
+def _determined(then: Dependency, domains: Domains) -> Iterator[tuple[str, Spans]]:
+    known, told = domains[then.source.name], domains[then.target.name]
+    if _count(known) > _MOST_LISTED:
+        return
+    codes = codes_in(known)
+    wanted, empty = then.wanted[codes], then.target.missing_code
+    allowed = Among(then.target, told, "").kept({then.target.name: np.maximum(wanted, 0)}) | (wanted < 0)
+    may_be_empty = empty is not None and Among(then.target, told, "").kept({then.target.name: np.array([empty])})[0]
+    if not may_be_empty:
+        yield then.source.name, spans_of(codes[allowed])
+    if (wanted >= 0).all():
+        yield then.target.name, spans_of(wanted if empty is None else np.r_[wanted, empty])
+
+
+# What is refused, and what is said of it -----------------------------------------------------------------------------
+
+
+def check_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
+    """Read rules, and refuse those that no row can keep together and those that say nothing.
+
+    Raises
+    ------
+    ConfigError
+        With the sentence of the first line that cannot be used.
+    """
+    problems = problems_of_rules(lines, schema)
+    first = next((problem for problem in problems if problem), None)
+    if first is not None:
+        raise ConfigError(first)
+    return read_rules(lines, schema)
+
+
+def problems_of_rules(lines: Sequence[str], schema: Schema) -> tuple[str, ...]:
+    """Return for every line what is wrong with it in one sentence, or nothing; from declared domains alone."""
+    return _problems(tuple(lines), schema)
+
+
+@lru_cache(maxsize=16)
+def _problems(lines: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+    problems = [""] * len(lines)
+    rules: list[Rule] = []
+    for place, text in enumerate(lines):
+        try:
+            rules += [replace(rule, line=place) for rule in read_rules([text], schema).rules]
+        except ConfigError as refusal:
+            problems[place] = str(refusal)
+    few = len(rules) <= _MOST_CHECKED
+    for rule in rules if few else ():
+        if not problems[rule.line] and all(_says_nothing(one) for one in rules if one.line == rule.line):
+            problems[rule.line] = (
+                f"rules: '{_short(rule)}' is always true: no row can break it within the declared columns. Delete it, "
+                "or check the bounds and values of its columns."
+            )
+    for together in linked([rule for rule in rules if not problems[rule.line]]):
+        circle = _circle(together)
+        if circle:
+            problems[max(rule.line for rule in circle)] = _contradiction(circle, given_up=False)
+            continue
+        search = Search(together)
+        if search.row() is None:
+            blamed = _core(together, {})
+            problems[max(rule.line for rule in blamed)] = _contradiction(blamed, given_up=search.given_up)
+            continue
+        for rule in together if few else ():
+            met = _met(rule)
+            if met and not problems[rule.line] and search.row(met) is None and not search.given_up:
+                problems[rule.line] = _never_met(rule, [one for one in _core(together, met) if one.line != rule.line])
+    return tuple(problems)
+
+
+def _says_nothing(rule: Rule) -> bool:
+    """Whether no declared values at all break a rule."""
+    domains: Domains = {column.name: np.array([[0, column.size]]) for column in _columns_of(rule)}
+    for one in rule.when:
+        met = spans_within(domains[one.column.name], one.codes, one.column.size)
+        if not len(met):
+            return True
+        domains[one.column.name] = met
+    then = rule.then
+    if isinstance(then, Dependency):
+        return not then.learnt and bool((then.wanted < 0).all())
+    if isinstance(then, Among):
+        outside = complement(then.codes, then.column.size)
+        return not len(spans_within(domains[then.column.name], outside, then.column.size))
+    told = {
+        name: spans_within(domains[name], codes_between(column, -np.inf, np.inf), column.size)
+        for name, column in ((c.name, c) for c in (then.left, *then.right))
+    }
+    if not all(len(spans) for spans in told.values()):
+        return True
+    bounds = _Bounds(then, told)
+    low, high = bounds.left
+    breaks_below = bounds.at_least and low < bounds.most + bounds.gap
+    return not (breaks_below or (bounds.at_most and high > bounds.least - bounds.gap))
+
+
+def _circle(rules: Sequence[Rule]) -> list[Rule]:
+    """Return orders that go round in a circle in which something would be larger than itself; none else."""
+    larger: dict[str, list[tuple[str, Rule]]] = {}
+    strict = []
+    for rule in rules:
+        then = rule.then
+        if rule.when or not isinstance(then, Comparison) or len(then.right) != 1:
+            continue
+        left, right = then.columns
+        high, low = (left, right) if then.relation in (">", ">=", "=") else (right, left)
+        larger.setdefault(high, []).append((low, rule))
+        if then.relation == "=":
+            larger.setdefault(low, []).append((high, rule))
+        if then.relation in (">", "<"):
+            strict.append((high, low, rule))
+    for high, low, rule in strict[:_MOST_CHECKED]:
+        # Is what is smaller at least as large?
+        came: dict[str, tuple[str, Rule] | None] = {low: None}
+        waiting = deque([low])
+        while waiting and high not in came:
+            name = waiting.popleft()
+            for following, other in larger.get(name, ()):
+                if following not in came:
+                    came[following] = (name, other)
+                    waiting.append(following)
+        found, step = [rule], came.get(high)
+        while step is not None:
+            found.append(step[1])
+            step = came[step[0]]
+        if high in came:
+            return found
+    return []
+
+
+def linked(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Return the rules in groups that have no column in common."""
+    group: dict[str, list[str]] = {}
+    for rule in rules:
+        joined = list(dict.fromkeys(name for one in rule.columns for name in group.get(one, [one])))
+        group |= dict.fromkeys(joined, joined)
+    found: dict[int, list[Rule]] = {}
+    for rule in rules:
+        found.setdefault(id(group[rule.columns[0]]), []).append(rule)
+    return list(found.values())
+
+
+def _core(rules: Sequence[Rule], met: Mapping[str, Spans]) -> list[Rule]:
+    """Return rules that no row can keep together, none of which can be left out; ``met`` is where a row has to be."""
+    kept, part, work = list(rules), max(len(rules) // 2, 1), 0
+    while part and work < _MOST_BLAMED:
+        place = 0
+        while place < len(kept) and work < _MOST_BLAMED:
+            without = kept[:place] + kept[place + part :]
+            names = {name for rule in without for name in rule.columns}
+            search = Search(without)
+            fixed = {name: spans for name, spans in met.items() if name in names}
+            unkept = without and search.row(fixed) is None and not search.given_up
+            work += search.work
+            if unkept:
+                kept = without
+            else:
+                place += part
+        part //= 2
+    return kept
+
+
+def _short(rule: Rule) -> str:
+    return shown(rule.text) if len(rule.text) <= _SHOWN else shown(f"{rule.text[:_SHOWN]}...")
+
+
+def _contradiction(rules: Sequence[Rule], *, given_up: bool) -> str:
+    texts = list(dict.fromkeys(_short(rule) for rule in rules))
+    if given_up:
+        return f"rules: no row was found that keeps {_and(texts)} together. Write fewer or simpler rules."
+    if len(texts) == 1:
+        return (
+            f"rules: no row can keep '{texts[0]}' within the declared columns. Check its values, and the bounds and "
+            "categories of its columns."
+        )
+    return f"rules: {_and(texts)} contradict each other: no row can keep them together. Change or delete one of them."
+
+
+def _met(rule: Rule) -> Domains:
+    """Return the codes of a row that meets the conditions of a rule."""
+    found: Domains = {}
+    for one in rule.when:
+        own = found.get(one.column.name, one.codes)
+        found[one.column.name] = spans_within(own, one.codes, one.column.size)
+    return found
+
+
+def _never_met(rule: Rule, others: Sequence[Rule]) -> str:
+    texts = list(dict.fromkeys(_short(other) for other in others))
+    beside = f" while {_and(texts)} {'hold' if len(texts) > 1 else 'holds'}" if texts else ""
+    return (
+        f"rules: no row can meet the condition of '{_short(rule)}' and keep it{beside}, so it would forbid what it "
+        "is about. Change or delete one of them."
+    )
+
+
+def _and(texts: Sequence[str]) -> str:
+    named = [f"'{text}'" for text in texts[:4]]
+    if len(texts) > 4:
+        return f"{', '.join(named)} and {len(texts) - 4:,} more"
+    return " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))

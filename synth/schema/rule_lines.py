@@ -1,0 +1,490 @@
+"""The language of ``rules:``: a line of text each, about declared columns and their declared values.
+
+==============================================================  =======================================================
+line                                                            what it says
+==============================================================  =======================================================
+``end >= start``, ``age >= 18``, ``total = a + b``              an order, a bound, a sum
+``if age < 15 then income is missing``                          what follows where all conditions are met
+``if type = child and age < 15 then marital in (single, ?)``    conditions are joined by ``and``, conclusions too
+``income is missing exactly when employed = no``                empty there and nowhere else: not applicable
+``dose in (0, 10, 20)``, ``price is a multiple of 0.05``        few values, or a grid within the declared one
+``zone determines borough (1 = EWR, 2 = Queens)``               one value follows from another
+``zone determines borough``                                     the same, with the table of values learnt by the model
+``income is a multiple of 100 in 40 % of rows``                 heaped values: a share of the rows lies there
+==============================================================  =======================================================
+
+Names and values that hold a word or a sign of the language stand in double quotation marks.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from synth.errors import ConfigError, InputError, SchemaError
+from synth.limits import TEXT_CHARACTERS
+from synth.names import shown
+from synth.schema.columns import ModelledColumn
+from synth.schema.documents import as_number, read, read_text
+from synth.schema.rules import (
+    Among,
+    Comparison,
+    Conclusion,
+    Dependency,
+    Heap,
+    Relation,
+    Rule,
+    Spans,
+    codes_between,
+    codes_in,
+    complement,
+    spans_of,
+    values_of,
+)
+from synth.schema.schema import Schema
+
+__all__ = ["RuleSet", "quoted", "read_rules", "with_tables"]
+
+_SIGNS = (">=", "<=", "==", "!=", "<>", "=", ">", "<")
+_MOST_NAMED, _MOST_COMPARED = 6, 500
+_HELP = "Write for example 'end >= start', 'total = a + b' or 'if age < 15 then income is missing'."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleSet:
+    """The rules of a configuration, read.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        As they were written.
+    rules : tuple of Rule
+        What every row has to keep; a line may say several.
+    heaps : tuple of Heap
+        What shares of the rows do.
+    """
+
+    lines: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    heaps: tuple[Heap, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All that the rules are about."""
+        return tuple(dict.fromkeys(name for rule in self.rules for name in rule.columns))
+
+    @property
+    def learnt(self) -> tuple[Dependency, ...]:
+        """The dependencies whose tables of values nobody declared."""
+        return tuple(rule.then for rule in self.rules if isinstance(rule.then, Dependency) and rule.then.learnt)
+
+
+def read_rules(lines: Sequence[str], schema: Schema) -> RuleSet:
+    """Read the lines of ``rules:`` against the declared columns.
+
+    Raises
+    ------
+    ConfigError
+        If a line is not of a known form, names an unknown column or value, or compares what cannot be compared.
+    """
+    declared = {column.name: column for column in schema.modelled}
+    found = [entry for line, text in enumerate(lines) for entry in _Line(line, text, declared).read()]
+    rules = tuple(entry for entry in found if isinstance(entry, Rule))
+    return RuleSet(tuple(lines), rules, tuple(entry for entry in found if isinstance(entry, Heap)))
+
+
+def with_tables(lines: Sequence[str], base: Path) -> tuple[str, ...]:
+    """Return the lines with the tables of values that they name as files written out, as a bundle holds them.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        Of which ``zone determines borough by zones.csv`` names a public table with both columns.
+    base : Path
+        Folder to which its path is relative.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, or has not both columns.
+    """
+    return tuple(written for text in lines for written in _written_out(text, base))
+
+
+def quoted(text: str) -> str:
+    """Return a name or a value as it stands in a line: in quotation marks where the language could take it apart."""
+    plain = bool(text) and text == text.strip() and not any(sign in text for sign in '<>=!+,;()"')
+    plain = plain and not _RESERVED & set(text.lower().split())
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+_RESERVED = {"if", "then", "and", "is", "in", "not", "determines", "by", "exactly"}
+
+
+# Words of a line -----------------------------------------------------------------------------------------------------
+
+
+def _outside(text: str) -> list[bool]:
+    """Say of every character whether it stands outside quotation marks and parentheses."""
+    found, depth, inside = [], 0, False
+    for mark in text:
+        if mark == '"':
+            inside = not inside
+        depth += 0 if inside else (mark == "(")
+        found.append(not inside and depth <= 0 and mark != '"')
+        depth -= 0 if inside else (mark == ")")
+    return found
+
+
+def _split(text: str, word: str) -> list[str]:
+    """Split at a word or a sign wherever it stands outside quotation marks and parentheses."""
+    outside, lowered = _outside(text), text.lower()
+    if len(lowered) != len(text):  # a capital letter of two small ones: nothing is split then but as it is written
+        lowered = text
+    pieces, first, place = [], 0, lowered.find(word)
+    while place >= 0:
+        if all(outside[place : place + len(word)]):
+            pieces.append(text[first:place])
+            first = place + len(word)
+        place = lowered.find(word, max(place + 1, first))
+    return [piece.strip() for piece in (*pieces, text[first:])]
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip()
+    return text[1:-1].replace('""', '"') if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+
+def _sign(text: str) -> tuple[str, str, str] | None:
+    """Return what stands before the first sign, the sign, and what stands behind it."""
+    outside = _outside(text)
+    place = next((index for index, mark in enumerate(text) if mark in "<>=!" and outside[index]), -1)
+    sign = next((sign for sign in _SIGNS if place >= 0 and text.startswith(sign, place)), "")
+    name, right = text[: max(place, 0)].strip(), text[place + len(sign) :].strip()
+    return (name, {"==": "=", "<>": "!="}.get(sign, sign), right) if name and sign and right else None
+
+
+class _Line:
+    """One line, and the columns it may name."""
+
+    def __init__(self, line: int, text: str, declared: Mapping[str, ModelledColumn]) -> None:
+        self.line, self.text, self.declared = line, text, declared
+
+    def read(self) -> Iterator[Rule | Heap]:
+        """Yield what the line says."""
+        text = self.text.strip()
+        compared = _sign(text)
+        if compared is not None and compared[0] in self.declared:
+            # So that a name may hold any word, as it always might.
+            yield self._rule((), self._comparison(*compared))
+            return
+        pieces = _split(text, " then ")
+        if text.lower().startswith("if ") and len(pieces) == 2:
+            when = tuple(self._condition(piece) for piece in _split(pieces[0][3:], " and "))
+            for piece in _split(pieces[1], " and "):
+                yield self._rule(when, self._conclusion(piece))
+            return
+        pieces = _split(text, " determines ")
+        if len(pieces) == 2:
+            yield self._rule((), self._dependency(*pieces))
+            return
+        pieces = _split(text, " exactly when ")
+        if len(pieces) == 2:
+            yield from self._exactly(*pieces)
+            return
+        share = _share(text)
+        if share is not None:
+            yield Heap(self.line, self.text, self._heap(share[0]), share[1])
+            return
+        for piece in _split(text, " and "):
+            yield self._rule((), self._conclusion(piece))
+
+    def _rule(self, when: tuple[Among, ...], then: Conclusion) -> Rule:
+        return Rule(self.line, self.text, when, then)
+
+    def _refused(self, why: str) -> ConfigError:
+        return ConfigError(f"rules: '{shown(self.text)}' {why}")
+
+    def _named(self, name: str) -> ModelledColumn:
+        name = _unquoted(name)
+        column = self.declared.get(name)
+        if column is not None:
+            return column
+        near: list[str] = []
+        if len(name) <= TEXT_CHARACTERS // 64 and len(self.declared) <= _MOST_COMPARED:
+            near = difflib.get_close_matches(name, self.declared, n=1)
+        meant = f" Did you mean '{shown(near[0])}'?" if near else ""
+        raise self._refused(f"names '{shown(name)}', which is not a declared column with values.{meant}")
+
+    def _ordered(self, name: str) -> ModelledColumn:
+        column = self._named(name)
+        if not column.has_order:
+            raise self._refused(
+                f"compares '{shown(column.name)}', which has no order. Use numbers and dates, or write 'in' or '='."
+            )
+        return column
+
+    # Conclusions and conditions
+
+    def _conclusion(self, text: str) -> Conclusion:
+        compared = _sign(text)
+        if compared is not None:
+            column = self._named(compared[0])
+            if compared[1] != "!=" and (column.has_order or self._is_column(compared[2])):
+                return self._comparison(*compared)
+        return self._condition(text).as_conclusion()
+
+    def _is_column(self, right: str) -> bool:
+        return _unquoted(right) in self.declared
+
+    def _condition(self, text: str) -> Among:
+        for ending, empty in _EMPTY:
+            if text.lower().endswith(ending):
+                return self._about_empty(text, text[: -len(ending)], empty=empty)
+        for word, among in ((" not in ", False), (" in ", True)):
+            pieces = _split(text, word)
+            if len(pieces) == 2:
+                column = self._named(pieces[0])
+                return self._among(column, [self._codes(column, value) for value in self._list(pieces[1])], among, text)
+        pieces = _split(text, " is a multiple of ")
+        if len(pieces) == 2:
+            return self._multiple(pieces[0], pieces[1], text)
+        compared = _sign(text)
+        if compared is None:
+            raise self._refused(f"is not a rule. {_HELP}")
+        name, sign, right = compared
+        if sign in ("=", "!="):
+            column = self._named(name)
+            return self._among(column, [self._codes(column, right)], sign == "=", text)
+        column = self._ordered(name)
+        value = self._constant(right, column)
+        slack = 1e-9 * max(1.0, abs(value))
+        least = value + (slack if sign == ">" else -slack) if sign in (">", ">=") else -np.inf
+        most = value + (-slack if sign == "<" else slack) if sign in ("<", "<=") else np.inf
+        return Among(column, codes_between(column, least, most), text)
+
+    def _about_empty(self, text: str, name: str, *, empty: bool) -> Among:
+        column = self._named(name)
+        code = column.missing_code
+        if code is None:
+            raise self._refused(
+                f"is about empty cells, and '{shown(column.name)}' has none. Declare it with 'missing: true' (Empty)."
+            )
+        where = spans_of([code])
+        return Among(column, where if empty else complement(where, column.size), text, of_empty=True)
+
+    def _list(self, text: str) -> list[str]:
+        if not (text.startswith("(") and text.endswith(")")):
+            raise self._refused("needs its values in parentheses, for example in (single, unknown).")
+        values = [value for value in _split(text[1:-1], ",") if value]
+        if not values:
+            raise self._refused("lists no value. Write for example in (single, unknown).")
+        return values
+
+    def _among(self, column: ModelledColumn, sets: Sequence[Spans], among: bool, text: str) -> Among:
+        held = np.concatenate(sets)
+        found = spans_of(codes_in(held))
+        if not among:
+            # What is not one of some values is one of the others: an empty cell is neither.
+            out = found if column.missing_code is None else np.concatenate([found, spans_of([column.missing_code])])
+            found = complement(out, column.size)
+        return Among(column, found, text)
+
+    def _codes(self, column: ModelledColumn, text: str) -> Spans:
+        value = _unquoted(text)
+        if column.levels:
+            number = self._constant(value, column)
+            slack = 1e-9 * max(1.0, abs(number))
+            found = codes_between(column, number - slack, number + slack)
+            if not len(found):
+                raise self._refused(
+                    f"'{shown(value)}' is not one of the values of '{shown(column.name)}': check its "
+                    "lowest, highest and step."
+                )
+            return found
+        code = _codes_of_texts(column).get(value)
+        if code is None:
+            known = list(_codes_of_texts(column))
+            more = ", ..." if len(known) > _MOST_NAMED else ""
+            listed = ", ".join(shown(one) for one in known[:_MOST_NAMED])
+            raise self._refused(
+                f"'{shown(value)}' is not a declared value of '{shown(column.name)}'. It has: {listed}{more}."
+            )
+        return spans_of([code])
+
+    def _constant(self, text: str, column: ModelledColumn) -> float:
+        try:
+            return column.comparable(_unquoted(text))
+        except SchemaError:
+            raise self._refused("names neither a declared column nor a value on its right.") from None
+
+    def _multiple(self, name: str, text: str, line: str) -> Among:
+        column = self._ordered(name)
+        if not column.is_summable:
+            raise self._refused(f"needs a number, and '{shown(column.name)}' is none.")
+        step = self._number(text)
+        if not step > 0:
+            raise self._refused("needs a number above 0 to be a multiple of.")
+        parts = values_of(column) / step
+        with np.errstate(invalid="ignore"):
+            on_it = np.abs(parts - np.rint(parts)) <= 1e-9 * np.maximum(1.0, np.abs(parts))
+        return Among(column, spans_of(np.flatnonzero(on_it)), line)
+
+    def _number(self, text: str) -> float:
+        try:
+            return read("a number", as_number, _unquoted(text))
+        except InputError:
+            raise self._refused(f"'{shown(text)}' is not a number.") from None
+
+    # The other forms
+
+    def _comparison(self, name: str, sign: str, right: str) -> Conclusion:
+        if sign == "!=":
+            return self._condition(f"{quoted(name)} != {right}").as_conclusion()
+        left = self._named(name)
+        parts = _split(right, "+")
+        whole = right if right in self.declared else _unquoted(right)
+        names = [part if part in self.declared else _unquoted(part) for part in parts]
+        if whole in self.declared:
+            columns: tuple[str, ...] = (whole,)
+        elif len(parts) > 1 and all(part in self.declared for part in names):
+            columns = tuple(names)
+        elif not left.levels and sign == "=":
+            return Among(left, self._codes(left, right), f"{name} = {right}").as_conclusion()
+        else:
+            left = self._ordered(name)
+            return Comparison(left, _relation(sign), constant=self._constant(right, left))
+        left = self._ordered(name)
+        others = tuple(self._ordered(name) for name in columns)
+        self._require_one_kind(left, others)
+        return Comparison(left, _relation(sign), others)
+
+    def _require_one_kind(self, left: ModelledColumn, others: Sequence[ModelledColumn]) -> None:
+        if {other.kind for other in others} != {left.kind} or (len(others) > 1 and not left.is_summable):
+            raise self._refused("compares numbers with dates. Compare columns of one kind.")
+        if not left.levels and any(other.declared_labels != left.declared_labels for other in others):
+            raise self._refused("compares categories of two lists. Compare columns with the same categories.")
+        if left.name in [other.name for other in others]:
+            raise self._refused("has the same column on both sides.")
+
+    def _dependency(self, source: str, right: str) -> Dependency:
+        name, pairs = right, ""
+        if right.endswith(")") and "(" in right and right not in self.declared:
+            outside = _outside(right)
+            place = next(
+                index for index, mark in enumerate(right) if mark == "(" and (index == 0 or outside[index - 1])
+            )
+            name, pairs = right[:place], right[place + 1 : -1]
+        elif len(_split(right, " by ")) == 2:
+            raise self._refused("names a file, which is read where a configuration is loaded. Give its values here.")
+        known, told = self._named(source), self._named(name)
+        if known.name == told.name:
+            raise self._refused("has the same column on both sides.")
+        wanted = np.full(known.size, -1, np.int64)
+        entries = [entry for entry in _split(pairs, ",") if entry]
+        for entry in entries:
+            compared = _sign(entry)
+            if compared is None or compared[1] != "=":
+                raise self._refused("needs pairs of values, for example zone determines borough (1 = EWR, 2 = Queens).")
+            for first, last in self._codes(known, compared[0]).tolist():
+                wanted[first:last] = self._codes(told, compared[2])[0, 0]
+        return Dependency(known, told, wanted, learnt=not entries)
+
+    def _exactly(self, left: str, right: str) -> Iterator[Rule]:
+        empty = next((ending for ending, is_empty in _EMPTY if is_empty and left.lower().endswith(ending)), None)
+        if empty is None:
+            raise self._refused("says 'exactly when' of something else than 'is missing'. Write it as if ... then ...")
+        gone = self._about_empty(left, left[: -len(empty)], empty=True)
+        when = tuple(self._condition(piece) for piece in _split(right, " and "))
+        yield self._rule(when, gone)
+        for one in when:
+            if one.column.name == gone.column.name:
+                raise self._refused("has the same column on both sides.")
+            not_met = Among(one.column, complement(one.codes, one.column.size), f"not {one.text}")
+            there = Among(gone.column, complement(gone.codes, gone.column.size), f"not {gone.text}", of_empty=True)
+            yield self._rule((not_met,), there)
+
+    def _heap(self, text: str) -> Among:
+        where = self._condition(text)
+        if not where.column.levels:
+            raise self._refused(f"is about rounded numbers or dates, and '{shown(where.column.name)}' is neither.")
+        return where
+
+
+def _relation(sign: str) -> Relation:
+    relations: dict[str, Relation] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "="}
+    return relations[sign]
+
+
+_EMPTY = (
+    (" is not missing", False),
+    (" is not empty", False),
+    (" is missing", True),
+    (" is empty", True),
+    (" is not applicable", True),
+)
+_OF_ROWS = (" of rows", " of the rows")
+
+
+def _share(text: str) -> tuple[str, float] | None:
+    """Return what stands before ``in 40 % of rows``, and the share."""
+    ending = next((ending for ending in _OF_ROWS if text.lower().endswith(ending)), None)
+    pieces = [] if ending is None else _split(text[: -len(ending)], " in ")
+    if len(pieces) < 2 or not pieces[-1].endswith("%"):
+        return None
+    try:
+        share = as_number(pieces[-1][:-1]) / 100
+    except ValueError:
+        return None
+    return (" in ".join(pieces[:-1]), share) if 0 < share <= 1 else None
+
+
+@lru_cache(maxsize=256)
+def _codes_of_texts(column: ModelledColumn) -> dict[str, int]:
+    """Return the code of every text of a column without a grid; the empty cell has none."""
+    codes = range(column.size - column.missing)
+    return dict(zip(column.texts(codes), codes, strict=True))
+
+
+# Tables of values in files -------------------------------------------------------------------------------------------
+
+
+def _written_out(text: str, base: Path) -> Iterator[str]:
+    pieces = _split(text, " determines ")
+    target = _split(pieces[1], " by ") if len(pieces) == 2 else []
+    if len(target) != 2 or len(text) > TEXT_CHARACTERS:
+        yield text
+        return
+    source, told = _unquoted(pieces[0]), _unquoted(target[0])
+    path = Path(_unquoted(target[1])).expanduser()
+    path = path if path.is_absolute() else base / path
+    try:
+        rows = list(csv.reader(io.StringIO(read_text(path, "The table of values")), strict=True))
+        header = [name.strip() for name in rows[0]]
+        places = header.index(source), header.index(told)
+        pairs = dict.fromkeys((row[places[0]].strip(), row[places[1]].strip()) for row in rows[1:] if any(row))
+    except (csv.Error, IndexError, ValueError):
+        raise ConfigError(
+            f"rules: '{shown(path.name)}' is not a table with the columns '{shown(source)}' and '{shown(told)}'. Save "
+            "it as CSV with commas, with both names in its first line."
+        ) from None
+    if len({value for value, _ in pairs}) < len(pairs):
+        raise ConfigError(
+            f"rules: '{shown(path.name)}' has two values of '{shown(told)}' for one of '{shown(source)}'."
+        )
+    head, line = f"{quoted(source)} determines {quoted(told)} ", ""
+    for value, wanted in pairs:
+        pair = f"{quoted(value)} = {quoted(wanted)}"
+        if line and len(head) + len(line) + len(pair) + 4 > TEXT_CHARACTERS:
+            yield f"{head}({line})"
+            line = ""
+        line += f", {pair}" if line else pair
+    if line:
+        yield f"{head}({line})"

@@ -1,0 +1,307 @@
+"""What a rule between columns is, whether rows keep it, and where a cell has to go that breaks it.
+
+A rule is public: it is declared, like a bound. ``when`` are conditions on single columns, ``then`` what has to be true
+of a row that meets all of them. A condition is the set of codes that meet it, so nothing here looks at a cell.
+
+An empty cell meets no condition and breaks no conclusion, but for those that are about being empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from synth.schema.columns import ModelledColumn
+
+__all__ = [
+    "MIRROR",
+    "Among",
+    "Comparison",
+    "Dependency",
+    "Heap",
+    "Rule",
+    "Spans",
+    "Table",
+    "codes_between",
+    "codes_in",
+    "complement",
+    "holds",
+    "nearest",
+    "spans_of",
+    "spans_within",
+    "values_of",
+]
+
+Relation = Literal[">=", ">", "<=", "<", "="]
+FloatArray = npt.NDArray[np.float64]
+CodeArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+Spans = npt.NDArray[np.int64]
+"""A set of codes: ranges from a first code to a last one (excluded), in order, none touching another; shape (n, 2)."""
+
+MIRROR: dict[Relation, Relation] = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "=": "="}
+
+
+# Sets of codes -------------------------------------------------------------------------------------------------------
+
+
+def spans_of(codes: npt.ArrayLike) -> Spans:
+    """Return a set of codes as ranges."""
+    found = np.unique(np.asarray(codes, dtype=np.int64))
+    if not found.size:
+        return np.empty((0, 2), np.int64)
+    breaks = np.flatnonzero(np.diff(found) > 1)
+    firsts, lasts = found[np.r_[0, breaks + 1]], found[np.r_[breaks, found.size - 1]]
+    return np.stack([firsts, lasts + 1], axis=1)
+
+
+def complement(spans: Spans, size: int) -> Spans:
+    """Return the codes from 0 to ``size`` that are not in a set."""
+    edges: Spans = np.r_[0, spans.reshape(-1), size].reshape(-1, 2)
+    return edges[edges[:, 0] < edges[:, 1]]
+
+
+def spans_within(one: Spans, other: Spans, size: int) -> Spans:
+    """Return the codes that are in both of two sets."""
+    if len(one) == 0 or len(other) == 0:
+        return np.empty((0, 2), np.int64)
+    if len(one) == 1 and len(other) == 1:
+        both = np.array([[max(one[0, 0], other[0, 0]), min(one[0, 1], other[0, 1])]], dtype=np.int64)
+        return both[both[:, 0] < both[:, 1]]
+    # What is in neither complement: complements are joined by sorting their ends.
+    out = np.concatenate([complement(one, size), complement(other, size)])
+    out = out[np.argsort(out[:, 0], kind="stable")]
+    if not len(out):
+        return np.array([[0, size]], dtype=np.int64)
+    reach = np.maximum.accumulate(out[:, 1])
+    starts = np.r_[True, out[1:, 0] > reach[:-1]]
+    ends = np.r_[reach[np.flatnonzero(starts)[1:] - 1], reach[-1]]
+    return complement(np.stack([out[starts, 0], ends], axis=1), size)
+
+
+def codes_in(spans: Spans) -> CodeArray:
+    """Return the codes of a set, one by one."""
+    codes = [np.arange(first, last, dtype=np.int64) for first, last in spans.tolist()]
+    return np.asarray(np.concatenate([np.empty(0, np.int64), *codes]))
+
+
+def _among(codes: CodeArray, spans: Spans) -> BoolArray:
+    return np.asarray(np.searchsorted(spans.reshape(-1), codes, side="right") % 2 == 1)
+
+
+def codes_between(column: ModelledColumn, low: float, high: float) -> Spans:
+    """Return the codes of the values from ``low`` to ``high``, both included; an empty cell is none of them."""
+    values = values_of(column)
+    plain = column.n_values
+    first, last = np.searchsorted(values[:plain], low, "left"), np.searchsorted(values[:plain], high, "right")
+    beside = plain + np.flatnonzero((values[plain:] >= low) & (values[plain:] <= high))
+    on_grid = np.array([[first, last]] if first < last else np.empty((0, 2)), dtype=np.int64)
+    if not beside.size:
+        return on_grid
+    return complement(complement(np.concatenate([on_grid, spans_of(beside)]), column.size), column.size)
+
+
+def values_of(column: ModelledColumn) -> FloatArray:
+    """Return the value of every code of an ordered column, NaN for an empty cell."""
+    return _short_values(column) if column.size <= _SHORT else _long_values(column)
+
+
+_SHORT = 2**16
+"""Codes of a column whose values take little memory; of longer ones few are kept."""
+
+
+@lru_cache(maxsize=256)
+def _short_values(column: ModelledColumn) -> FloatArray:
+    return column.comparable_values()
+
+
+@lru_cache(maxsize=4)
+def _long_values(column: ModelledColumn) -> FloatArray:
+    return column.comparable_values()
+
+
+# What is true of a row -----------------------------------------------------------------------------------------------
+
+Table = Mapping[str, CodeArray]
+"""Codes of rows, by column."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Among:
+    """A cell is one of some: ``age < 15``, ``type in (child, teenager)``, ``income is missing``.
+
+    ``of_empty``: it says whether the cell is empty.
+    """
+
+    column: ModelledColumn
+    codes: Spans
+    text: str
+    of_empty: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its column."""
+        return (self.column.name,)
+
+    def kept(self, rows: Table) -> BoolArray:
+        """Return which rows it is true of."""
+        return _among(rows[self.column.name], self.codes)
+
+    def as_conclusion(self) -> Among:
+        """Return the same with an empty cell among its codes, which breaks nothing."""
+        code = self.column.missing_code
+        if code is None or self.of_empty or _among(np.array([code]), self.codes)[0]:
+            return self
+        both = np.concatenate([self.codes, [[code, code + 1]]])
+        return Among(self.column, complement(complement(both, self.column.size), self.column.size), self.text)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """``left relation right``: right is a sum of columns, or a constant in the unit of the left column.
+
+    A sum of several columns is equal to what lies within half a step of it, as grids need not meet.
+    """
+
+    left: ModelledColumn
+    relation: Relation
+    right: tuple[ModelledColumn, ...] = ()
+    constant: float = 0.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns, the left one first."""
+        return (self.left.name, *(column.name for column in self.right))
+
+    @property
+    def tolerance(self) -> float:
+        """How far two sides may lie apart that are called equal."""
+        if self.relation != "=" or len(self.right) < 2 or self.left.levels < 2:
+            return 0.0
+        first, second = values_of(self.left)[:2]
+        return float(second - first) / 2
+
+    def sides(self, rows: Table) -> tuple[FloatArray, FloatArray]:
+        """Return the two sides of every row; NaN where a cell is empty."""
+        own = values_of(self.left)[rows[self.left.name]]
+        target = np.zeros(len(own)) if self.right else np.full(len(own), self.constant)
+        for column in self.right:
+            target += values_of(column)[rows[column.name]]
+        return own, target
+
+    def kept(self, rows: Table) -> BoolArray:
+        """Return which rows it is true of."""
+        own, target = self.sides(rows)
+        return holds(own, target, self.relation, self.tolerance) | ~(np.isfinite(own) & np.isfinite(target))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dependency:
+    """One column determines another: ``wanted`` has the code of the second for every code of the first.
+
+    It is -1 where nothing is said. ``learnt``: nobody said anything, so the table of values comes from the model.
+    """
+
+    source: ModelledColumn
+    target: ModelledColumn
+    wanted: CodeArray
+    learnt: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is determined, and what by."""
+        return (self.target.name, self.source.name)
+
+    def kept(self, rows: Table) -> BoolArray:
+        """Return which rows it is true of."""
+        wanted, found = self.wanted[rows[self.source.name]], rows[self.target.name]
+        empty = self.target.missing_code
+        return np.asarray((wanted < 0) | (wanted == found) | (found == (-2 if empty is None else empty)))
+
+
+Conclusion = Among | Comparison | Dependency
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One rule: whatever row meets ``when`` has to keep ``then``.
+
+    Attributes
+    ----------
+    line : int
+        Which line of ``rules:`` says so, counted from 0; some lines say several.
+    text : str
+        That line.
+    """
+
+    line: int
+    text: str
+    when: tuple[Among, ...]
+    then: Conclusion
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All it is about, what it concludes first."""
+        return tuple(dict.fromkeys([*self.then.columns, *(name for one in self.when for name in one.columns)]))
+
+    def broken(self, rows: Table) -> BoolArray:
+        """Return which rows break it."""
+        found = ~self.then.kept(rows)
+        for one in self.when:
+            if found.any():
+                found &= one.kept(rows)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heap:
+    """A share of the rows has one of some values, as people round; about the table, so no row alone can break it."""
+
+    line: int
+    text: str
+    where: Among
+    share: float
+
+
+# Values --------------------------------------------------------------------------------------------------------------
+
+
+def holds(left: FloatArray, right: FloatArray, relation: Relation, tolerance: float = 0.0) -> BoolArray:
+    """Return whether values stand in a relation; sums in floating point count as what they would be on paper."""
+    # Grid values are sums in floating point: 0.1 + 0.2 has to equal 0.3 here.
+    gap = left - right
+    slack = 1e-9 * np.maximum(1.0, np.abs(right))
+    checks = {
+        ">=": gap >= -slack,
+        ">": gap > slack,
+        "<=": gap <= slack,
+        "<": gap < -slack,
+        "=": np.abs(gap) <= tolerance + slack,
+    }
+    return np.asarray(checks[relation])
+
+
+def nearest(column: ModelledColumn, target: FloatArray, relation: Relation) -> CodeArray:
+    """Return the place nearest to ``target`` that stands in ``relation`` to it, or the nearest end of the grid."""
+    grid = values_of(column)[: column.n_values]
+    slack = 1e-9 * np.maximum(1.0, np.abs(target))
+    if relation == ">=":
+        code = np.searchsorted(grid, target - slack, side="left")
+    elif relation == ">":
+        code = np.searchsorted(grid, target + slack, side="right")
+    elif relation == "<=":
+        code = np.searchsorted(grid, target + slack, side="right") - 1
+    elif relation == "<":
+        code = np.searchsorted(grid, target - slack, side="left") - 1
+    else:
+        after = np.clip(np.searchsorted(grid, target, side="left"), 1, max(len(grid) - 1, 1))
+        after = np.minimum(after, len(grid) - 1)
+        before = np.maximum(after - 1, 0)
+        code = np.where(np.abs(grid[after] - target) < np.abs(grid[before] - target), after, before)
+    return np.clip(code, 0, len(grid) - 1).astype(np.int64)
