@@ -13,11 +13,9 @@ import streamlit as st
 from pages.ui.column_rows import (
     MAXIMUM_PAIR_CELLS,
     MODELLED_ROLES,
-    PRESETS,
     ROLES,
     Row,
     State,
-    apply_preset,
     declared_columns,
     errors_of_rows,
     is_proposed,
@@ -27,6 +25,7 @@ from pages.ui.column_rows import (
     pasted_beside,
     state_of,
 )
+from pages.ui.dictionaries import dictionary_panel, preset_panel
 from pages.ui.draft import MOST_PILLS, Draft, asks_for_number, config_of, missing_answers
 from pages.ui.finding import find_panel, take_finding
 from pages.ui.guards import require, through_the_application
@@ -198,24 +197,10 @@ def _decide(names: list[str], role: str | None = None) -> None:
     renew_editor()
 
 
-def preset_form() -> None:
-    """Offer public presets for the columns they fit."""
-    held = draft()
-    names, preset, button = st.columns([3, 3, 1], vertical_alignment="bottom")
-    known = [row["name"] for row in held["columns"]]
-    chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
-    kind = preset.selectbox("Preset", list(PRESETS), key="preset-kind")
-    if button.button("Fill", key="preset-fill", disabled=not chosen):
-        held["columns"] = [apply_preset(row, kind) if row["name"] in chosen else row for row in held["columns"]]
-        held["domain_source"].update({name: f"declared from preset: {kind}" for name in chosen})
-        renew_editor()
-        st.rerun()
-    sources = [f"{plain(name)} {source}" for name, source in held["domain_source"].items() if "preset" in source]
-    if sources:
-        note("; ".join(sources) + ".")
-
-
-WAYS: dict[str, Callable[[], None]] = {"Use public presets": preset_form}
+WAYS: dict[str, Callable[[], None]] = {
+    "Paste or drop a data dictionary": dictionary_panel,
+    "Use public presets": preset_panel,
+}
 """What fills many lines at once, in the order in which it is offered: its words, and the panel that it unfolds."""
 
 _WAYS_HELP = "Each shows first what it would fill. Lines can be edited afterwards."

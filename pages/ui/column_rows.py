@@ -32,11 +32,9 @@ from synth.schema.guesses import fate_of, kind_by_name, step_by_name
 __all__ = [
     "MAXIMUM_PAIR_CELLS",
     "MODELLED_ROLES",
-    "PRESETS",
     "ROLES",
     "Row",
     "State",
-    "apply_preset",
     "declared_columns",
     "error_of_row",
     "errors_of_rows",
@@ -76,34 +74,6 @@ _KINDS = {
     "category": "category", "string": "category", "identifier": "identifier (replaced)",
     "text": FREE_TEXT, "drop": "leave out",
 }  # fmt: skip
-
-_NUMBER, _CATEGORY = {"role": "number"}, {"role": "category"}
-PRESETS: dict[str, Row] = {
-    "age in years 0-120": {**_NUMBER, "low": "0", "high": "120", "step": "1"},
-    "percentage 0-100": {**_NUMBER, "low": "0", "high": "100", "step": "1"},
-    "0 or 1": {"role": "yes/no", "categories": "1, 0"},
-    "yes or no": {"role": "yes/no", "categories": "yes, no"},
-    "rating 1-5": {**_NUMBER, "low": "1", "high": "5", "step": "1"},
-    "money 0-500,000, zero kept apart": {**_NUMBER, "low": "0", "high": "500000", "step": "100", "special": "0"},
-    "month 1-12": {**_NUMBER, "low": "1", "high": "12", "step": "1"},
-    "month names": {
-        **_CATEGORY,
-        "categories": "January, February, March, April, May, June, July, August, September, October, "
-        "November, December",
-    },
-    "weekday names": {
-        **_CATEGORY,
-        "categories": "Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday",
-    },
-    "female or male": {**_CATEGORY, "categories": "female, male"},
-    "countries of the European Union (ISO codes)": {
-        **_CATEGORY,
-        "categories": "AT, BE, BG, CY, CZ, DE, DK, EE, ES, FI, FR, GR, HR, HU, IE, IT, LT, LU, LV, MT, NL, PL, PT, RO, "
-        "SE, SI, SK",
-        "other": True,
-    },
-    "days 2020 to 2025": {"role": "date", "low": "2020-01-01", "high": "2025-12-31", "step": "day"},
-}
 
 
 def guess_role(name: str, kind: str) -> str:
@@ -167,12 +137,6 @@ def _form(role: str) -> tuple[FormField, ...]:
 
 def _asks_for_other(role: str) -> bool:
     return any(field.cell == "other" for field in _form(role))
-
-
-def apply_preset(row: Row, preset: str) -> Row:
-    """Return the row with the values of a public preset."""
-    blank = {"low": "", "high": "", "step": "", "categories": "", "special": "", "other": False, "extra": {}}
-    return {**row, **blank, **PRESETS[preset]}
 
 
 def split_list(text: str) -> list[str]:

@@ -58,6 +58,7 @@ def new_draft() -> Draft:
         "format": {},
         "test_format": None,
         "columns": [],
+        "dictionary": None,  # what was understood of one, until it is taken or put away
         "protects": None,
         "rows_per_unit": None,
         "id_column": None,

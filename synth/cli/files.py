@@ -10,6 +10,7 @@ import glob
 import gzip
 import io
 import json
+import shlex
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,7 @@ from synth.schema import (
     config_of_text,
     format_to_mapping,
     parse_column,
+    preset_for,
 )
 from synth.schema.guesses import fate_of, step_by_name, with_step
 from synth.schema.source import DatabaseSource
@@ -303,11 +305,13 @@ def _drafted_columns(header: Header, known: Description, empty: bool) -> list[st
 
     lines = []
     for name, kind in zip(header.names, header.kinds, strict=True):
-        column, fate = known.columns.get(name), fate_of(name, kind or "")
+        column, fate, preset = known.columns.get(name), fate_of(name, kind or ""), preset_for(name)
         if column is not None:
             line = line_of(column.body, empty=empty)
         else:
             line = with_step(_BLANKS[kind or ""], name) + (f"  # {fate}: is that right?" if fate else "")
+            # An offer by its name alone: whoever owns the table takes it, or not.
+            line += "" if preset is None else f"  # or --preset {preset.key}={shlex.quote(name)}"
         lines.append(f"  {_quoted(name)}: {line}\n")
     return lines
 

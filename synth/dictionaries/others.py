@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ def _text(data: bytes) -> str:
 
 def dictionary_of_document(name: str, data: bytes, names: Sequence[str]) -> Dictionary:
     """Read YAML or JSON: a configuration of ours, or a data package, a resource or a table schema of Frictionless."""
-    document = read_mapping(_text(data))
+    document = _json(data) if name.lower().endswith(".json") else read_mapping(_text(data))
     found = _frictionless(document, names)
     if found is not None:
         return found
@@ -41,6 +42,17 @@ def dictionary_of_document(name: str, data: bytes, names: Sequence[str]) -> Dict
             "'resources', 'schema' and 'fields'."
         )
     return Dictionary("a configuration", tuple(_declared(str(one), body) for one, body in columns.items()))
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    # Not read as YAML, of which it is a part but for the tabs that some programs indent with.
+    try:
+        document = json.loads(_text(data))
+    except (ValueError, RecursionError):
+        raise ConfigError("The dictionary is not valid JSON.") from None
+    if not isinstance(document, dict):
+        raise ConfigError("The dictionary must be an object of JSON, with the columns under 'fields' or 'columns'.")
+    return document
 
 
 def _declared(name: str, body: object) -> DictionaryColumn:

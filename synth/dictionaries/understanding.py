@@ -281,7 +281,7 @@ class _Understanding:
         elif step is not None:
             return {"step": step}
         decimals = facts.decimals.strip()
-        if decimals.isdigit() and int(decimals) <= 12:
+        if decimals.isdecimal() and len(decimals) < 3 and int(decimals) <= 12:
             return {"step": str(Decimal(1).scaleb(-int(decimals)).normalize())} if int(decimals) else {"step": "1"}
         return {"step": "1"} if is_whole(facts.kind) else {}
 
@@ -330,7 +330,7 @@ class _Understanding:
             labels = {}
         if labels:
             body["labels"] = labels
-        if is_ordered(self._facts.kind) and _ORDERED:
+        if is_ordered(self._facts.kind) and "ordered" in COLUMN_TYPES["category"].unasked:
             body["ordered"] = True
         if folded(self._facts.other) in YES_WORDS:
             body["other"] = True
@@ -350,7 +350,7 @@ class _Understanding:
         codes = self._values.codes
         if len(codes) != 2 or self._missing:
             return None
-        words = [folded(code if label is None else label) for code, label in codes]
+        words = [_truth_word(code if label is None else label) for code, label in codes]
         for yes, no in ((0, 1), (1, 0)):
             if words[yes] in YES_WORDS and words[no] in NO_WORDS:
                 return codes[yes][0], codes[no][0]
@@ -372,11 +372,14 @@ class _Understanding:
         return {}
 
 
-_ORDERED = "ordered" in getattr(COLUMN_TYPES["category"], "__slots__", ())
+def _truth_word(text: str) -> str:
+    """Return a word for yes or no as it is listed; 1.0 is 1."""
+    number = number_in(text)
+    return folded(text) if number is None else f"{float(number):g}"
 
 
 def _is_day(text: str) -> bool:
-    return _day(text) is not None and not text.strip().isdigit()
+    return _day(text) is not None and not text.strip().isdecimal()
 
 
 def _day(text: str, *, last: bool = False) -> str | None:
@@ -395,7 +398,9 @@ _MOST_IN_RANGE = 200
 
 def _whole_values(low: str, high: str) -> list[int]:
     """Return the whole numbers of a short range, which a category lists."""
-    if not all(text.lstrip("-").isdigit() for text in (low, high)) or not 0 < int(high) - int(low) < _MOST_IN_RANGE:
+    if not all(text.removeprefix("-").isdecimal() and len(text) < 10 for text in (low, high)):
+        return []
+    if not 0 < int(high) - int(low) < _MOST_IN_RANGE:
         return []
     return list(range(int(low), int(high) + 1))
 

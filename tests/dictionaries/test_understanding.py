@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import pytest
 
 from synth.dictionaries import DICTIONARY_ENDINGS, describe_columns, line_of, open_facts, read_dictionary
-from synth.errors import ConfigError
+from synth.errors import ConfigError, InputError
 from synth.limits import DOCUMENT_BYTES
 from synth.schema import config_of_text, parse_column
 from synth.schema.documents import read_mapping
@@ -116,6 +118,13 @@ def test_a_paste_without_a_header_is_told_by_the_names_of_the_table() -> None:
         read_dictionary("pasted.tsv", pasted.encode())
 
 
+def test_truth_values_written_as_numbers_with_a_point() -> None:
+    found = bodies("c.csv", "name;type;values\na;yes/no;1.0, 0.0\nb;binary;1, 2\n")
+
+    assert found["a"] == {"type": "yes_no", "yes": "1.0", "no": "0.0"}
+    assert open_facts(found["b"]) == ["word for yes", "word for no"]
+
+
 def test_a_list_that_breaks_its_line_is_not_half_taken() -> None:
     found = read_dictionary("c.csv", b"name;values;missing\nsex;1=m; 2=f; 9=missing;\n").columns[0]
 
@@ -168,7 +177,9 @@ def test_a_configuration_gives_its_columns_and_says_which_it_cannot() -> None:
         ("d.csv", b"", "No line of this dictionary"),
         ("d.csv", b"x" * (DOCUMENT_BYTES + 1), "more than 5,000,000 bytes"),
         ("d.csv", b"name,type\n", "describes no column"),
-        ("d.json", b"[1]", "must be a mapping"),
+        ("d.json", b"[1]", "must be an object of JSON"),
+        ("d.json", b"[" * 100_000, "not valid JSON"),
+        ("d.yaml", b"[1]", "must be a mapping"),
         ("d.json", b'{"a": 1}', "describes no columns"),
         ("d.json", b'{"resources": [{"path": "a.csv"}]}', "No resource of this data package has its schema"),
         ("d.yaml", b"\xff", "no text in UTF-8"),
@@ -225,3 +236,26 @@ def test_what_a_dictionary_gave_stands_in_a_configuration() -> None:
     config = config_of_text(f"{text}budget: {{epsilon: 1}}\nrows: 5\ncolumns:\n{lines}")
 
     assert config.schema.modelled_column("sex").shown_texts() == ["male", "female", "missing"]
+
+
+DOCUMENTS = {
+    "a.csv": WIDE.encode(),
+    "a.names": b"| said\n>50K, <=50K.\n\nage: continuous.\nsex: Female, Male.\nid: ignore.\n",
+    "a.json": b'{"fields": [{"name": "n", "type": "integer", "constraints": {"minimum": 0, "enum": [1, 2]}}, '
+    b'{"name": "d", "type": "date", "format": "%d/%m/%Y", "categories": ["x", {"value": "N", "label": "no"}]}]}',
+    "a.yaml": b"columns: {a: {type: number, low: 0, high: 5}, b: {type: category, values: [x, y]}}",
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_whatever_is_given_is_understood_or_refused_in_a_sentence(name: str) -> None:
+    random = np.random.default_rng(17)
+    pieces = [b"\xff", b"\0", b'"', b";", b"=", b"..", b"-", b"1e999", b"\xc2\xb2", b"\n", b"\t", b"{", b"["]
+    for _ in range(300):
+        data = bytearray(DOCUMENTS[name])
+        for place in random.integers(0, len(data), random.integers(1, 6)):
+            data[place : place + int(random.integers(0, 4))] = pieces[random.integers(len(pieces))]
+        with suppress(InputError):
+            for column in read_dictionary(name, bytes(data)).columns:
+                assert column.said
+                line_of(column.body)

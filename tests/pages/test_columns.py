@@ -7,8 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pages.ui.column_rows import (
-    PRESETS,
-    apply_preset,
     errors_of_rows,
     guess_role,
     is_proposed,
@@ -21,7 +19,8 @@ from pages.ui.column_rows import (
     split_list,
     state_of,
 )
-from synth.schema import parse_column
+from pages.ui.dictionaries import taken_row
+from synth.schema import Preset, parse_column, presets
 
 
 def row(name: str = "age", **fields: object) -> dict[str, object]:
@@ -140,13 +139,28 @@ def test_lists_survive_being_written_and_read(values: list[str]) -> None:
     assert split_list(join_list(values)) == values
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_declares_a_usable_column(preset: str) -> None:
-    filled = apply_preset(new_row("x", "category"), preset)
+@pytest.mark.parametrize("preset", presets().values(), ids=presets())
+def test_every_preset_declares_a_usable_column(preset: Preset) -> None:
+    filled = taken_row(new_row("x", "category"), preset.body("500" if preset.asks else None))
     # What no preset can know is asked: whether cells may be empty, or what one that cannot be read becomes.
     (asked,) = errors_of_rows([filled]) or ["" if filled["other"] else "nothing was asked"]
     assert not asked or "needs a place for a cell that cannot be read" in asked
     assert errors_of_rows([{**filled, "missing": True}]) == []
+
+
+def test_what_a_dictionary_leaves_open_stays_as_it_was_typed() -> None:
+    typed = {**new_row("x", "number"), "low": "1", "step": "0.5", "fallback": "3", "weight": "high"}
+
+    taken = taken_row(typed, {"type": "number", "high": "9"})
+
+    assert {key: taken[key] for key in ("low", "high", "step", "fallback", "weight")} == {
+        "low": "1", "high": "9", "step": "0.5", "fallback": "3", "weight": "high",
+    }  # fmt: skip
+    assert taken_row(typed, {"low": "0"})["low"] == "0"
+    assert taken_row(new_row("x", ""), {"low": "0"}) == new_row("x", "")
+    coded = taken_row(typed, {"type": "category", "values": ["N", "Y"], "labels": {"N": "no"}, "missing": True})
+    assert (coded["low"], coded["categories"], coded["missing"]) == ("", "N, Y", True)
+    assert mapping_of_row(coded)["labels"] == {"N": "no"}
 
 
 @pytest.mark.parametrize(

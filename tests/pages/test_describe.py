@@ -116,11 +116,61 @@ def test_a_preset_fills_columns_and_says_so() -> None:
     app = with_columns("age,weekday")
     app.segmented_control(key="way").set_value("Use public presets").run()
     app.multiselect(key="preset-columns").set_value(["age"]).run()
-    app.selectbox(key="preset-kind").set_value("age in years 0-120").run()
+    app.selectbox(key="preset-kind").set_value("age").run()
     app.button(key="preset-fill").click().run()
     row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "age")
     assert (row["role"], row["low"], row["high"]) == ("number", "0", "120")
     assert "age declared from preset: age in years 0-120" in texts(app)
+
+
+def test_presets_are_offered_by_names_and_money_asks_its_highest() -> None:
+    app = with_columns("age,weekday,income")
+    app.segmented_control(key="way").set_value("Use public presets").run()
+    assert "By their names: age: age in years 0-120; weekday: weekday 1-7 (Monday is 1)." in texts(app)
+    app.button(key="preset-proposed").click().run()
+    rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
+    assert (rows["age"]["high"], rows["weekday"]["extra"]["labels"]["7"]) == ("120", "Sunday")
+    app.multiselect(key="preset-columns").set_value(["income"]).run()
+    app.selectbox(key="preset-kind").set_value("money").run()
+    assert app.button(key="preset-fill").disabled
+    app.text_input(key="preset-highest").set_value("much").run()
+    app.button(key="preset-fill").click().run()
+    assert "The highest value must be a number." in errors(app)
+    app.text_input(key="preset-highest").set_value("90,000").run()
+    app.button(key="preset-fill").click().run()
+    row = next(row for row in app.session_state["draft"]["columns"] if row["name"] == "income")
+    assert (row["high"], row["step"], row["special"]) == ("90000", "1", "0")
+
+
+def test_a_dictionary_is_shown_line_by_line_before_it_is_taken() -> None:
+    app = with_columns("age,sex,region")
+    app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
+    codebook = b"variable;type;range;values\nage;integer;0-110;\nsex;int;;1=male, 2=female\nheight;float;;\n"
+    uploader(app, "dictionary").upload("codebook.csv", codebook, "text/csv")
+    app.run()
+    assert "Understood 2 of your 3 columns. Nothing is filled yet." in texts(app).replace("*", "")
+    assert "Not in the table, and passed over: height." in app.warning[0].value
+    assert app.session_state["draft"]["columns"][0]["high"] == ""
+    app.button(key="dictionary-take").click().run()
+    rows = {row["name"]: row for row in app.session_state["draft"]["columns"]}
+    assert (rows["age"]["low"], rows["age"]["high"], rows["age"]["step"]) == ("0", "110", "1")
+    assert (rows["sex"]["role"], rows["sex"]["categories"]) == ("category", "1, 2")
+    assert rows["sex"]["extra"]["labels"] == {"1": "male", "2": "female"}
+    assert app.session_state["draft"]["domain_source"]["sex"] == "declared from a data dictionary: a table of columns"
+    assert app.session_state["draft"]["dictionary"] is None
+
+
+def test_cells_are_pasted_without_a_header_and_a_refusal_loses_nothing() -> None:
+    app = with_columns("age,sex")
+    app.segmented_control(key="way").set_value("Paste or drop a data dictionary").run()
+    app.text_area(key="dictionary-pasted").set_value("a\tb\nc\td").run()
+    app.button(key="dictionary-read").click().run()
+    assert "No line of this dictionary says what its columns hold" in errors(app)[0]
+    assert app.text_area(key="dictionary-pasted").value == "a\tb\nc\td"
+    app.text_area(key="dictionary-pasted").set_value("age\tnumber\t0\t120\t1\nsex\tcategory\t\t\t\tm, f").run()
+    app.button(key="dictionary-read").click().run()
+    app.button(key="dictionary-leave").click().run()
+    assert [row["high"] for row in app.session_state["draft"]["columns"]] == ["", ""]
 
 
 def test_edits_survive_leaving_the_page() -> None:

@@ -1,0 +1,278 @@
+"""From a table and its public codebook to a finished run by the command line, with the lines counted that a hand edits.
+
+    HERMITAGE_DATA=FOLDER python benchmarks/describing.py [--tables adult titanic] [--rows 2000]
+
+For every table a codebook is written as a person would have it: a line for each column, with its kind, range, step and
+values (the facts of ``declared.py``, which are those of the published documentation and round numbers), or the
+published ``.names`` file itself. Then
+
+- ``synth schema TABLE --dictionary CODEBOOK --empty missing`` drafts a configuration;
+- six facts about people and rows are written into its head (whom it protects, how many rows of one, whether their
+  number is public, how many at most, the account, the rows to make): the same six for every table;
+- lines of columns that are still open are edited by hand: those of ``BY_HAND``, each counted;
+- ``synth run`` makes a release of a few thousand rows of the table, with the default generator.
+
+No row of the table is looked at for any of it, and no row is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import declared
+from declared_network import ORDER, network
+
+from synth.schema import Column, parse_column
+from synth.schema.documents import read_mapping
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADER = ("name", "type", "lowest", "highest", "step", "values", "missing codes", "may be empty")
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table, where its codebook is from, and what no codebook says.
+
+    Attributes
+    ----------
+    file : str
+        Below the folder of data.
+    source : str
+        Who published what stands in the codebook.
+    columns : list of Column
+        Facts that are written as a codebook of one line a column.
+    names : str
+        A published names file, which is read before that.
+    schema : tuple of str
+        What is typed behind ``synth schema`` beside that: how the file is written.
+    by_hand : mapping
+        Lines of the draft that are edited: column to declaration.
+    """
+
+    file: str
+    source: str
+    columns: list[Column] = field(default_factory=list)
+    names: str = ""
+    schema: tuple[str, ...] = ()
+    by_hand: dict[str, str] = field(default_factory=dict)
+
+
+NOT_TABLES = {
+    "isolet": "Isolet.mat is a matrix of MATLAB, which is no table: write it as CSV first",
+    "mnist": "images in idx files, which are no table; benchmarks/images.py has what applies to images",
+    "adult_discretised": "arrays of NumPy without names or codes of their own; the table itself is adult",
+}
+
+
+def _adult(data: Path) -> Described:
+    bounds = "age: 17 90 1\nfnlwgt: 0 1500000 1000\neducation-num: 1 16 1\ncapital-gain: 0 99999 1 0\n"
+    bounds += "capital-loss: 0 5000 1 0\nhours-per-week: 1 99 1"
+    return Described(
+        "adult/adult.data.gz",
+        "adult.names (UCI), and the survey's top codes",
+        declared.numbers(bounds),
+        "adult/adult.names",
+        ("--no-header", "--separator", ","),
+    )
+
+
+def _census(data: Path) -> Described:
+    names = data / "census_income_kdd" / "census-income.names"
+    numbers = [column for column in declared.census(names) if column.kind == "number"]
+    return Described(
+        "census_income_kdd/census-income.test.gz",
+        "census-income.names (UCI), and the survey's top codes",
+        numbers,
+        "census_income_kdd/census-income.names",
+        ("--no-header", "--separator", ","),
+        by_hand={
+            "instance weight": "{type: drop}",
+            "class": '{type: category, values: ["- 50000.", "50000+."], missing: true}',
+        },
+    )
+
+
+def _network(data: Path) -> Described:
+    by_name = {column.name: column for column in network()}
+    return Described(
+        "kddcup99_10pct/kddcup.data_10_percent.gz",
+        "the attribute list of KDD Cup 1999",
+        [by_name[name] for name in ORDER],
+        schema=("--no-header", "--separator", ","),
+    )
+
+
+def _letters(data: Path) -> Described:
+    segments = "V1: 0 10 1\n" + "\n".join(f"V{k}: -10 70 1" for k in range(2, 6)) + "\nV6: 0 80 0.01\nV7: 0 80 0.01"
+    columns = [*declared.numbers(segments), declared.category("Class", declared.counted(1, 10))]
+    file = "artificial_characters/artificial-characters_train.csv.gz"
+    return Described(file, "OpenML 1459 (Botta, Giordana, Saitta 1993)", columns)
+
+
+def _diabetes(data: Path) -> Described:
+    columns = [column for column in declared.diabetes() if not column.name.startswith("diag_")]
+    diagnoses = {f"diag_{place}": "{type: drop}" for place in (1, 2, 3)}
+    return Described(
+        "diabetes130/diabetic_data.csv.gz",
+        "Strack et al. 2014, table 1, and IDs_mapping.csv",
+        columns,
+        by_hand=diagnoses,
+    )
+
+
+def _plain(file: str, source: str, columns: Callable[[], list[Column]]) -> Callable[[Path], Described]:
+    return lambda data: Described(file, source, columns())
+
+
+TABLES: dict[str, Callable[[Path], Described]] = {
+    "adult": _adult,
+    "titanic": _plain("titanic/titanic.csv", "the data dictionary of Kaggle's Titanic", declared.titanic),
+    "wine_red": _plain("wine_quality/winequality-red.csv", "Cortez et al. 2009, table 1, rounded", declared.wine),
+    "insurance": _plain("insurance/insurance.csv", "Lantz, Machine Learning with R", declared.insurance),
+    "census": _census,
+    "diabetes130": _diabetes,
+    "covtype": _plain("covtype_sample/covtype_train.csv.gz", "covtype.info (UCI)", declared.covtype),
+    "kddcup99": _network,
+    "cervical": _plain("cervical/risk_factors_cervical_cancer.csv", "Fernandes et al. 2017", declared.cervical),
+    "creditcard": _plain("creditcard_fraud_sample/creditcard_sample.csv.gz", "ULB's description", declared.creditcard),
+    "artificial_characters": _letters,
+}
+
+
+def codebook(columns: Iterable[Column], file: Path) -> None:
+    """Write declared facts as a codebook has them."""
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        lines = csv.writer(stream)
+        lines.writerow(HEADER)
+        lines.writerows(map(_line, columns))
+
+
+def _line(column: Column) -> tuple[str, ...]:
+    said: dict[str, Any] = column.to_mapping()
+    values = said.get("values") or [said[key] for key in ("yes", "no") if key in said]
+    kind = {"yes_no": "yes/no", "drop": "leave out"}.get(column.kind, column.kind)
+    return (
+        column.name,
+        "integer" if column.kind == "number" and said["step"] == 1 else kind,
+        *(f"{said[key]:g}" if key in said else "" for key in ("low", "high", "step")),
+        "; ".join(f'"{value}"' if set("=;") & set(value) else value for value in values),
+        "; ".join(f"{value:g}" for value in said.get("special", ())),
+        "yes" if said.get("missing") else "",
+    )
+
+
+HEAD = {
+    "account": "describing-{name}",
+    "  protects": "person",
+    "  rows_per_unit": "1",
+    "row_count": "private",
+    "people_at_most": "{people}",
+    "rows": "500",
+}
+
+
+def fill(draft: str, name: str, described: Described, people: int) -> tuple[str, int, int, int, list[str]]:
+    """Edit a draft as a hand would; return it with how many columns there are, came filled and were edited."""
+    lines = draft.splitlines()
+    edited, columns, filled = 0, 0, 0
+    still: list[str] = []
+    section = ""
+    for place, line in enumerate(lines):
+        if line and not line.startswith((" ", "#")):
+            section = line.partition(":")[0]
+        key = line.partition(":")[0]
+        if section not in {"columns", "domain_source", "format"} and key in HEAD:
+            lines[place] = f"{key}: {HEAD[key].format(name=name, people=people)}"
+        if section == "columns" and line.startswith("  "):
+            columns += 1
+            column = next(iter(read_mapping(line)))
+            if column in described.by_hand:
+                lines[place] = f"{line[: line.index(': {')]}: {described.by_hand[column]}"
+                edited += 1
+            elif _is_whole(line):
+                filled += 1
+            else:
+                still.append(column)
+    return "\n".join(lines) + "\n", columns, filled, edited, still
+
+
+def _is_whole(line: str) -> bool:
+    ((name, said),) = read_mapping(line).items()
+    try:
+        parse_column(name, said)
+    except ValueError:
+        return False
+    except Exception as refusal:
+        return not str(refusal)
+    return True
+
+
+def first_rows(source: Path, target: Path, rows: int) -> None:
+    """Keep the first lines of a file: the run is to end soon."""
+    with gzip.open(source, "rb") if source.suffix == ".gz" else source.open("rb") as stream, target.open("wb") as kept:
+        for _, line in zip(range(rows), stream, strict=False):
+            kept.write(line)
+
+
+def synth(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    known = {**os.environ, "HERMITAGE_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "synth", *arguments]
+    return subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+
+
+def measure(name: str, data: Path, rows: int) -> None:
+    described = TABLES[name](data)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        table = place / re.sub(r"\.gz$", "", Path(described.file).name)
+        first_rows(data / described.file, table, rows)
+        arguments = ["schema", str(table), *described.schema]
+        if described.names:
+            arguments += ["--dictionary", str(data / described.names)]
+        if described.columns:
+            codebook(described.columns, place / "codebook.csv")
+            arguments += ["--dictionary", str(place / "codebook.csv")]
+        began = time.monotonic()
+        drafted = synth(*arguments, "--empty", "missing", home=place / "home")
+        if drafted.returncode:
+            print(f"{name:24} no draft: {drafted.stderr.strip()}")
+            return
+        text, columns, filled, edited, still = fill(drafted.stdout, name, described, rows)
+        (place / "config.yaml").write_text(text.replace(f"table: {table.name}", f"table: {table}"), encoding="utf-8")
+        ran = synth(
+            "run", str(place / "config.yaml"), "--out", str(place / "out"), "--no-owner-report", home=place / "home"
+        )
+        last = "finished" if ran.returncode == 0 else f"refused: {ran.stderr.strip().splitlines()[-1]}"
+        took = time.monotonic() - began
+        print(
+            f"{name:24}{columns:>5} columns{filled:>5} filled{edited:>4} by hand{len(still):>4} open, run {last}, "
+            f"{took:.0f} s ({described.source})",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--rows", type=int, default=2_000, help="lines of each table that are read")
+    given = parser.parse_args()
+    for name in given.tables:
+        measure(name, Path(os.environ["HERMITAGE_DATA"]), given.rows)
+    for name, why in NOT_TABLES.items():
+        print(f"{name:24} not a table: {why}")
+
+
+if __name__ == "__main__":
+    main()

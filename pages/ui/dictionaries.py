@@ -1,0 +1,229 @@
+"""What fills many lines of the description at once: a data dictionary, and public presets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from pages.server.uploads import whole_stream
+from pages.ui.column_rows import Row, row_of_mapping
+from pages.ui.session import draft, forget_uploads, renew_editor, uploader_key
+from pages.ui.words import note, plain
+from synth.dictionaries import (
+    DICTIONARY_ENDINGS,
+    DictionaryColumn,
+    describe_columns,
+    open_facts,
+    read_dictionary,
+)
+from synth.errors import SynthError
+from synth.limits import DOCUMENT_BYTES
+from synth.names import visible
+from synth.schema import COLUMN_TYPES, Preset, preset_for, presets
+
+__all__ = ["dictionary_panel", "preset_panel", "taken_row"]
+
+_MEGABYTES = DOCUMENT_BYTES // 10**6
+_MOST_SENTENCES = 20
+_PASTED = "pasted.tsv"
+
+
+# A data dictionary ---------------------------------------------------------------------------------------------------
+
+
+def dictionary_panel() -> None:
+    """Take a dictionary in, show line by line what was understood of it, and fill the lines that are wanted."""
+    held = draft()
+    if held["dictionary"] is None:
+        _ask_for_dictionary()
+    else:
+        _show_understood()
+
+
+def _ask_for_dictionary() -> None:
+    left, right = st.columns(2)
+    with left:
+        uploaded = st.file_uploader(
+            "A file: CSV, Excel, datapackage.json, YAML, .names, or an earlier bundle (zip)",
+            type=list(DICTIONARY_ENDINGS),
+            key=uploader_key("dictionary"),
+            max_upload_size=_MEGABYTES,
+            help="One line for each column, or one for each of its values. It is read as public: never give rows here.",
+        )
+    with right:
+        pasted = st.text_area(
+            "Or cells pasted from a spreadsheet",
+            key="dictionary-pasted",
+            height=110,
+            placeholder="name\ttype\tlowest\thighest\tstep\tvalues\nage\tinteger\t0\t120\t1\t",
+            help="With a first line that says what the cells hold, in most languages of codebooks; or without one, in "
+            "the order of the table below.",
+        )
+        if st.button("Read what is pasted", key="dictionary-read", disabled=not pasted.strip()):
+            _understand(_PASTED, pasted.encode())
+            st.rerun()
+    if uploaded is not None:
+        try:
+            with whole_stream(uploaded, most=_MEGABYTES * 2**20) as stream:
+                data = stream.read()
+        except SynthError as error:
+            st.session_state["dictionary-refused"] = str(error)
+        else:
+            _understand(uploaded.name, data)
+        forget_uploads()
+        st.rerun()
+    refusal = st.session_state.pop("dictionary-refused", None)
+    if refusal is not None:
+        st.error(plain(refusal))
+
+
+def _understand(name: str, data: bytes) -> None:
+    """Keep what was understood of a dictionary, beside the draft's lines, until it is taken or put away."""
+    held = draft()
+    names = [row["name"] for row in held["columns"]]
+    try:
+        found = read_dictionary(name, data, names=names)
+    except SynthError as error:
+        st.session_state["dictionary-refused"] = str(error)
+        return
+    known = describe_columns(names, [found])
+    held["dictionary"] = {
+        "columns": [[one, dict(column.body), column.source] for one, column in known.columns.items()],
+        "notes": list(known.notes),
+    }
+
+
+def _show_understood() -> None:
+    held = draft()
+    told = held["dictionary"]
+    lines = [(name, DictionaryColumn(name, body), source) for name, body, source in told["columns"]]
+    names = {row["name"] for row in held["columns"]}
+    lines = [line for line in lines if line[0] in names]
+    st.markdown(f"**Understood {len(lines):,} of your {len(names):,} columns.** Nothing is filled yet.")
+    shown = [[True, visible(name), visible(column.said), _open(column)] for name, column, _ in lines]
+    chosen = st.data_editor(
+        pd.DataFrame(shown, columns=["take", "name", "said", "open"]),
+        key="dictionary-lines",
+        hide_index=True,
+        disabled=["name", "said", "open"],
+        column_config={
+            "take": st.column_config.CheckboxColumn("Take", width=50),
+            "name": st.column_config.TextColumn("Name", width=150),
+            "said": st.column_config.TextColumn("Understood as", width=460),
+            "open": st.column_config.TextColumn("Still open", width=220),
+        },
+        alt="What was understood of the dictionary, one line for each column",
+    )
+    sentences = told["notes"]
+    if sentences:
+        listed = [f"- {plain(sentence)}" for sentence in sentences[:_MOST_SENTENCES]]
+        more = [f"- {len(sentences) - _MOST_SENTENCES:,} more"] if len(sentences) > _MOST_SENTENCES else []
+        st.warning("\n".join(["Left open:", *listed, *more]))
+    wanted = {line[0] for line, take in zip(lines, chosen["take"], strict=True) if take}
+    take, leave = st.columns([1, 3])
+    if take.button(f"Fill {len(wanted):,} lines", type="primary", key="dictionary-take", disabled=not wanted):
+        body_of = {name: (dict(column.body), source) for name, column, source in lines if name in wanted}
+        held["columns"] = [
+            taken_row(row, body_of[row["name"]][0]) if row["name"] in body_of else row for row in held["columns"]
+        ]
+        held["domain_source"] = {**held["domain_source"], **{name: source for name, (_, source) in body_of.items()}}
+        _put_away()
+    if leave.button("Put it away", key="dictionary-leave"):
+        _put_away()
+
+
+def _open(column: DictionaryColumn) -> str:
+    return ", ".join(open_facts(column.body))
+
+
+def _put_away() -> None:
+    draft()["dictionary"] = None
+    st.session_state.pop("dictionary-lines", None)
+    renew_editor()
+    st.rerun()
+
+
+def taken_row(row: Row, body: Mapping[str, Any]) -> Row:
+    """Return the row of a column with what a dictionary or a preset says of it; what they leave open stays as it was.
+
+    Parameters
+    ----------
+    row : Row
+    body : mapping
+        Keys of a configuration, which may lack some, its type among them.
+    """
+    kind = body.get("type") or _KIND_OF.get(row["role"])
+    if kind is None:
+        return row
+    taken = {**row_of_mapping(row["name"], {**body, "type": kind}), "weight": row["weight"], "proposed": ""}
+    if taken["role"] == row["role"]:
+        taken |= {cell: taken[cell] or row[cell] for cell in ("low", "high", "step", "categories")}
+    if not {"missing", "fallback"} & body.keys():
+        same = taken["role"] == row["role"]
+        taken |= {"missing": row["missing"], "fallback": row["fallback"] if same else ""}
+    return taken
+
+
+_KIND_OF = {column_type.role: kind for kind, column_type in COLUMN_TYPES.items()}
+
+
+# Presets -------------------------------------------------------------------------------------------------------------
+
+
+def preset_panel() -> None:
+    """Offer public presets for many columns in one click, and propose those that a column's name speaks of."""
+    held = draft()
+    _proposed_by_names()
+    names, preset, asked, button = st.columns([3, 3, 1.4, 1], vertical_alignment="bottom")
+    known = [row["name"] for row in held["columns"]]
+    chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
+    kind = presets()[preset.selectbox("Preset", list(presets()), format_func=_title, key="preset-kind")]
+    highest = asked.text_input("Its highest", key="preset-highest", placeholder="500000") if kind.asks else None
+    if button.button("Fill", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
+        try:
+            _apply(dict.fromkeys(chosen, kind), highest)
+        except SynthError as error:
+            st.error(plain(str(error)))
+        else:
+            st.rerun()
+    note(f"{kind.title}: {kind.source}.")
+    sources = [f"{plain(name)} {plain(said)}" for name, said in held["domain_source"].items() if "preset" in said]
+    if sources:
+        note("; ".join(sources) + ".")
+
+
+def _title(key: str) -> str:
+    return presets()[key].title
+
+
+def _proposed_by_names() -> None:
+    """Propose presets for lines that nobody has filled, by the words of their names; no cell is looked at."""
+    proposed = {
+        row["name"]: preset
+        for row in draft()["columns"]
+        if not (row["low"] or row["high"] or row["categories"])
+        and (preset := preset_for(row["name"])) is not None
+        and not preset.asks
+    }
+    if not proposed:
+        return
+    said, button = st.columns([5, 2], vertical_alignment="center")
+    lines = [f"{plain(name)}: {preset.title}" for name, preset in proposed.items()]
+    more = f"; {len(lines) - _MOST_SENTENCES:,} more" if len(lines) > _MOST_SENTENCES else ""
+    said.markdown("By their names: " + "; ".join(lines[:_MOST_SENTENCES]) + more + ".")
+    many = f"these {len(lines)}" if len(lines) > 1 else "it"
+    if button.button(f"Fill {many}", key="preset-proposed"):
+        _apply(proposed, None)
+        st.rerun()
+
+
+def _apply(chosen: dict[str, Preset], highest: str | None) -> None:
+    held = draft()
+    bodies: dict[str, dict[str, Any]] = {name: preset.body(highest) for name, preset in chosen.items()}
+    held["columns"] = [taken_row(row, bodies[row["name"]]) if row["name"] in bodies else row for row in held["columns"]]
+    sources = {name: preset.domain_source for name, preset in chosen.items()}
+    held["domain_source"] = {**held["domain_source"], **sources}
+    renew_editor()
