@@ -35,7 +35,7 @@ from synth.bundle.certificate import (
     promise,
     signature_problem,
 )
-from synth.bundle.finding import finding_problems, receipt_problems
+from synth.bundle.finding import bears_finding, finding_problems, receipt_problems
 from synth.bundle.linter import TEXT_FILES, LeakWords, lint_members
 from synth.bundle.measurements import measurements_from_bytes, pairing_problems, row_count_problems
 from synth.bundle.model_file import differing, model_from_bytes, model_to_json, restored_model
@@ -163,7 +163,7 @@ class _Check:
         self._step("schema and configuration", lambda: _schema_problems(archive, certificate, schema, config))
         self._step("budget of the configuration", lambda: _budget_problems(config, certificate))
         # Nothing of it stands in the verdict of a bundle that neither has a finding nor speaks of one.
-        if certificate.found or config.found or "found.json" in archive.members:
+        if bears_finding(archive, certificate, config):
             self._step("what was found privately", lambda: finding_problems(archive, certificate, config))
         if not certificate.is_model:
             self._step("domain of every cell", lambda: self._table_problems(certificate, schema, same=same))

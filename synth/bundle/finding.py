@@ -33,7 +33,7 @@ from synth.schema import (
     schema_to_document,
 )
 
-__all__ = ["Finding", "finding_problems", "receipt_problems"]
+__all__ = ["Finding", "bears_finding", "finding_problems", "receipt_problems"]
 
 _VERSION = 1
 _KEYS = {"version", "account", "epsilon", "delta", "schema", "receipts", "answers", "columns"}
@@ -138,6 +138,13 @@ class Finding:
             raise VerificationError("found.json holds a receipt that cannot be read.") from None
         answers = measurements_from_bytes(files["found.npz"]).answers
         return cls(account, schema_from_document(document["schema"]), epsilon, delta, receipts, answers)
+
+
+def bears_finding(archive: Archive, certificate: Certificate, config: RunConfig) -> bool:
+    """Whether anything of a bundle holds a finding, or speaks of one."""
+    sources = (*certificate.domain_source.values(), *config.domain_source.values())
+    held = "found.json" in archive.members or certificate.found is not None or config.found is not None
+    return held or any(map(is_found, sources))
 
 
 def finding_problems(archive: Archive, certificate: Certificate, config: RunConfig) -> Iterator[str]:

@@ -1,0 +1,242 @@
+"""Bundles of a configuration that was filled privately, forged until all else in them agrees, and signed anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bundle_making import Key, checked, members_of
+from forging import FOLDER, failures, forged, only
+
+from synth.bundle.archive import canonical_json, write_zip
+from synth.bundle.finding import Finding
+from synth.privacy.accounting import epsilon_of_receipts
+from synth.privacy.more.found_values import FoundValues
+from synth.privacy.receipt import Receipt
+from synth.schema import FOUND_THEN_EDITED, RunConfig, config_to_yaml, parse_config, schema_to_document
+from synth.schema.documents import read_mapping
+
+BUNDLE = FOLDER.parent / "bundles-6-found" / "town.zip"
+
+Words = Callable[[dict[str, Any]], None]
+
+
+def nothing(document: dict[str, Any]) -> None:
+    del document
+
+
+def kept(finding: Finding) -> Finding:
+    return finding
+
+
+def forge(
+    target: Path,
+    key: Key,
+    finding: Callable[[Finding], Finding] = kept,
+    *,
+    config: Callable[[RunConfig], RunConfig] = lambda config: config,
+    certificate: Words = nothing,
+    without: tuple[str, ...] = (),
+    marked: bool = True,
+) -> Path:
+    """Change what was found, let configuration, certificate, epsilon and every text follow, and sign.
+
+    Without ``marked`` the columns keep the source that they had.
+    """
+    members = members_of(BUNDLE)
+    found = finding(Finding.of_files(members))
+    members |= found.files
+    run = parse_config(read_mapping(members["config.yaml"].decode(), sealed=True))
+    run = config(dataclasses.replace(run, found=found.reference))
+    if marked and run.found is not None:
+        run = dataclasses.replace(run, domain_source={**run.domain_source, **found.sources(run.schema)})
+    members["config.yaml"] = config_to_yaml(run).encode()
+    members["schema.json"] = canonical_json(schema_to_document(run.schema))
+
+    def follow(document: dict[str, Any]) -> None:
+        document["found"] = found.certified.to_dict()
+        document["domain_source"] = {name: run.domain_source.get(name, "declared") for name in run.schema.names}
+        paid = [*found.receipts, *(Receipt.from_dict(one) for one in document["receipts"])]
+        document["epsilon"] = epsilon_of_receipts(paid, document["delta"])
+        if "found.json" in without:
+            del document["found"]
+            document["epsilon"] = epsilon_of_receipts(paid[len(found.receipts) :], document["delta"])
+        certificate(document)
+
+    for name in without:
+        del members[name]
+    write_zip(target, members)
+    return forged(target, target, key, certificate=follow)
+
+
+def values_of(finding: Finding) -> FoundValues:
+    (values,) = (answer for answer in finding.answers if isinstance(answer, FoundValues))
+    return values
+
+
+def with_values(finding: Finding, **changes: Any) -> Finding:
+    old = values_of(finding)
+    new = dataclasses.replace(old, **changes)
+    receipts = tuple(new.receipt if one == old.receipt else one for one in finding.receipts)
+    answers = tuple(new if answer is old else answer for answer in finding.answers)
+    return dataclasses.replace(finding, receipts=receipts, answers=answers)
+
+
+def test_nothing_is_found_where_nothing_was_changed(tmp_path: Path, key: Key) -> None:
+    verdict = checked(forge(tmp_path / "again.zip", key))
+    assert verdict.ok, verdict.json["failures"]
+    assert "what was found privately" in verdict.json["checked"]
+
+
+def test_a_finding_that_is_left_out(tmp_path: Path, key: Key) -> None:
+    path = forge(tmp_path / "f.zip", key, without=("found.json", "found.npz"))
+    only(path, "does not hold all of a finding", "no finding says so")
+
+
+def test_a_finding_that_nothing_speaks_of_any_more_but_its_columns(tmp_path: Path, key: Key) -> None:
+    path = forge(
+        tmp_path / "f.zip",
+        key,
+        config=lambda config: dataclasses.replace(config, found=None),
+        without=("found.json", "found.npz"),
+    )
+    only(path, "said to have been found privately, and no finding says so")
+    assert len(failures(path)) == 3
+
+
+def test_an_epsilon_without_the_finding(tmp_path: Path, key: Key) -> None:
+    def alone(document: dict[str, Any]) -> None:
+        own = [Receipt.from_dict(one) for one in document["receipts"]]
+        document["epsilon"] = epsilon_of_receipts(own, document["delta"])
+
+    only(forge(tmp_path / "f.zip", key, certificate=alone), "The receipts compose to epsilon")
+
+
+def test_a_receipt_and_its_answer_taken_out(tmp_path: Path, key: Key) -> None:
+    members = members_of(BUNDLE)
+    document = json.loads(members["found.json"])
+    taken = document["receipts"].pop()
+    certificate = json.loads(members["certificate.json"])
+    certificate["found"]["receipts"].pop()
+    members["found.json"] = canonical_json(document)
+    members["certificate.json"] = canonical_json(certificate)
+    write_zip(tmp_path / "f.zip", members)
+    found = failures(forged(tmp_path / "f.zip", tmp_path / "f.zip", key))
+    assert any(f"The answer to '{taken['query']}' carries another receipt" in one for one in found)
+    assert any("found.json is not the finding that the certificate" in one for one in found)
+    assert any("states other costs of what was found" in one for one in found)
+
+
+def test_a_threshold_that_lets_more_pass(tmp_path: Path, key: Key) -> None:
+    found = failures(forge(tmp_path / "f.zip", key, lambda f: with_values(f, threshold=values_of(f).threshold // 2)))
+    assert len(found) == 1
+    assert "threshold" in found[0]
+
+
+def test_a_value_that_did_not_pass(tmp_path: Path, key: Key) -> None:
+    def one_more(finding: Finding) -> Finding:
+        values = values_of(finding)
+        passed = (*values.values, ("town", "Uri", values.threshold - 1))
+        return with_values(finding, values=tuple(sorted(passed)))
+
+    members = members_of(BUNDLE)
+    assert "Uri" not in members["found.json"].decode()
+    path = forge(tmp_path / "f.zip", key, one_more)
+    assert any("threshold" in failure for failure in failures(path)), failures(path)
+
+
+def test_a_delta_of_values_that_is_not_charged(tmp_path: Path, key: Key) -> None:
+    def free(finding: Finding) -> Finding:
+        return with_values(finding, receipt=dataclasses.replace(values_of(finding).receipt, additive_delta=0.0))
+
+    path = forge(tmp_path / "f.zip", key, free)
+    assert json.loads(members_of(path)["certificate.json"])["epsilon"] < 3.1753
+    only(path, "leaves out the chance that one person alone is found")
+
+
+def test_less_noise_than_a_receipt_says_is_another_cost(tmp_path: Path, key: Key) -> None:
+    members = members_of(BUNDLE)
+    documents = {name: json.loads(members[name]) for name in ("found.json", "certificate.json")}
+    for receipts in (documents["found.json"]["receipts"], documents["certificate.json"]["found"]["receipts"]):
+        receipts[-1]["mu_squared_units"] //= 2
+    members |= {name: canonical_json(document) for name, document in documents.items()}
+    write_zip(tmp_path / "f.zip", members)
+    found = failures(forged(tmp_path / "f.zip", tmp_path / "f.zip", key))
+    assert any("states a cost that does not follow from its sensitivity and noise" in one for one in found)
+    assert any("states a cost of" in one for one in found)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+def test_another_budget_than_the_certificate_says(name: str, tmp_path: Path, key: Key) -> None:
+    def less(document: dict[str, Any]) -> None:
+        document["found"][name] /= 2
+
+    only(forge(tmp_path / "f.zip", key, certificate=less), "states another epsilon or delta of what was found")
+
+
+def test_a_budget_that_the_receipts_exceed(tmp_path: Path, key: Key) -> None:
+    path = forge(tmp_path / "f.zip", key, lambda finding: dataclasses.replace(finding, epsilon=0.5))
+    only(path, "0.5 was asked for")
+
+
+def test_costs_that_a_configuration_states_otherwise(tmp_path: Path, key: Key) -> None:
+    def cheaper(config: RunConfig) -> RunConfig:
+        assert config.found is not None
+        return dataclasses.replace(config, found=dataclasses.replace(config.found, mu_squared_units=1))
+
+    found = failures(forge(tmp_path / "f.zip", key, config=cheaper))
+    assert any("states other costs of what was found" in one for one in found)
+
+
+def test_what_other_people_paid_for(tmp_path: Path, key: Key) -> None:
+    path = forge(tmp_path / "f.zip", key, lambda finding: dataclasses.replace(finding, account="others"))
+    only(path, "charged to the people of another account")
+
+
+def test_a_column_that_was_edited_and_does_not_say_so(tmp_path: Path, key: Key) -> None:
+    def as_found(config: RunConfig) -> RunConfig:
+        assert config.domain_source["town"] == FOUND_THEN_EDITED
+        return dataclasses.replace(config, domain_source={**config.domain_source, "town": "found privately, epsilon 1"})
+
+    path = forge(tmp_path / "f.zip", key, config=as_found, marked=False)
+    only(path, f"The domain of 'town' was {FOUND_THEN_EDITED}; the certificate says otherwise")
+
+
+def test_a_column_that_was_found_and_is_called_declared(tmp_path: Path, key: Key) -> None:
+    def declared(config: RunConfig) -> RunConfig:
+        sources = {name: said for name, said in config.domain_source.items() if name != "age"}
+        return dataclasses.replace(config, domain_source=sources)
+
+    path = forge(tmp_path / "f.zip", key, config=declared, marked=False)
+    only(path, "The domain of 'age' was found privately, epsilon 1; the certificate says otherwise")
+
+
+def test_a_column_that_no_finding_asked_for(tmp_path: Path, key: Key) -> None:
+    def more(config: RunConfig) -> RunConfig:
+        return dataclasses.replace(config, domain_source={**config.domain_source, "ill": FOUND_THEN_EDITED})
+
+    path = forge(tmp_path / "f.zip", key, config=more, marked=False)
+    only(path, "The domain of 'ill' is said to have been found privately, and no finding asked for it")
+
+
+def test_columns_that_do_not_follow_from_the_answers(tmp_path: Path, key: Key) -> None:
+    members = members_of(BUNDLE)
+    document = json.loads(members["found.json"])
+    document["columns"]["age"]["high"] = 200.0
+    members["found.json"] = canonical_json(document)
+    write_zip(tmp_path / "f.zip", members)
+    found = failures(forged(tmp_path / "f.zip", tmp_path / "f.zip", key))
+    assert any("otherwise than its noisy answers say by the public rule" in one for one in found)
+
+
+def test_more_words_in_a_finding(tmp_path: Path, key: Key) -> None:
+    members = members_of(BUNDLE)
+    document = json.loads(members["found.json"])
+    members["found.json"] = canonical_json({**document, "rows": 4000})
+    write_zip(tmp_path / "f.zip", members)
+    found = failures(forged(tmp_path / "f.zip", tmp_path / "f.zip", key))
+    assert any("does not have exactly the keys of a finding" in one for one in found)
