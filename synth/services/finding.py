@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from synth.bundle.finding import Finding
-from synth.errors import ApprovalRequiredError, ConfigError, JobError, PrivacyError, TableError
+from synth.errors import ApprovalRequiredError, BudgetExceededError, ConfigError, JobError, PrivacyError, TableError
 from synth.jobs import LocalEngine
 from synth.ledger.spending import Cost, fine_units_of, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
@@ -168,13 +168,13 @@ class Findings:
             spent = ledger.spent(account.id)
             before = spent.epsilon
             charged = Cost.of_charges(ledger.current(account.id))
-            after = (charged + cost).epsilon(spent.delta or config.delta)
+            after = (charged + cost).epsilon(account.delta_cap or max(spent.delta, delta))
             try:
                 check_same_promise(account, neighbours, config.schema.unit)
             except PrivacyError as error:
                 refusal = refusal or str(error)
             if not stays_within_cap(account, charged + cost):
-                budget = PrivacyBudget(epsilon, delta, neighbours)
+                budget = finding_budget(epsilon, delta, neighbours)
                 refusal = refusal or str(over_cap_error(account, charged, budget))
         return FindingPlan(open_columns(config.schema), epsilon, delta, expected, before, after, refusal)
 
@@ -204,6 +204,8 @@ class Findings:
         if going is not None and going.is_active:
             raise JobError("What is open in this table is being found already. Wait for it, or stop it first.")
         account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
+        if plan.refusal is not None:
+            raise BudgetExceededError(plan.refusal)
         self._intake.check(table_id, account.id, opened)
         self._installation.vault.check_ledger(account.id)
         finding_id = str(uuid4())

@@ -1,0 +1,289 @@
+"""A finding is charged once, whatever becomes of it, and every release that uses it bears its receipts."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from synth.application import Application
+from synth.bundle.checks import check
+from synth.bundle.finding import Finding
+from synth.bundle.verify import Verdict, verdict_of
+from synth.errors import BudgetExceededError, ConfigError, JobError, SynthError, TableError
+from synth.jobs.processes import birth_of
+from synth.progress import NullProgress
+from synth.schema import FOUND_THEN_EDITED, CategoryColumn, RunConfig, config_to_mapping, parse_config
+from synth.schema.documents import read_mapping
+from synth.services import finding as findings
+from synth.services import run_folder
+from synth.services.entering import enter_bundles
+from synth.services.runs import carry_out
+from synth.store import ChargeState, WorkKind, WorkState
+from synth.system.machine import this_host
+from synth.system.settings import Settings
+
+CONFIG = """
+account: village
+unit: {protects: person, rows_per_unit: 1}
+row_count: private
+people_at_most: 10000
+budget: {epsilon: 4.0, delta: 1.0e-5}
+holdout: 0
+generator: {name: independent}
+rows: 100
+label: side
+columns:
+  age: {type: find}
+  side: {type: find}
+  remark: {type: find}
+"""
+TABLE = b"age,side,remark\n" + b"".join(
+    b"%d,%s,says %d\n" % (20 + i % 60, (b"north", b"south")[i % 2], i) for i in range(900)
+)
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    home = tmp_path / "home"
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table_id(application: Application) -> str:
+    return application.receive(io.BytesIO(TABLE), account="village", name="village.csv").table_id
+
+
+def open_config() -> RunConfig:
+    return parse_config(read_mapping(CONFIG))
+
+
+def begun(application: Application, table_id: str, epsilon: float = 1.0) -> str:
+    """Reserve a finding as this process's work."""
+    work = application.findings.reserve(open_config(), table_id=table_id, epsilon=epsilon)
+    pid = os.getpid()
+    application.store.work.claim(work.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
+    return work.id
+
+
+def found(application: Application, table_id: str) -> Finding:
+    return findings.carry_out(application.installation, begun(application, table_id), NullProgress())
+
+
+def filled(finding: Finding) -> RunConfig:
+    return parse_config(findings.completed(read_mapping(CONFIG), finding))
+
+
+def released(application: Application, config: RunConfig, table_id: str) -> Path:
+    run = application.reserve(config, table_id=table_id)
+    pid = os.getpid()
+    application.store.work.claim(run.id, host=this_host(), pid=pid, pid_created=birth_of(pid))
+    carry_out(application.installation, run.id, NullProgress(), owner_report=False)
+    application.release(run.id, attestations=("test",), attested_by="owner")
+    return application.folder(run.id)
+
+
+def verdict_of_bundle(bundle: Path) -> Verdict:
+    return verdict_of(check(bundle), key_given=False)
+
+
+def charges(application: Application) -> list[tuple[float, str]]:
+    account = application.store.accounts.named("village")
+    assert account is not None
+    return [(charge.epsilon, charge.state.value) for charge in application.ledger.current(account.id)]
+
+
+def test_a_finding_is_charged_once_and_borne_by_every_release_that_uses_it(
+    application: Application, table_id: str
+) -> None:
+    config = open_config()
+    plan = application.findings.plan(config, epsilon=1.0)
+    assert plan.columns == ("age", "side", "remark")
+    assert plan.refusal is None
+    assert plan.delta == pytest.approx(1e-6)
+    assert f"fewer than about {plan.foreseen.least_rows:,} rows" in plan.loses
+    finding = found(application, table_id)
+    assert charges(application) == [(1.0, "released")]
+    # What was said beforehand is what is charged.
+    assert application.account("village").epsilon_spent == pytest.approx(plan.epsilon_after, rel=1e-9)
+    assert {name: body["type"] for name, body in finding.mappings.items()} == {
+        "age": "number",
+        "side": "category",
+        "remark": "drop",
+    }
+    assert finding.mappings["side"]["values"] == ["north", "south"]
+    config = filled(finding)
+    assert config.epsilon == 3.0
+    total = {}
+    for seed in (1, 2):
+        folder = released(application, dataclasses.replace(config, seed=seed), table_id)
+        verdict = verdict_of_bundle(folder / "bundle.zip")
+        assert verdict.ok, verdict.json["failures"]
+        certificate = json.loads((folder / "certificate.json").read_bytes())
+        assert certificate["found"]["digest"] == finding.digest
+        assert certificate["domain_source"] == {
+            "age": "found privately, epsilon 1",
+            "side": "found privately, epsilon 1",
+        }
+        total[seed] = certificate["epsilon"]
+    assert charges(application) == [(1.0, "released"), (3.0, "released"), (3.0, "released")]
+    # More than the run alone, and less than the sum; the ledger adds the finding to both runs once.
+    assert all(2.999 < epsilon < 4.0 for epsilon in total.values())
+    assert application.account("village").epsilon_spent < sum(total.values())
+
+
+def test_what_was_edited_is_said_and_what_was_altered_is_refused(application: Application, table_id: str) -> None:
+    finding = found(application, table_id)
+    config = filled(finding)
+    side = config.schema["side"]
+    assert isinstance(side, CategoryColumn)
+    edited = tuple(
+        dataclasses.replace(side, values=(*side.values, "west")) if one.name == "side" else one for one in config.schema
+    )
+    changed = dataclasses.replace(config, schema=dataclasses.replace(config.schema, columns=edited))
+    marked = findings.marked(changed, findings.finding_of(application.installation, changed))
+    assert marked.domain_source == {"age": "found privately, epsilon 1", "side": FOUND_THEN_EDITED}
+    assert config.found is not None
+    before = charges(application)
+    cheaper = dataclasses.replace(config, found=dataclasses.replace(config.found, mu_squared_units=1))
+    silent = dataclasses.replace(config, found=None)
+    unknown = dataclasses.replace(config, found=dataclasses.replace(config.found, digest="0" * 64))
+    elsewhere = dataclasses.replace(config, account="other people")
+    for other, words in (
+        (cheaper, "'found' was altered"),
+        (silent, "'found' is missing"),
+        (unknown, "was not found here about the people 'village'"),
+        (elsewhere, "was not found here about the people 'other people'"),
+    ):
+        with pytest.raises(SynthError, match=words):
+            application.reserve(other, table_id=table_id)
+    assert charges(application) == before
+    with pytest.raises(ConfigError, match="filled by a finding already"):
+        application.findings.plan(dataclasses.replace(open_config(), found=config.found), epsilon=1.0)
+
+
+def test_nothing_is_charged_for_what_is_refused(application: Application, table_id: str) -> None:
+    config = open_config()
+    application.set_cap("village", 0.5, 1e-5)
+    plan = application.findings.plan(config, epsilon=1.0)
+    assert str(plan.refusal).startswith("This would bring the total to 0.85. The limit for account 'village' is 0.50")
+    with pytest.raises(BudgetExceededError) as refused:
+        application.findings.reserve(config, table_id=table_id, epsilon=1.0)
+    assert str(refused.value) == plan.refusal, "said before anything is asked"
+    for epsilon in (0.0, 4.0, 5.0):
+        with pytest.raises(ConfigError, match="has to leave something"):
+            application.findings.reserve(config, table_id=table_id, epsilon=epsilon)
+    described = dataclasses.replace(
+        config, schema=dataclasses.replace(config.schema, columns=(CategoryColumn("side", ("n",), other=True),))
+    )
+    with pytest.raises(ConfigError, match="Every column is described"):
+        application.findings.plan(described, epsilon=0.1)
+    # A run of what is still open is refused too.
+    with pytest.raises(SynthError, match="find"):
+        application.reserve(config, table_id=table_id)
+    with pytest.raises(TableError, match="another account"):
+        application.findings.reserve(dataclasses.replace(config, account="strangers"), table_id=table_id, epsilon=1.0)
+    assert charges(application) == []
+
+
+def test_one_that_is_stopped_before_it_spends_is_freed(application: Application, table_id: str) -> None:
+    work_id = begun(application, table_id)
+    with pytest.raises(JobError, match="being found already"):
+        application.findings.reserve(open_config(), table_id=table_id, epsilon=1.0)
+    with pytest.raises(TableError, match="still reads this table"):
+        application.delete_table(table_id)
+    assert charges(application) == [(1.0, "reserved")]
+    application.store.work.move(work_id, WorkState.CANCELLED, message="stopped")
+    application.ledger.settle(work_id)
+    assert charges(application) == [(1.0, "freed")]
+    with pytest.raises(JobError, match="Nothing is reserved"):
+        findings.carry_out(application.installation, work_id, NullProgress())
+    assert application.findings.latest(table_id) is None
+
+
+def test_one_that_breaks_off_after_it_spent_stays_spent_and_leaves_nothing(
+    application: Application, table_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_id = begun(application, table_id)
+
+    def broken(*_: object, **__: object) -> None:
+        raise TableError("Row 3 has too many cells.")
+
+    monkeypatch.setattr(findings, "find", broken)
+    with pytest.raises(TableError):
+        findings.carry_out(application.installation, work_id, NullProgress())
+    application.ledger.settle(work_id)
+    application.store.work.move(work_id, WorkState.FAILED, message="Row 3 has too many cells.")
+    assert charges(application) == [(1.0, "failed-spent")]
+    assert application.findings.latest(table_id) is None
+    folder = run_folder.of(application.settings, work_id)
+    assert not any((folder / name).exists() for name in run_folder.FOUND)
+
+
+def test_a_configuration_that_was_edited_while_it_waited_is_not_carried_out(
+    application: Application, table_id: str
+) -> None:
+    work_id = begun(application, table_id)
+    asked = json.loads(str(application.store.work[work_id].asked))
+    asked["budget"]["epsilon"] = 3.0
+    with application.store.writing() as connection:
+        connection.exec_driver_sql("UPDATE work SET asked = ? WHERE id = ?", (json.dumps(asked), work_id))
+    with pytest.raises(SynthError, match="not the one that its budget was reserved for"):
+        findings.carry_out(application.installation, work_id, NullProgress())
+    assert charges(application) == [(1.0, "reserved")]
+
+
+def test_a_value_that_did_not_pass_is_nowhere_but_in_the_encrypted_table(
+    application: Application, table_id: str, tmp_path: Path
+) -> None:
+    finding = found(application, table_id)
+    folder = released(application, filled(finding), table_id)
+    assert verdict_of_bundle(folder / "bundle.zip").ok
+    songs = [b"says %d" % i for i in (0, 17, 899)]
+    for path in (tmp_path / "home").rglob("*"):
+        if path.is_file():
+            body = path.read_bytes()
+            assert not any(song in body for song in songs), path.name
+
+
+def test_a_ledger_that_lost_both_gets_both_back_from_one_bundle(
+    application: Application, table_id: str, tmp_path: Path
+) -> None:
+    finding = found(application, table_id)
+    folder = released(application, filled(finding), table_id)
+    account = application.store.accounts.named("village")
+    assert account is not None
+    known = charges(application)
+    bundle = folder / "bundle.zip"
+    (entered,) = enter_bundles(application.installation, [bundle], who="owner")
+    assert entered.was_there
+    assert charges(application) == known
+    # The same keys, and a ledger of before both.
+    home = tmp_path / "restored"
+    shutil.copytree(application.settings.home / "keys", home / "keys")
+    with Application(Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")) as empty:
+        (entered,) = enter_bundles(empty.installation, [bundle], who="owner")
+        assert not entered.was_there
+        assert sorted(charges(empty)) == sorted((epsilon, "released") for epsilon, _ in known)
+        enter_bundles(empty.installation, [bundle], who="owner")
+        assert len(charges(empty)) == 2
+        assert findings.finding_of(empty.installation, filled(finding)) is not None
+
+
+def test_the_configuration_that_is_filled_says_what_remains(application: Application, table_id: str) -> None:
+    finding = found(application, table_id)
+    config = filled(finding)
+    written = config_to_mapping(config)
+    assert written["budget"]["epsilon"] == 3.0
+    assert written["found"]["digest"] == finding.digest
+    assert parse_config(written) == config
+    assert application.store.work.about(WorkKind.FINDING, table_id) is not None
+    states = {charge.state for charge in application.ledger.charges_of(str(application.findings.standing(table_id).id))}  # type: ignore[union-attr]
+    assert states == {ChargeState.RELEASED}
