@@ -209,16 +209,15 @@ _WAYS_HELP = "Each shows first what it would fill. Lines can be edited afterward
 def column_editor() -> None:
     """Draw the table of columns; one line a column, written back into the draft."""
     held = draft()
-    states = {row["name"]: state_of(row) for row in held["columns"]}
-    everything = _choose_lines(held["columns"], states)
     names = _names_shown(held["columns"])
     start = _editor_input([row for row in held["columns"] if row["name"] in names])
     _take_edits(held, start)
+    states = {row["name"]: state_of(row) for row in held["columns"]}
+    everything = _choose_lines(held["columns"], states)
     undo_form()
-    rows = {row["name"]: row for row in held["columns"]}
     # Names are shown so that nothing in them deceives; which row is which is told by its place. What a line lacks is
     # that of the edited line: values may change under the editor, and its own edits stay.
-    shown = [[state_of(rows[name]).words, visible(name), *fields] for name, *fields in start]
+    shown = [[states[name].words, visible(name), *fields] for name, *fields in start]
     st.data_editor(
         pd.DataFrame(shown, columns=["state", *_SHOWN]),
         key=editor_key(),
@@ -231,9 +230,9 @@ def column_editor() -> None:
         row_height=_ROW_HEIGHT,
         height=_ROW_HEIGHT * (min(len(shown), MOST_LINES) + 1) + 3,
     )
-    first = next(((name, state) for name in names if (state := state_of(rows[name])).sentence), None)
+    first = next((states[name].sentence for name in names if states[name].is_open), None)
     if first is not None and _PASTED not in st.session_state:
-        note(f"Next: {plain(first[1].sentence)}")
+        note(f"Next: {plain(first)}")
     with st.expander("What the cells of this table mean"):
         note(
             "Bounds and categories start empty and are never read from the rows. Categories: separated by commas, "

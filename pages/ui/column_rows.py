@@ -334,7 +334,9 @@ def _is_wrong(before: Row, after: Row) -> bool:
     """Whether a cell that was typed into does not fit its column; what is still empty is not wrong."""
     role = after["role"]
     if role not in ROLES:
-        return role != before["role"] or any(after[cell] for cell in ("low", "high", "step"))
+        if role != before["role"]:
+            return True
+        role = _role_of_cells(after)
     asked = {field.cell: field for field in _form(role)}
     typed = [cell for cell in _PASTED_INTO[1:] if after[cell]]
     if any(cell not in asked for cell in typed):
@@ -343,6 +345,15 @@ def _is_wrong(before: Row, after: Row) -> bool:
         return True
     bounds = [after[cell] for cell in ("low", "high") if cell in typed]
     return len(bounds) == 2 and not _in_order(asked["low"], *bounds)
+
+
+def _role_of_cells(row: Row) -> str:
+    """Return a role by what was typed, where none is known."""
+    bounds = [row[cell] for cell in ("low", "high") if row[cell]]
+    if row["categories"] and not bounds:
+        return COLUMN_TYPES["category"].role
+    date = COLUMN_TYPES["date"]
+    return date.role if any(_fits(date.form[0], text) for text in bounds) else COLUMN_TYPES["number"].role
 
 
 def _fits(field: FormField, typed: str) -> bool:

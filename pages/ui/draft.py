@@ -157,9 +157,9 @@ def merged(theirs: Mapping[str, Any], before: Mapping[str, Any], ours: Mapping[s
 
 
 def changed_answers(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-    """Count the answers in which two bodies differ."""
+    """Count the answers in which two bodies differ; that nothing is open any more is no answer."""
     count = 0
-    for key in dict.fromkeys([*before, *after]):
+    for key in dict.fromkeys([*before, *after]).keys() - {"described"}:
         old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             count += changed_answers(old, new)

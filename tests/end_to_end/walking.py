@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,23 @@ def small_table(folder: Path, name: str, *, rows: int = 600, first: dict[str, st
     return path
 
 
+COUNTING = """
+for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => window.counted(kind), true)
+"""
+
+
 class Walker:
-    """One browser session; keeps every text that the server sent to it, and what the content policy refused."""
+    """One browser session; keeps every text that the server sent to it, and what the content policy refused.
+
+    ``counted`` counts clicks and keys as the pages see them.
+    """
 
     def __init__(self, browser: Any, address: str, *, width: int = 1280, height: int = 900, **more: Any) -> None:
         self.address = address
         self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True, **more)
+        self.counted: Counter[str] = Counter()
+        self.context.expose_function("counted", lambda kind: self.counted.update([kind]))
+        self.context.add_init_script(COUNTING)
         self.page = self.context.new_page()
         self.page.set_default_timeout(600_000)
         self.received: list[bytes] = []

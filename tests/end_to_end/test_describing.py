@@ -1,0 +1,139 @@
+"""Describing a table by hand in a real browser: pasting, reloading in the middle, a second tab, a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import started_server
+from walking import Walker
+
+pytestmark = pytest.mark.browser
+
+TABLE = "division_name,age,miles,chol,notes\n" + "".join(
+    f"{('north', 'south')[number % 2]},{20 + number % 50},{number % 9 / 4:.2f},{180 + number},made up {number}\n"
+    for number in range(60)
+)
+BLOCK = (
+    ("division_name", "category", "", "", "", "north, south"),
+    ("age", "number", "0", "120", "1", ""),
+    ("miles", "number", "0", "3", "0.01", ""),
+    ("chol", "number", "100", "400", "1", ""),
+)
+"""As it stands in somebody's spreadsheet."""
+
+PLACES = {"state": 0, "name": 1, "role": 2, "low": 3, "high": 4, "step": 5, "categories": 6}
+WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
+"""Of the columns of the table, as the page asks for them; together they are stretched to the page."""
+
+SCREENS = (
+    ("1 Upload", "Upload a table"),
+    ("2 Describe", "Describe the table"),
+    ("3 Budget", "Choose a privacy budget"),
+    ("Rehearse (optional)", "Rehearse"),
+    ("4 Generate", "Generate rows"),
+    ("Private models", "Private models"),
+)
+
+
+def cell(walker: Walker, line: int, column: str) -> Any:
+    """Return a cell of the table of columns, as a screen reader finds it."""
+    return walker.page.locator(f'[id="glide-cell-{PLACES[column]}-{line}"]')
+
+
+def click_cell(walker: Walker, line: int, column: str) -> None:
+    """Click into a cell where it stands: the table is painted, and its cells for screen readers take no mouse."""
+    canvas = walker.page.get_by_test_id("stDataFrame").first.locator("canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    assert box is not None
+    place = PLACES[column]
+    middle = (sum(WIDTHS[:place]) + WIDTHS[place] / 2) * box["width"] / sum(WIDTHS)
+    walker.page.mouse.click(box["x"] + middle, box["y"] + 34 * (line + 1) + 17)
+
+
+def paste(walker: Walker, line: int, column: str, block: tuple[tuple[str, ...], ...]) -> None:
+    text = "\n".join("\t".join(cells) for cells in block)
+    walker.page.evaluate("text => navigator.clipboard.writeText(text)", text)
+    click_cell(walker, line, column)
+    walker.page.keyboard.press("Control+V")
+    walker.settle()
+
+
+def test_what_was_typed_survives_reloads_another_tab_and_a_restart(browser: Any, tmp_path: Path) -> None:
+    table = tmp_path / "clinic.csv"
+    table.write_text(TABLE, encoding="utf-8")
+    with started_server(tmp_path) as server:
+        walker = Walker(browser, server.address, permissions=["clipboard-read", "clipboard-write"])
+        page = walker.page
+        walker.open("upload")
+        walker.choose("No, new people")
+        walker.fill("A name for these people", "clinic")
+        walker.upload(0, table)
+        page.get_by_text("Stored, encrypted.").wait_for()
+        walker.press("Continue to 2 Describe")
+        walker.see("Describe the table")
+
+        # Nothing is dropped or replaced by a guess alone, and parts of words say nothing.
+        assert "notes would be dropped, because of the word 'notes'." in walker.text()
+        assert "division_name would" not in walker.text()
+        assert "chol would" not in walker.text()
+        walker.counted.clear()
+        walker.press("Accept")
+        walker.settle()
+
+        # A block one column off is one sentence, and can be taken back.
+        paste(walker, 0, "low", tuple(cells[1:] for cells in BLOCK))
+        page.get_by_text("It looks as if the block stands one column too far right").wait_for()
+        walker.press("Continue to 3 Budget")
+        page.get_by_text("Before you go on: see what was pasted").wait_for()
+        assert "must be a number" not in walker.text()
+        walker.press("Undo the paste")
+        walker.settle()
+        assert cell(walker, 2, "low").inner_text() == ""
+        paste(walker, 0, "name", BLOCK)
+        assert [cell(walker, 2, column).inner_text() for column in ("low", "high", "step")] == ["0", "3", "0.01"]
+        walker.press("Tick 'Empty' in 4 open columns")
+        walker.settle()
+        assert cell(walker, 2, "state").inner_text() == "● ready"
+        for label in ("person", "No: it is measured"):
+            walker.choose(label)
+        for label, number in (("At most how many rows", "1"), ("How many are there at most", "5000")):
+            box = page.get_by_role("spinbutton", name=label)
+            box.fill(number)
+            box.press("Enter")
+            walker.settle()
+        assert sum(walker.counted.values()) <= 16, "five columns and the people, with one paste taken back"
+        walker.press("Continue to 3 Budget")
+        walker.see("Choose a privacy budget")
+
+        for label, heading in SCREENS:
+            walker.visit(label, heading)
+            page.reload()
+            walker.see(heading)
+            assert "clinic.csv" in walker.text(), label
+            assert "Protects one person contributing one row" in walker.text(), label
+
+        # Two tabs: each keeps what it changed, and is told what came from the other.
+        walker.visit("2 Describe", "Describe the table")
+        other = page.context.new_page()
+        other.goto(page.url)
+        first, walker.page = page, other
+        walker.see("Describe the table")
+        paste(walker, 2, "high", (("5",),))
+        walker.page = first
+        paste(walker, 1, "high", (("110",),))
+        first.get_by_text("One answer was changed in another tab meanwhile.").wait_for()
+        assert [cell(walker, line, "high").inner_text() for line in (1, 2)] == ["110", "5"]
+        address = page.url.partition("/describe")[2]
+        walker.close()
+
+    with started_server(tmp_path) as server:
+        walker = Walker(browser, server.address)
+        walker.open(f"describe{address}")
+        assert [cell(walker, line, "high").inner_text() for line in (1, 2)] == ["110", "5"]
+        assert "Protects one person contributing one row" in walker.text()
+        walker.press("Continue to 3 Budget")
+        walker.see("Choose a privacy budget")
+        walker.close()
