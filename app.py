@@ -20,7 +20,7 @@ from synth.system.settings import Settings
 
 def screens() -> None:
     """Draw the view that the address names."""
-    st.set_page_config(layout="wide", initial_sidebar_state=200, menu_items={})
+    st.set_page_config(layout="wide", menu_items={})
     page = st.navigation(
         [
             st.Page("pages/start.py", title="Start", default=True),

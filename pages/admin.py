@@ -43,12 +43,12 @@ def one_owner() -> None:
 
 def restored_ledgers() -> None:
     """Enter releases that a restored ledger lacks, and accept a ledger that is complete."""
-    st.subheader("Ledgers after a restore")
+    st.header("Ledgers after a restore")
     frozen = application().account_names(frozen=True)
     if frozen:
         st.warning(f"Frozen until their ledger is accepted: {plain(', '.join(frozen))}")
     else:
-        st.info("No account is frozen.")
+        note("No account is frozen. There is nothing to do here.")
     note(
         "An account is frozen after a restore, or when its ledger is behind what its mark has seen. Enter the bundle "
         "of every release that its ledger lacks, one after the other; one that it has already is not entered twice."
@@ -99,7 +99,7 @@ def _accept(name: str, who: str, *, complete: bool) -> None:
 
 def heads() -> None:
     """Offer how far every ledger has come, and compare with what was kept."""
-    st.subheader("Heads of the ledger")
+    st.header("Heads of the ledger")
     note(
         "If somebody sets the whole installation back, ledger and marks together, nothing inside can tell. Keep the "
         "heads elsewhere: they hold no key and no amount. Compared later they show a ledger that is behind."
@@ -136,7 +136,7 @@ def _check(uploaded: Any) -> dict[str, Any]:
 
 def removed_strays() -> None:
     """Name the encrypted tables that were in the vault and on no screen, and those on a screen and not in the vault."""
-    st.subheader("Tables that were out of place")
+    st.header("Tables that were out of place")
     note(
         "The vault is compared with the records at every start and while the server runs. Encrypted files that no "
         "record knows, left by a crash or by a database that was set back, are deleted; so is the record of a table "
@@ -161,7 +161,7 @@ def earlier_releases() -> None:
     found = advisories(application().store)
     if not found:
         return
-    st.subheader("Releases of an earlier version")
+    st.header("Releases of an earlier version")
     note("Bugs that were fixed since may have affected them. Worked out from configurations; no row was read.")
     for sentence in dict.fromkeys(one.sentence for one in found):
         st.markdown(f"**What may have happened:** {plain(sentence)}")
@@ -172,7 +172,7 @@ def earlier_releases() -> None:
 def signing_key() -> None:
     """Show the public key that bundles are signed with, its fingerprint, and how a stranger uses it."""
     public = application().keys.public_key_pem
-    st.subheader("The key that signs")
+    st.header("The key that signs")
     badge("safe")
     st.markdown(
         "Every bundle of this installation is signed with one key, made at the first start. Its public half lies in "
@@ -196,7 +196,7 @@ def signing_key() -> None:
 
 def stopped_releases() -> None:
     """Show what rehearsals have stopped; a stop is cleared by somebody who gives a name and a reason."""
-    st.subheader("Stopped by rehearsals")
+    st.header("Stopped by rehearsals")
     note(
         "A rehearsal reads public or simulated rows. Where an attack does better there than the proof allows, the "
         "program has a bug, and runs and releases with that configuration are stopped until somebody clears the "
@@ -204,7 +204,7 @@ def stopped_releases() -> None:
     )
     found = application().stops.all()
     if not found:
-        st.info("No rehearsal has stopped anything.")
+        note("No rehearsal has stopped anything.")
         return
     frame = pd.DataFrame(
         {

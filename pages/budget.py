@@ -101,7 +101,7 @@ def _onwards(config: RunConfig, *, refused: bool) -> None:
 
 def _details(config: RunConfig, plan: Plan) -> None:
     """Offer what a choice does not need, folded; what is folded is not drawn."""
-    st.subheader("Details")
+    st.header("Details")
     of_model = config.is_model
     parts: list[tuple[str, str, Callable[[], None]]] = [
         (

@@ -7,7 +7,7 @@ import streamlit as st
 
 from pages.ui.badges import badge
 from pages.ui.charts import draw, show_table, table_of
-from pages.ui.guards import guard, through_the_application
+from pages.ui.guards import guard, invite, through_the_application
 from pages.ui.session import application
 from pages.ui.words import note, plain
 from synth.reports.comparison import compared_table
@@ -48,7 +48,11 @@ def choose_runs() -> list[str]:
     accounts = sorted({run.account for run in ready})
     several = [name for name in accounts if sum(run.account == name for run in ready) >= FEWEST_COMPARED]
     if not several:
-        st.info("Two finished runs about the same people are needed. Make another one under 4 Generate.")
+        invite(
+            "Two finished runs about the same people are needed: of two generators, say, or at two budgets. "
+            "Every run is charged; a rehearsal compares them free, on rows that need no protection.",
+            *(("generate", "4 Generate") if ready else ("start", "Start")),
+        )
         return []
     account = st.selectbox("People", several, key="compare-account")
     runs = [run for run in ready if run.account == account]
@@ -85,7 +89,7 @@ def side_by_side(run_ids: list[str]) -> None:
         if letter != name:
             note(f"{letter}: {plain(name)}")
     draw(found.numbers[ids.index(shown)].bars(names), key=f"compare-{shown}")
-    st.subheader("All numbers")
+    st.header("All numbers")
     frame = table_of(compared_table(found.numbers, names))
     # In one column, where both stand in full.
     units = frame.pop("unit")

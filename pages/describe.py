@@ -83,10 +83,10 @@ def screen() -> None:
         st.info(plain(sentence))
     domain_meter()
 
-    st.subheader("The people")
+    st.header("The people")
     unit_questions()
 
-    st.subheader("What the rows are for")
+    st.header("What the rows are for")
     task_questions()
 
     config, problems = _configuration(held)

@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.ui.badges import badge
 from pages.ui.charts import show_table
-from pages.ui.guards import through_the_application
+from pages.ui.guards import invite, through_the_application
 from pages.ui.session import application
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, upper
 from synth.errors import LedgerError
@@ -29,8 +29,12 @@ def screen() -> None:
     )
 
     accounts, rows = application().accounts(), checked_rows()
-    if not rows:
-        st.info("Nothing spent yet.")
+    if not rows and accounts:
+        invite(
+            "Nothing spent yet on these people. A release is entered here when it is made.", "generate", "4 Generate"
+        )
+    elif not rows:
+        invite("Nothing spent yet. Who is protected, and what every release cost them, stands here.", "start", "Start")
     if accounts:
         account_cards(accounts)
     if rows:
@@ -51,7 +55,7 @@ def account_cards(accounts: list[AccountView]) -> None:
             "releases": [view.releases for view in accounts],
         }
     )
-    st.subheader("People")
+    st.header("People")
     badge("safe")
     formats = dict.fromkeys(("epsilon spent (composed)", "epsilon spent (simple sum)"), "%.2f")
     show_table(frame, alt="What has been spent on each group of people", key="accounts", formats=formats)
@@ -95,7 +99,7 @@ def charges_table(rows: list[LedgerRow]) -> None:
             "certificate": [(row.certificate_id or "")[:8] for row in rows],
         }
     )
-    st.subheader("Entries")
+    st.header("Entries")
     worths = [row.row_worth for row in rows]
     frame = add_row_worth(frame, worths)
     show_table(frame, alt="Every entry of the ledger", key="charges", formats={"epsilon": "%.2f"})
@@ -139,7 +143,7 @@ def checked_rows() -> list[LedgerRow]:
 
 def limit_form(accounts: list[AccountView]) -> None:
     """Set the limit of a group of people; a run that would pass it is refused before it reads a row."""
-    st.subheader("Limits")
+    st.header("Limits")
     with st.form("limit", border=True):
         names, epsilon, delta, button = st.columns([3, 2, 2, 1], vertical_alignment="bottom")
         chosen = names.selectbox("People", [view.name for view in accounts], key="limit-account")

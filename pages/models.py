@@ -45,7 +45,7 @@ def _prepare() -> None:
     if held["model"] is None:
         return
     card = describe(held["model"])
-    st.subheader(card.title)
+    st.header(card.title)
     columns_form(held, card)
     if card.needs.label and held["model_label"] is None:
         st.info("Choose the column to predict.")
@@ -116,7 +116,7 @@ def forecast_of_model() -> None:
     """Say what is asked and what that costs, what error the noise will cause, and what is assumed public."""
     config = config_of(draft())
     plan = application().plan(config)
-    st.subheader("What it will ask, and what that costs")
+    st.header("What it will ask, and what that costs")
     badge("safe")
     parts_table(plan, config.epsilon)
     _paid_predictions(plan, config)

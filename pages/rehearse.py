@@ -75,15 +75,18 @@ def rehearsal(config: RunConfig) -> None:
     if report is None:
         device = "CPU" if config.device == "cpu" else "CPU, or GPU where there is one"
         about = "Each cell of a grid" if several else "It"
-        st.info(f"No rehearsal yet. {about} takes about as long as a run on this machine ({device}).")
+        st.info(
+            f"No rehearsal yet. Choose rows below that need no protection. {about} takes about as long as a run on "
+            f"this machine ({device})."
+        )
     else:
         _report(report, config, several=several)
-        st.subheader("Rehearse again")
+        st.header("Rehearse again")
     _form(config, several=several)
 
 
 def _report(report: dict[str, Any], config: RunConfig, *, several: bool) -> None:
-    st.subheader("Result of the latest rehearsal")
+    st.header("Result of the latest rehearsal")
     verdict(report)
     if several:
         note(f"{_moment(report)}, on the table as it is described now.")

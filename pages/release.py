@@ -97,7 +97,7 @@ _CHECKS_OF_A_MODEL = (
 
 def attest_and_seal(run: RunView) -> None:
     """Ask for the attestations by name; then the release can be sealed."""
-    st.subheader("What only you can say")
+    st.header("What only you can say")
     demonstration = bool(draft()["demonstration"])
     statements = tuple(text.format(made="table" if run.rows else "model") for text in ATTESTATIONS)
     given = [
@@ -146,7 +146,7 @@ def certificate_summary(run_id: str) -> None:
     """Show what the certificate promises, in its own words."""
     body = application().certificate(run_id)
     certificate = certificate_from_dict(body)
-    st.subheader("The certificate")
+    st.header("The certificate")
     badge("safe")
     facts = (
         ("Epsilon", upper(certificate.epsilon), "Worked out from the receipts, rounded up."),
@@ -162,7 +162,7 @@ def certificate_summary(run_id: str) -> None:
 
 def how_to_verify(run: RunView) -> None:
     """Say how anybody checks the bundle, without this server."""
-    st.subheader("How anybody can check it")
+    st.header("How anybody can check it")
     of_what = "every cell" if run.rows else "every number of the model"
     st.markdown(f"With the package, offline: the promise, every file and {of_what} are checked again:")
     st.code("python -m synth verify hermitage.zip", language="bash")

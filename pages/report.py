@@ -182,7 +182,7 @@ def _(piece: Cards, on: _On) -> None:
 
 @_draw.register
 def _(piece: Heading, on: _On) -> None:
-    st.subheader(piece.text)
+    st.header(piece.text)
 
 
 @_draw.register

@@ -46,7 +46,7 @@ def screen() -> None:
 
     demonstration, begin, verify = st.columns(3, border=True)
     with demonstration:
-        st.subheader("Try with the demo table")
+        st.header("Try with the demo table")
         st.markdown(
             f"Nothing private: {NETWORK.visits:,} simulated visits to a clinic network. Every page is ready, one click "
             "each."
@@ -55,13 +55,13 @@ def screen() -> None:
         st.markdown(f"Or see rows come out poor: {CLINIC.visits:,} visits to one clinic, on a small budget.")
         offer(CLINIC, "Open a table that is too small")
     with begin:
-        st.subheader("Start a release")
+        st.header("Start a release")
         st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
         if st.button("Start with your own table", key="start-release"):
             start_again()
             go("upload")
     with verify:
-        st.subheader("Verify someone else's certificate")
+        st.header("Verify someone else's certificate")
         st.markdown("Give the bundle you received. Its promise, every file and every cell are checked again.")
         bundle = st.file_uploader(
             "Bundle (zip)", type="zip", key=uploader_key("bundle"), max_upload_size=MOST_BUNDLE_MEGABYTES
@@ -75,7 +75,7 @@ def screen() -> None:
     if "verdict" in st.session_state:
         show_verdict(st.session_state["verdict"])
 
-    st.subheader("What this does not do")
+    st.header("What this does not do")
     st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
 
 

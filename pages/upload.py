@@ -72,7 +72,7 @@ def screen() -> None:
 def account_question() -> str | None:
     """Ask whose table this is before it comes; return the account, or None while the answer is open."""
     names = application().account_names()
-    st.subheader("Is this about the same people as a table already in the ledger?")
+    st.header("Is this about the same people as a table already in the ledger?")
     chosen = st.radio(
         "People",
         [NEW_PEOPLE, *names],

@@ -26,9 +26,11 @@ from streamlit.runtime import Runtime
 
 import pages
 from pages.server.uploads import UPLOAD_PATH, incoming
+from pages.ui.forecast import promises
 from pages.ui.session import application
 from synth.errors import SynthError
 from synth.generators import cards
+from synth.schema import default_delta
 from synth.services.incidents import code_location, record_incident
 
 __all__ = ["OPEN_PATHS", "Keeper", "Surface", "lifespan", "warm_up"]
@@ -55,7 +57,7 @@ _warm = False
 
 
 def warm_up() -> None:
-    """Import every screen with all it uses, and freeze what that made; once in a process, at no cost afterwards.
+    """Import every screen with all it uses, work out what a slider promises, and freeze what that made; once.
 
     Streamlit collects garbage after every run of a page. The libraries are some 350,000 objects that live as long as
     the process, and looking through them took longer than most pages do; frozen objects are not looked through. What
@@ -70,6 +72,7 @@ def warm_up() -> None:
         for found in pkgutil.walk_packages(pages.__path__, "pages."):
             importlib.import_module(found.name)
         cards()  # generators are imported when they are first asked for
+        promises(default_delta(1), pure=False)
         gc.collect()
         gc.freeze()
         _warm = True

@@ -134,7 +134,7 @@ def _mode_chooser(modes: tuple[Mode, ...], place: str) -> Mode:
     by_name, unit = {mode.name: mode for mode in modes}, plain(held["protects"] or "person")
     names = list(by_name)
     chosen = str(held[place].get("mode", names[0]))
-    st.subheader("What is to be hidden")
+    st.header("What is to be hidden")
     name = st.radio(
         "Mode",
         names,

@@ -58,6 +58,7 @@ __all__ = [
     "forecast_panel",
     "paid_predictions",
     "parts_table",
+    "promises",
     "smallest_epsilon_form",
 ]
 
@@ -346,7 +347,7 @@ def dial_data(
         "smallest": SMALLEST_EPSILON,
         "largest": LARGEST_EPSILON,
         "scale": {"strong": STRONG, "weak": WEAK},
-        "promises": _promises(config.delta, pure=not schema.allows_sums),
+        "promises": promises(config.delta, pure=not schema.allows_sums),
         "here": _promise(config.epsilon, config.delta, pure=not schema.allows_sums),
         "belief": _belief(config),
         "but": "" if not schema.allows_sums else f"except with a chance of about {config.delta:g}",
@@ -378,7 +379,8 @@ def _parsed(key: str) -> RunConfig:
 
 
 @lru_cache(maxsize=8)
-def _promises(delta: float, *, pure: bool) -> list[list[Any]]:
+def promises(delta: float, *, pure: bool) -> list[list[Any]]:
+    """Return what each place of the slider promises; of the usual delta it is worked out when the server starts."""
     return [_promise(epsilon, delta, pure=pure) for epsilon in PLACES]
 
 

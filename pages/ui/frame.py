@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import streamlit as st
 
@@ -19,6 +20,8 @@ __all__ = ["ONE_OWNER", "brand", "footer", "header"]
 ONE_OWNER = "There is no login: one installation has one owner, and whoever reaches it sees all of it."
 _OUTSIDE = "No page asks another server for anything; usage statistics are off."
 _PICTURES = Path(__file__).parent / "pictures"
+_SIDEBAR = 200
+"""Width of the list of screens."""
 
 _GROUPS = """<style>
 [data-testid='stSidebarNavItems'] > li:nth-child(2), [data-testid='stSidebarNavItems'] > li:nth-child(10)
@@ -37,9 +40,25 @@ _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</s
 def brand(title: str) -> None:
     """Put the logo above the list of screens, and the screen's name on the browser's tab."""
     name = title.lstrip("0123456789 ")
-    st.set_page_config(page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png")
+    st.set_page_config(
+        page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png", initial_sidebar_state=_sidebar(title)
+    )
     st.logo(str(_PICTURES / "logo.svg"), size="large")
     st.html(_GROUPS + _SPACE)
+
+
+def _sidebar(title: str) -> Literal["auto", "collapsed"] | int:
+    """Return how the list of screens stands: on a telephone, where it hides a screen, it closes when one is chosen.
+
+    The browser looks at a state that is another one than before, and closes it for either of these two.
+    """
+    if "Mobi" not in (st.context.headers.get("User-Agent") or ""):
+        return _SIDEBAR
+    before, state = st.session_state.get("sidebar", (title, "auto"))
+    if before != title:
+        state = "collapsed" if state == "auto" else "auto"
+    st.session_state["sidebar"] = (title, state)
+    return "collapsed" if state == "collapsed" else "auto"
 
 
 def header() -> None:

@@ -20,7 +20,7 @@ from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, own_error, record_incident
 
-__all__ = ["INCIDENT_TEXT", "guard", "guarded", "quiet_logs", "require", "through_the_application"]
+__all__ = ["INCIDENT_TEXT", "guard", "guarded", "invite", "quiet_logs", "require", "through_the_application"]
 
 INCIDENT_TEXT = (
     "Something went wrong here. Nothing of your table was shown or written down. "
@@ -35,9 +35,9 @@ _R = TypeVar("_R")
 _MISSING: dict[Step, tuple[str, str, str]] = {
     "table": ("There is no table yet. Upload one, or try the demonstration table.", "upload", "1 Upload"),
     "description": ("The table is not described yet. Say first what is public about it.", "describe", "2 Describe"),
-    "run": ("No run yet for this table.", "generate", "4 Generate"),
+    "run": ("No run yet for this table. Choose a generator, and start one.", "generate", "4 Generate"),
     "report": ("The report is not ready yet. It is built at the end of the run.", "generate", "4 Generate"),
-    "release": ("Nothing has been released yet.", "release", "6 Release"),
+    "release": ("Nothing has been released yet. Read the report, then seal the release.", "release", "6 Release"),
 }
 
 
@@ -92,10 +92,14 @@ def guarded(function: Callable[_P, _R]) -> Callable[_P, _R | None]:
 def require(step: Step) -> None:
     """Stop with a sentence and a link where an earlier screen has to come first."""
     if not _is_met(step):
-        text, page, label = _MISSING[step]
-        st.info(text)
-        st.page_link(f"pages/{page}.py", label=f"Go to {label}")
+        invite(*_MISSING[step])
         st.stop()
+
+
+def invite(text: str, page: str, label: str) -> None:
+    """Say what a screen will show once there is something, and lead on to where it begins."""
+    st.info(text)
+    st.page_link(f"pages/{page}.py", label=f"Go to {label}")
 
 
 def _is_met(step: Step) -> bool:

@@ -56,7 +56,7 @@ def prepare_or_follow(prepare: Callable[[], None]) -> None:
         prepare()
 
     if held["account"]:
-        st.subheader("Runs")
+        st.header("Runs")
         _list_runs(application().runs(held["account"]))
 
 
@@ -139,7 +139,7 @@ def _list_runs(runs: list[RunView]) -> None:
 
 
 def _title(run: RunView) -> None:
-    st.subheader(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
+    st.header(f"Run {run.run_id[:8]}: {run.generator}, ε = {amount(run.epsilon)}{row_worth(run.row_worth)}")
     if run.went_on:
         note(WILL_GO_ON if run.state == "queued" else WENT_ON)
 

@@ -63,7 +63,7 @@ def go(app: AppTest, page: str) -> AppTest:
 
 def texts(app: AppTest) -> str:
     """Return every word of the page, without the marks that protect names from markdown."""
-    parts = [*app.markdown, *app.caption, *app.title, *app.subheader, *app.info, *app.warning, *app.error, *app.success]
+    parts = [*app.markdown, *app.caption, *app.title, *app.header, *app.info, *app.warning, *app.error, *app.success]
     words = [str(part.value) for part in parts] + [f"{metric.label} {metric.value}" for metric in app.metric]
     words += [fold.label for fold in app.expander]
     return "\n".join(words).replace("\\", "")

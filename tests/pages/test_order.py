@@ -10,7 +10,7 @@ from driving import described, go, open_app, texts
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
 NO_TABLE = "There is no table yet. Upload one, or try the demonstration table."
-NO_RUN = "No run yet for this table."
+NO_RUN = "No run yet for this table. Choose a generator, and start one."
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ NO_RUN = "No run yet for this table."
         ("models", NO_TABLE),
         ("report", NO_RUN),
         ("release", NO_RUN),
-        ("ledger", "Nothing spent yet."),
+        ("ledger", "Nothing spent yet. Who is protected, and what every release cost them, stands here."),
     ],
 )
 def test_a_page_opened_first_says_what_is_missing(page: str, sentence: str) -> None:

@@ -33,7 +33,7 @@ def rehearsed(app: AppTest, *, grid: bool = False) -> str:
 def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
     app = go(described(), "rehearse")
     assert REHEARSAL_SENTENCE in texts(app)
-    assert "No rehearsal yet. It takes about as long as a run" in texts(app)
+    assert "No rehearsal yet. Choose rows below that need no protection. It takes about as long as a run" in texts(app)
     assert uploader(app, "stand-in").proto.disabled
     app.checkbox(key="stand-in-is-public").check().run()
     uploader(app, "stand-in").upload("open.csv", STAND_IN.encode(), "text/csv")
@@ -57,7 +57,7 @@ def test_a_stand_in_is_declared_rehearsed_on_and_shown() -> None:
 def test_a_grid_is_rehearsed_on_simulated_rows_and_a_cell_is_taken_over() -> None:
     app = go(described(), "rehearse")
     app.segmented_control(key="rehearsal-what").set_value("grid").run()
-    assert "No rehearsal yet. Each cell of a grid takes about as long as a run" in texts(app)
+    assert "No rehearsal yet. Choose rows below that need no protection. Each cell of a grid takes about" in texts(app)
     assert app.multiselect(key="grid-epsilons").value == [0.25, 0.5, 1.0, 2.0, 4.0]
     assert app.multiselect(key="grid-generators").value == ["independent"]
     app.multiselect(key="grid-epsilons").set_value([1.0, 4.0])
