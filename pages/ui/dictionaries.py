@@ -20,13 +20,14 @@ from synth.dictionaries import (
     read_dictionary,
 )
 from synth.errors import SynthError
-from synth.limits import DOCUMENT_BYTES
 from synth.names import visible
 from synth.schema import COLUMN_TYPES, Preset, preset_for, presets
 
 __all__ = ["dictionary_panel", "preset_panel", "taken_row"]
 
-_MEGABYTES = DOCUMENT_BYTES // 10**6
+_MEGABYTES = 50
+"""Of a file: the largest is an earlier bundle; every other kind has its own, lower limit."""
+
 _MOST_SENTENCES = 20
 _PASTED = "pasted.tsv"
 
@@ -47,7 +48,7 @@ def _ask_for_dictionary() -> None:
     left, right = st.columns(2)
     with left:
         uploaded = st.file_uploader(
-            "A file: CSV, Excel, datapackage.json, YAML, .names, or an earlier bundle (zip)",
+            "A file: CSV, datapackage.json, YAML, .names, or an earlier bundle (zip)",
             type=list(DICTIONARY_ENDINGS),
             key=uploader_key("dictionary"),
             max_upload_size=_MEGABYTES,
@@ -58,7 +59,7 @@ def _ask_for_dictionary() -> None:
             "Or cells pasted from a spreadsheet",
             key="dictionary-pasted",
             height=110,
-            placeholder="name\ttype\tlowest\thighest\tstep\tvalues\nage\tinteger\t0\t120\t1\t",
+            placeholder="name   type      lowest   highest   step\nage     integer   0           120          1",
             help="With a first line that says what the cells hold, in most languages of codebooks; or without one, in "
             "the order of the table below.",
         )
@@ -177,10 +178,11 @@ def preset_panel() -> None:
     """Offer public presets for many columns in one click, and propose those that a column's name speaks of."""
     held = draft()
     _proposed_by_names()
-    names, preset, asked, button = st.columns([3, 3, 1.4, 1], vertical_alignment="bottom")
+    names, preset, rest = st.columns([3, 3, 2.4], vertical_alignment="bottom")
     known = [row["name"] for row in held["columns"]]
     chosen = names.multiselect("Columns", known, format_func=visible, key="preset-columns")
     kind = presets()[preset.selectbox("Preset", list(presets()), format_func=_title, key="preset-kind")]
+    asked, button = rest.columns([1.4, 1], vertical_alignment="bottom") if kind.asks else (rest, rest)
     highest = asked.text_input("Its highest", key="preset-highest", placeholder="500000") if kind.asks else None
     if button.button("Fill", key="preset-fill", disabled=not chosen or (bool(kind.asks) and not highest)):
         try:

@@ -236,6 +236,8 @@ class _Understanding:
             return "number"
         if _is_day(self._low) and _is_day(self._high):
             return "date"
+        if said and folded(said.partition("(")[0]) in UNDECIDED_KINDS:
+            self._leave(f"'{shown(said)}' says how it is stored. Say whether it is a category, an id or free text.")
         return None
 
     def _words_listed(self) -> bool:
@@ -330,7 +332,7 @@ class _Understanding:
             labels = {}
         if labels:
             body["labels"] = labels
-        if is_ordered(self._facts.kind) and "ordered" in COLUMN_TYPES["category"].unasked:
+        if is_ordered(self._facts.kind):
             body["ordered"] = True
         if folded(self._facts.other) in YES_WORDS:
             body["other"] = True

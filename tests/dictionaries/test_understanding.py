@@ -24,7 +24,7 @@ smokes;;;yes/no;;
 bmi;float;10 to 80;;;
 income;number;0 \u2013 500,000;;-1;
 band;;;"0-17; 18-64; 65+";;
-opinion;nominal;1-5;;;
+opinion;ordinal;1-5;;;
 born;date;1900-01-01 to 2020-12-31;;;
 remark;string;;;;
 open;numeric;;"1, 2, etc.";;
@@ -53,7 +53,7 @@ def test_one_line_a_column() -> None:
     assert found["income"]["high"] == "500000"
     assert found["income"]["special"] == ["-1"]
     assert found["band"]["values"] == ["0-17", "18-64", "65+"]
-    assert found["opinion"]["values"] == ["1", "2", "3", "4", "5"]
+    assert found["opinion"] == {"type": "category", "values": ["1", "2", "3", "4", "5"], "ordered": True}
     assert found["born"] == {"type": "date", "low": "1900-01-01", "high": "2020-12-31"}
 
 
@@ -72,7 +72,8 @@ def test_what_is_not_understood_is_said_in_a_sentence_each() -> None:
 
     assert "the list of values does not end" in left["open"][0]
     assert "the kind 'widget' is not known here" in left["kind"][0]
-    assert sum(map(len, left.values())) == 2
+    assert "'string' says how it is stored. Say whether it is a category, an id or free text." in left["remark"][0]
+    assert sum(map(len, left.values())) == 3
 
 
 def test_one_line_a_value() -> None:
