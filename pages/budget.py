@@ -13,7 +13,7 @@ from plotly.graph_objects import Figure
 
 from pages.ui.badges import badge
 from pages.ui.charts import accent, ceiling, show_plot, show_table
-from pages.ui.draft import config_of
+from pages.ui.draft import EPSILON_STOPS, config_of
 from pages.ui.finding import found_note
 from pages.ui.forecast import (
     STRONG,
@@ -333,17 +333,16 @@ def _measured_rows(config: RunConfig) -> float | None:
 
 def _rehearsed_accuracy(config: RunConfig) -> dict[str, Any] | None:
     """Return what rehearsals predicted after training on this generator's rows, for each epsilon; or None."""
-    report = None if config.is_model else application().rehearsals.report(config, grid=True)
-    cells = [] if report is None else report["cells"]
-    own = [cell for cell in cells if cell["generator"] == config.generator and cell["predicted"] is not None]
-    if not own:
+    looked_for = sorted({*EPSILON_STOPS, config.epsilon})
+    told = () if config.is_model else application().rehearsals.predictions(config, looked_for)
+    if not told:
         return None
-    measure = own[0]["measure"]
+    measure = told[0].measure
+    own = [one for one in told if one.measure == measure]
     found: dict[float, list[float]] = {}
-    for cell in own:
-        if cell["measure"] == measure:
-            found.setdefault(float(cell["epsilon"]), []).append(float(cell["predicted"]))
-    real = [float(cell["real"]) for cell in own if cell["real"] is not None and cell["measure"] == measure]
+    for one in own:
+        found.setdefault(one.epsilon, []).append(one.score)
+    real = [one.real for one in own if one.real is not None]
     return {
         "measure": measure,
         "generator": config.generator,

@@ -37,8 +37,10 @@ __all__ = [
     "GridRehearsal",
     "GridStop",
     "OpenedStandIn",
+    "Predicted",
     "check_grid",
     "grid_evidence",
+    "predicted_of",
     "rehearse_grid",
 ]
 
@@ -326,6 +328,26 @@ def _scores(
             if value is not None and source not in scores:
                 scores[source] = (_SPOKEN[name], value)
     return scores
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """How well the label was predicted at one epsilon, and after training on the stand-in's rows themselves."""
+
+    measure: str
+    epsilon: float
+    score: float
+    real: float | None
+
+
+def predicted_of(report: Mapping[str, Any], epsilon: float) -> Iterator[Predicted]:
+    """Yield what the report of a single rehearsal says of it, as the cells of a grid say it."""
+    values = {entry["id"]: entry["value"] for entry in report["evidence"]}
+    for name in _MEASURES:
+        score = values.get(f"downstream.synthetic.{name}")
+        if score is not None:
+            yield Predicted(_SPOKEN[name], epsilon, float(score), values.get(f"downstream.real.{name}"))
+            return
 
 
 def _failure(config: RunConfig, sentence: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,7 +27,15 @@ from synth.generators import CONTROL, GeneratorTask
 from synth.jobs import LocalEngine
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
-from synth.rehearsal.grid import Grid, GridRehearsal, OpenedStandIn, check_grid, rehearse_grid
+from synth.rehearsal.grid import (
+    Grid,
+    GridRehearsal,
+    OpenedStandIn,
+    Predicted,
+    check_grid,
+    predicted_of,
+    rehearse_grid,
+)
 from synth.rehearsal.simulation import SIMULATED_FORMAT
 from synth.rehearsal.stand_in import (
     REHEARSAL_SENTENCE,
@@ -257,6 +265,24 @@ class Rehearsals:
         """
         path = self._root() / _digest(config, grid=grid) / _REPORT
         return run_folder.read_json(path) if path.exists() else None
+
+    def predictions(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[Predicted, ...]:
+        """Return how well the label was predicted after training on this generator's rows, in all that was rehearsed.
+
+        Parameters
+        ----------
+        config : RunConfig
+        epsilons : sequence of float
+            At which rehearsals of this very configuration are looked for, beside those of a grid.
+        """
+        grid = self.report(config, grid=True)
+        found = [
+            Predicted(cell["measure"], float(cell["epsilon"]), cell["predicted"], cell["real"])
+            for cell in (grid or {}).get("cells", ())
+            if cell["generator"] == config.generator and cell["predicted"] is not None
+        ]
+        singles = {epsilon: self.report(replace(config, epsilon=epsilon)) for epsilon in epsilons}
+        return (*found, *(one for epsilon, told in singles.items() if told for one in predicted_of(told, epsilon)))
 
     def carry_out(self, work_id: str, progress: Progress) -> None:
         """Do the work of :meth:`start` in this process; errors as :meth:`rehearse`."""

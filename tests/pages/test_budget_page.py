@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ from pages.ui.forecast import PLACES
 from pages.ui.session import application
 from synth.privacy.accounting import epsilon_of, mu_of_budget
 from synth.rehearsal.grid import GridCell, GridRehearsal
+from synth.rehearsal.rehearsals import _REPORT, _digest
+from synth.reports.evidence import SafeEvidence, evidence_to_dict
 from synth.reports.expected import CellForecast, promise_of
 from synth.schema import config_to_mapping
 
@@ -193,6 +196,30 @@ def test_a_rehearsed_grid_is_drawn_over_epsilon() -> None:
         "points": [[1.0, pytest.approx(0.55)], [2.0, 0.7]],
         "real": pytest.approx(0.8),
     }
+
+
+def test_a_single_rehearsal_is_a_point_of_the_same_curve() -> None:
+    app = described(LABELLED)
+    rehearsals, config = application().rehearsals, config_of(app.session_state["draft"])
+
+    def rehearsed(epsilon: float, score: float) -> None:
+        numbers = {"synthetic": score, "real": 0.8}
+        evidence = [
+            SafeEvidence(id=f"downstream.{source}.roc_auc", title="", value=value) for source, value in numbers.items()
+        ]
+        path = rehearsals._root() / _digest(replace(config, epsilon=epsilon), grid=False) / _REPORT
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"evidence": [evidence_to_dict(one) for one in evidence]}), encoding="utf-8")
+
+    rehearsed(0.5, 0.6)
+    assert dialled(app.run())["accuracy"] == {
+        "measure": "ROC AUC",
+        "generator": "independent",
+        "points": [[0.5, 0.6]],
+        "real": pytest.approx(0.8),
+    }
+    rehearsed(config.epsilon, 0.7)
+    assert dialled(app.run())["accuracy"]["points"] == [[0.5, 0.6], [config.epsilon, 0.7]]
 
 
 def test_the_forecast_moves_with_the_slider_and_reads_no_row() -> None:

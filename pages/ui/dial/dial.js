@@ -326,13 +326,16 @@ function drawCurve(part, state) {
     polyline(part.curve, across.map(([at, value]) => [at, y(unit(value))]), `dial-curve dial-curve-${place % 2}`);
   });
   line(part.curve, x(epsilon), box.top, x(epsilon), box.bottom, 'dial-choice');
+  const values = data.lines.map((one) => between(data.at, one.values, epsilon));
+  const least = values.indexOf(Math.min(...values.filter((value) => value > 0)));
   data.lines.forEach((one, place) => {
-    const value = between(data.at, one.values, epsilon);
+    const value = values[place];
     if (!(value > 0)) return;
     circle(part.curve, x(epsilon), y(unit(value)), `dial-dot dial-dot-${place % 2}`);
     const atRight = x(epsilon) > (box.left + box.right) / 2;
     const said = `${one.of}: ${costOf(one, data, state).words.replace('within ', '')}`;
-    const up = place === 0 && data.lines.length > 1 ? 18 : -9;
+    // The lower curve has its words below, the other above: where they nearly meet the words stay apart, in their order.
+    const up = place === least && data.lines.length > 1 ? 18 : -9;
     text(part.curve, x(epsilon) + (atRight ? -9 : 9), y(unit(value)) + up, said, atRight ? 'end' : 'start', 'dial-strong');
   });
   const what = inShares ? 'in points (hundredths of the rows)' : data.lines.every((one) => one.rows) ? 'in rows' : '';
