@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 from pages.server.serving import Surface, lifespan, warm_up
 from pages.server.uploads import EncryptedUploads
-from pages.ui.frame import brand, footer, header
+from pages.ui.frame import brand, footer, header, sidebar_at_first
 from pages.ui.guards import guard, quiet_logs
 from pages.ui.session import keep_address, keeping_draft, say_what_changed_elsewhere
 from synth.errors import ConfigError
@@ -20,7 +20,7 @@ from synth.system.settings import Settings
 
 def screens() -> None:
     """Draw the view that the address names."""
-    st.set_page_config(layout="wide", menu_items={})
+    st.set_page_config(layout="wide", initial_sidebar_state=sidebar_at_first(), menu_items={})
     page = st.navigation(
         [
             st.Page("pages/start.py", title="Start", default=True),

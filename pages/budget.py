@@ -39,7 +39,8 @@ __all__ = ["attack_figure", "screen"]
 MOST_ROWS = 10**12
 
 USED = (
-    ("US Census Bureau, 2020 redistricting data", "19.61", "a person", "NIST 2022"),
+    ("US Census Bureau, 2020 redistricting data: persons", "17.14", "a person", "Census Bureau 2021"),
+    ("The same with housing units (2.47)", "19.61", "a person and a housing unit", "Census Bureau 2021"),
     ("Apple, several counts on devices", "2 to 16", "one day of a user", "NIST 2022"),
     ("Google, Community Mobility Reports", "2.64", "one day of a user", "NIST 2022"),
     ("Israel, registry of live births of 2014", "9.98", "a birth", "OpenDP registry"),
@@ -288,7 +289,8 @@ def others_used() -> None:
     show_table(frame, alt="Epsilons that others published with", key="others-used")
     note(
         f"The words on the scale: researchers recommended values around {STRONG:g}, and by broad consensus the low "
-        f"single digits, below {WEAK:g}, are the conservative choice (NIST 2022). What others used is no advice: they "
+        f"single digits, below {WEAK:g}, are the conservative choice (NIST 2022). The guidelines of NIST (SP 800-226, "
+        "2025) name no number that is right for every use. What others used is no advice: they "
         "protect another unit (a person, one day of a person), and some count several releases together."
     )
 

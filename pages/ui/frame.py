@@ -15,7 +15,7 @@ from synth.errors import DatabaseAwayError, SynthError
 from synth.schema import PrivacyUnit
 from synth.version import __version__
 
-__all__ = ["ONE_OWNER", "brand", "footer", "header"]
+__all__ = ["ONE_OWNER", "brand", "footer", "header", "sidebar_at_first"]
 
 ONE_OWNER = "There is no login: one installation has one owner, and whoever reaches it sees all of it."
 _OUTSIDE = "No page asks another server for anything; usage statistics are off."
@@ -47,18 +47,27 @@ def brand(title: str) -> None:
     st.html(_GROUPS + _SPACE)
 
 
-def _sidebar(title: str) -> Literal["auto", "collapsed"] | int:
-    """Return how the list of screens stands: on a telephone, where it hides a screen, it closes when one is chosen.
+def sidebar_at_first() -> int | None:
+    """Return how wide the list of screens is beside a screen; a telephone has room for one of them."""
+    return None if _is_telephone() else _SIDEBAR
 
-    The browser looks at a state that is another one than before, and closes it for either of these two.
+
+def _sidebar(title: str) -> Literal["auto", "collapsed"] | None:
+    """Return how the list of screens stands where it hides a screen: it closes when one is chosen.
+
+    The browser looks at a state that is another one than before, and on a telephone closes it for either of these two.
     """
-    if "Mobi" not in (st.context.headers.get("User-Agent") or ""):
-        return _SIDEBAR
+    if not _is_telephone():
+        return None
     before, state = st.session_state.get("sidebar", (title, "auto"))
     if before != title:
         state = "collapsed" if state == "auto" else "auto"
     st.session_state["sidebar"] = (title, state)
     return "collapsed" if state == "collapsed" else "auto"
+
+
+def _is_telephone() -> bool:
+    return "Mobi" in (st.context.headers.get("User-Agent") or "")
 
 
 def header() -> None:

@@ -58,10 +58,9 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
     environment |= {"HERMITAGE_HOME": str(folder / "home"), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
     environment |= variables or {}
     log = folder / "server.log"
-    command = [sys.executable, "-m", "synth", "app", "--no-browser", "--port", str(port), "--", *arguments]
     with log.open("ab") as out:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", *starting(port), *arguments],
             cwd=ROOT,
             env=environment,
             stdout=out,
@@ -73,6 +72,11 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
     finally:
         process.terminate()
         process.wait(timeout=600)
+
+
+def starting(port: int) -> list[str]:
+    """Return the module that starts the application, and its arguments; those of the server may follow."""
+    return ["synth", "app", "--no-browser", "--port", str(port), "--"]
 
 
 def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
