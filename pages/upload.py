@@ -8,6 +8,7 @@ import streamlit as st
 
 from pages.server.uploads import stream_of, whole_stream
 from pages.ui.badges import badge
+from pages.ui.database import database_panel
 from pages.ui.draft import fill_from_config, take_table
 from pages.ui.guards import through_the_application
 from pages.ui.session import (
@@ -66,6 +67,7 @@ def screen() -> None:
         if account is not None:
             format_form()
             table_uploader(account)
+            database_panel(account)
             codebook_uploader()
 
 

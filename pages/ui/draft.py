@@ -203,10 +203,21 @@ def fill_from_config(draft: Draft, config: RunConfig) -> list[str]:
         _fill_model(draft, config)
     else:
         _fill_table(draft, config)
-    draft["format"], draft["test_format"] = body["format"], body.get("test_format")
+    draft["format"], draft["test_format"] = _format_here(draft["format"], body["format"]), body.get("test_format")
     if not draft["account"]:
         draft["account"] = config.account
     return [name for name in declared if name not in present]
+
+
+def _format_here(held: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the format that a document says, of rows that came from where those here did."""
+    form = {key: value for key, value in read.items() if key != "origin"}
+    if "origin" in read:  # whose document it is read a database
+        form["kind"] = "auto"
+    if "origin" in held:
+        form |= {"origin": held["origin"], "kind": "parquet", "header": True}
+        form.pop("names", None)
+    return form
 
 
 def _fill_model(draft: Draft, config: RunConfig) -> None:

@@ -125,8 +125,8 @@ _POSSIBLE = (
     "BETWEEN, LIKE and IS NULL"
 )
 _FREE = (
-    "Functions, subqueries and other tables may let a row depend on other people's rows: write the whole query under "
-    "'sql' instead, and the certificate says what is assumed of it"
+    "Functions, subqueries and other tables may let a row depend on other people's rows: write the whole query as "
+    "SQL instead (sql), and the certificate says what is assumed of it"
 )
 
 

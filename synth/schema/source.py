@@ -62,7 +62,7 @@ class DatabaseSource:
         parts = self.address
         if parts.password is not None:
             raise ConfigError(
-                "source: a password does not belong into the address, where it would be kept. Take it out: the screen "
+                "source: a password does not belong in the address, where it would be kept. Take it out: the screen "
                 "asks for it, and the command line takes it from the environment variable that --password-env names."
             )
         if parts.get_backend_name() not in ("postgresql", "sqlite"):

@@ -25,7 +25,8 @@ class Settings:
     """Where this installation keeps its state, and its limits.
 
     ``hosts`` are the names under which browsers may reach the server: those of the machine itself, and what
-    ``HERMITAGE_HOSTS`` lists.
+    ``HERMITAGE_HOSTS`` lists. ``databases`` are the servers and folders that screens may read tables of databases from,
+    as ``HERMITAGE_DATABASES`` lists them; none unless whoever runs the server says so.
     """
 
     home: Path
@@ -38,6 +39,7 @@ class Settings:
     approval_epsilon: float | None = None
     threads: int = 0
     hosts: tuple[str, ...] = LOCAL_HOSTS
+    databases: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -55,6 +57,7 @@ class Settings:
             approval_epsilon=_number(variables, "HERMITAGE_APPROVAL_EPSILON", 0.0) or None,
             threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
             hosts=_hosts(variables),
+            databases=tuple(filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(",")))),
         )
 
 

@@ -555,7 +555,7 @@ def _no_table(source: DatabaseSource) -> TableError:
 def _no_plain_table(source: DatabaseSource) -> TableError:
     return TableError(
         f"'{shown(source.name)}' is no plain table but a view, or kept elsewhere: a row of it may depend on several "
-        "people. Read the table below it, or write the query under 'sql': the certificate says what is assumed then."
+        "people. Read the table below it, or write a query in SQL (sql): the certificate says what is assumed then."
     )
 
 

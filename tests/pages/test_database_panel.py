@@ -1,0 +1,106 @@
+"""A table of a database in place of a file, on the screen of uploads."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from driving import CODEBOOK, TABLE, errors, go, open_app, texts, uploader, wait_for_run
+from streamlit.testing.v1 import AppTest
+
+from pages.ui.session import application
+from synth.schema.source import origin_sentences
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "databases"
+    found.mkdir()
+    with sqlite3.connect(found / "survey.sqlite") as connection:
+        connection.execute("CREATE TABLE survey (age INTEGER, region TEXT, smoker TEXT)")
+        rows = [line.split(",") for line in TABLE.splitlines()[1:]]
+        connection.executemany("INSERT INTO survey VALUES (?, ?, ?)", rows)
+        connection.execute("CREATE VIEW people AS SELECT * FROM survey")
+    connection.close()
+    monkeypatch.setenv("HERMITAGE_DATABASES", f"db.example.org, {found}")
+    return found
+
+
+def at_the_panel(folder: Path, **said: str) -> AppTest:
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    app.text_input(key="database-url").set_value(f"sqlite:///{folder}/survey.sqlite").run()
+    return filled(app, **said)
+
+
+def filled(app: AppTest, **said: str) -> AppTest:
+    for name, text in said.items():
+        app.text_input(key=f"database-{name}").set_value(text)
+    return app.run()
+
+
+def read(app: AppTest) -> AppTest:
+    return app.button(key="database-read").click().run()
+
+
+def test_nothing_is_offered_unless_the_operator_lists_databases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HERMITAGE_DATABASES", raising=False)
+    app = go(open_app(), "upload")
+    app.radio(key="people").set_value("No, new people").run()
+    app.text_input(key="field:account").set_value("survey").run()
+    assert "database" not in texts(app)
+    assert not [one for one in app.text_input if one.key == "database-url"]
+
+
+def test_what_is_refused_is_said_there_and_nothing_typed_is_lost(folder: Path) -> None:
+    app = at_the_panel(folder, table="nothing", where="age >= 18 AND town = 'x'", password="CANARY")
+    assert f"This server may read from db.example.org, {folder}." in texts(app)
+    assert "no table 'nothing'" in errors(read(app))[0]
+    assert "'town' at character 15 is no column" in errors(read(filled(app, table="survey")))[0]
+    assert "character 8, a constant is missing" in errors(read(filled(app, where="age >= (SELECT 1)")))[0]
+    assert "no plain table" in errors(read(filled(app, table="people", where="")))[0]
+    assert "a password does not belong" in errors(read(filled(app, url="postgresql://me:CANARY@db.example.org/x")))[0]
+    assert "HERMITAGE_DATABASES" in errors(read(filled(app, url="postgresql://me@127.0.0.1/x")))[0]
+    assert "HERMITAGE_DATABASES" in errors(read(filled(app, url=f"sqlite:///{folder.parent}/home/hermitage.sqlite")))[0]
+    assert app.text_input(key="database-table").value == "people"
+    assert app.text_input(key="database-password").value == "CANARY"
+    assert "CANARY" not in texts(app)
+    assert not application().tables()
+    assert not application().account_names()
+
+
+def test_rows_of_a_database_go_the_way_of_a_file_to_a_certificate(folder: Path) -> None:
+    app = at_the_panel(folder, table="survey", where="age >= 18", columns="age, region, smoker", password="CANARY")
+    assert origin_sentences("selection")[0] in texts(app)
+    words = texts(read(app))
+    assert "Stored, encrypted." in words
+    assert "Rows 200" in words
+    assert "database-password" not in app.session_state
+    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    go(app, "describe")
+    app.button(key="continue-budget").click().run()
+    go(app, "budget")
+    go(app, "generate")
+    app.button(key="spend").click().run()
+    app.button(key="confirm-spend").click().run()
+    assert wait_for_run(app) == "reported"
+    certificate = application().certificate(app.session_state["draft"]["run_id"])
+    assert origin_sentences("selection")[0] in certificate["assumptions"]
+
+
+def test_a_query_says_what_is_assumed_before_it_is_read(folder: Path) -> None:
+    app = at_the_panel(folder)
+    app.radio(key="database-what").set_value("A query of my own (SQL)").run()
+    app.text_area(key="database-sql").set_value("SELECT * FROM people WHERE age > (SELECT min(age) FROM survey)").run()
+    assert f"Assumed: {origin_sentences('query')[0]}" in texts(app)
+    assert "Stored, encrypted." in texts(read(app))
+    held = app.session_state["draft"]["format"]
+    assert (held["origin"], held["kind"]) == ("query", "parquet")
+    # A codebook that knows nothing of databases does not take the assumption away.
+    uploader(app, "codebook").upload("codebook.yaml", CODEBOOK.encode(), "application/yaml")
+    app.run()
+    held = app.session_state["draft"]["format"]
+    assert (held["origin"], held["kind"]) == ("query", "parquet")
