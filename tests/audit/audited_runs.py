@@ -383,7 +383,8 @@ class Browser:
         try:
             with stillness("upload") as patch, Application(settings_of(home)) as application:
                 dictation.install(patch)
-                received = application.receive(BytesIO(data), account=ACCOUNT, name=FILE_NAME)
+                form = self.config.format
+                received = application.receive(BytesIO(data), account=ACCOUNT, name=FILE_NAME, table_format=form)
                 # However many pieces the upload was encrypted in, what follows is keyed alike.
                 patch.setattr(os, "urandom", Entropy("run"))
                 return self._carried(application, received.table_id, patch) | {"said": said.lines}
