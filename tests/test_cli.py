@@ -6,9 +6,12 @@ import gzip
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -367,3 +370,75 @@ def test_the_program_starts_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr == "synth: The epsilon cap must be positive and finite, got -1.\n"
     assert done.stdout == ""
+
+
+# A database in place of a file ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clinic(config: Path, tmp_path: Path) -> str:
+    """The same people in a database; a configuration that names it, and none of its rows."""
+    rows = [line.split(",") for line in (tmp_path / "people.csv").read_text().splitlines()]
+    with closing(sqlite3.connect(tmp_path / "clinic.sqlite")) as connection, connection:
+        connection.execute("CREATE TABLE people (name TEXT, age INTEGER, town TEXT, joined DATE, left TEXT, note TEXT)")
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?)", rows[1:])
+    (tmp_path / "people.csv").unlink()
+    url = f"sqlite:///{tmp_path / 'clinic.sqlite'}"
+    config.write_text(CONFIG.replace("table: people.csv", f"source: {{url: '{url}', table: people}}"))
+    return url
+
+
+def test_a_table_of_a_database_is_drafted_run_and_verified(
+    synth: Synth, config: Path, clinic: str, tmp_path: Path
+) -> None:
+    drafted = synth("schema", "people", "--from", clinic, "--where", "age < 50")
+    assert drafted.returncode == 0, drafted.stderr
+    assert f"source:\n  url: {clinic}\n  table: people\n  where: age < 50\naccount:" in drafted.stdout
+    assert "  age: {type: number" in drafted.stdout
+    made = synth("run", config, "--out", tmp_path / "out", "--where", "age < 95", "--no-owner-report")
+    assert made.returncode == 0, made.stderr
+    verified = synth("verify", tmp_path / "out" / "bundle.zip")
+    assert verified.returncode == 0, verified.stdout
+    assert "Assumed: The rows are those of a database's table for which a declared condition" in verified.stdout
+    with zipfile.ZipFile(tmp_path / "out" / "bundle.zip") as bundle:
+        held = bundle.read("config.yaml").decode()
+    assert "origin: selection" in held
+    assert "clinic" not in held
+    assert "age < 95" not in held
+    assert not list((tmp_path / "home" / "incoming").iterdir())
+
+
+def test_a_query_says_in_every_bundle_what_is_assumed(synth: Synth, config: Path, clinic: str, tmp_path: Path) -> None:
+    made = synth("run", config, "--out", tmp_path / "out", "--sql", "SELECT * FROM people", "--no-owner-report")
+    assert made.returncode == 0, made.stderr
+    sentence = "each row of the query's result depends on one unit"
+    assert sentence in synth("verify", tmp_path / "out" / "bundle.zip").stdout
+    assert sentence in (tmp_path / "out" / "certificate.json").read_text()
+
+
+def test_of_a_database_nothing_secret_is_said(
+    synth: Synth, config: Path, clinic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: str) -> str:
+        ended = synth("run", config, "--out", tmp_path / "out", *arguments)
+        assert ended.returncode == 2
+        assert "CANARY" not in ended.stdout + ended.stderr
+        assert ended.stderr.count("\n") == 1
+        return ended.stderr
+
+    assert "a password does not belong in the address" in refused(
+        "--from", "postgresql://me:CANARY@host/x", "--table", "a"
+    )
+    assert "no variable 'NOWHERE'" in refused("--password-env", "NOWHERE")
+    monkeypatch.setenv("SECRET", "CANARY")
+    assert "cannot be reached" in refused(
+        "--from", "postgresql://me@127.0.0.1:1/x", "--table", "a", "--password-env", "SECRET"
+    )
+    assert "no column 'nobody'" in refused("--only-columns", "name", "nobody")
+    assert "at character 7" in refused("--where", "age > (SELECT 1)")
+    assert "either" in refused("--from", clinic)
+    assert "no table 'people.csv'" in refused("--table", "people.csv")
+    config.write_text(config.read_text().replace("sqlite:///", "postgresql://me:CANARY@host/"))
+    assert "a password does not belong in the address" in refused()
+    assert not (tmp_path / "out").exists()
+    assert spent(synth) == "0"

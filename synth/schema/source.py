@@ -129,8 +129,13 @@ class DatabaseSource:
 
     @property
     def name(self) -> str:
-        """What the table is called on screens."""
+        """What the table is called in messages."""
         return self.table or "query"
+
+    @property
+    def kept_name(self) -> str:
+        """What the table is called once it was read: nothing that a configuration holds too, as a plain word may be."""
+        return "rows of a query" if self.table is None else f"{self.table} (table of a database)"
 
     def to_mapping(self) -> dict[str, Any]:
         """Write it as the ``source`` section of a configuration."""

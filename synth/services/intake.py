@@ -121,7 +121,7 @@ class Intake:
         """
         directory = self._store.settings.home / "incoming"
         with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
-            return self.receive(stream, account=account, name=source.name, table_format=form_of_rows(source, form))
+            return self.receive(stream, account=account, name=source.kept_name, table_format=form_of_rows(source, form))
 
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""

@@ -19,7 +19,9 @@ MISSING = "no Chromium found: install it with 'apt-get install -y chromium' or '
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with started_server(tmp_path_factory.mktemp("server")) as started:
+    folder = tmp_path_factory.mktemp("server")
+    # Screens may read databases that lie beside its home.
+    with started_server(folder, variables={"HERMITAGE_DATABASES": str(folder / "databases")}) as started:
         yield started
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 import subprocess
 import sys
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +144,38 @@ def test_a_codebook_says_how_the_file_is_written(server: Server, browser: Any, t
     walker = Walker(browser, server.address)
     walk_to_generate(walker, table, codebook, "no header")
     assert "no-header.csv" in walker.text()
+    walker.close()
+
+
+def test_a_table_of_a_database_is_described(server: Server, browser: Any) -> None:
+    database = server.home.parent / "databases" / "clinic.sqlite"
+    database.parent.mkdir()
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE visits (person TEXT, age INTEGER, town TEXT, visited DATE, smoker BOOLEAN)")
+        connection.executemany(
+            "INSERT INTO visits VALUES (?, ?, ?, ?, ?)",
+            [(f"CANARY {k}", k % 90, "north", "2024-01-15", k % 2) for k in range(300)],
+        )
+    walker = Walker(browser, server.address)
+    walker.open("upload")
+    walker.choose("No, new people")
+    walker.fill("A name for these people", "patients of a database")
+    walker.page.get_by_text("From a database (PostgreSQL or SQLite)").click()
+    walker.fill("Address", f"sqlite:///{database}")
+    walker.fill("Password", "CANARY secret")
+    walker.fill("Table", "visit")
+    walker.fill("Only rows for which this holds", "age >= 18")
+    assert "The certificate will say: Assumed: The rows are those of a database's table" in walker.text()
+    walker.press("Read the table")
+    walker.page.get_by_text("The database has no table 'visit'").wait_for()
+    walker.fill("Table", "visits")
+    walker.press("Read the table")
+    walker.page.get_by_text("Stored, encrypted.").wait_for()
+    assert "visits (table of a database)" in walker.text()
+    walker.press("Continue to 2 Describe")
+    walker.see("Describe")
+    assert not walker.refused
+    assert not [sent for sent in walker.received if b"CANARY" in sent]
     walker.close()
 
 
