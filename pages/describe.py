@@ -55,6 +55,8 @@ _PLACES = 100
 """Places a number or a date counts for in the meter; a category counts in full, because nothing can group it."""
 
 _ROW_HEIGHT = 34
+_WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
+"""Of the columns of the table that are always shown; together they are stretched to the page."""
 _SHOWN = ("name", "role", "low", "high", "step", "categories", "missing", "other", "fallback", "special", "weight")
 UNITS = ("person", "household", "organisation", "one event", "other")
 _ROW_COUNT = {
@@ -75,10 +77,10 @@ def screen() -> None:
         "**Tell us what anyone could know without looking at this table. Whatever you type here will be published.**"
     )
     ways()
+    find_panel()
     proposals()
     column_editor()
     kinds_by_looking()
-    find_panel()
     for sentence in notes_of_rows(held["columns"]):
         st.info(plain(sentence))
     domain_meter()
@@ -253,7 +255,7 @@ def _choose_lines(rows: list[Row], states: Mapping[str, State]) -> bool:
     """Say how far the lines have come, offer to show the open ones only, and return whether all cells are shown."""
     lines = len(states)
     still = sum(state.is_open for state in states.values())
-    choice, counts, cells = st.columns([3, 3, 2], vertical_alignment="center")
+    choice, cells, counts = st.columns([3, 2, 3], vertical_alignment="center")
     st.session_state.setdefault(_LINES, _ALL)
     choice.segmented_control(
         "Lines",
@@ -412,22 +414,29 @@ def _clean(row: Mapping[Hashable, Any]) -> Row:
 def _column_config(*, everything: bool) -> dict[str, Any]:
     text, choice, tick = st.column_config.TextColumn, st.column_config.SelectboxColumn, st.column_config.CheckboxColumn
     # Widths in pixels: together no wider than the page at 1280, so the table never scrolls sideways.
-    wide, narrow, listed = (112, 92, 92) if not everything else (84, 72, 72)
+    widths = (76, 72, 82, 74, 78, 62, 98, 68, 66, 96, 76, 74) if everything else _WIDTHS
+    wide = dict(zip(("state", *_SHOWN), widths, strict=False))
     return {
-        "state": text("What is missing", width=wide, help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
-        "name": text("Name", width=narrow),
-        "role": choice("Role", options=list(ROLES), required=False, width=96),
-        "low": text("Lowest", width=76, help="A number, or a date such as 2020-01-31"),
-        "high": text("Highest", width=80, help="A number, or a date such as 2025-12-31"),
-        "step": text("Step", width=64, help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"),
-        "categories": text("Categories", width=listed),
-        "missing": tick("Empty", width=70, help="Cells may be missing; one that cannot be read is then missing too"),
-        "other": tick("Other", width=68, help="Undeclared values become 'other'; so does a cell that cannot be read"),
-        "fallback": text(
-            "Unreadable", width=97, help="What a cell that cannot be read becomes, without Empty or Other"
+        "state": text("State", width=wide["state"], help="● ready, ○ to fill, ✕ to check, ⊘ dropped, ↻ replaced"),
+        "name": text("Name", width=wide["name"]),
+        "role": choice("Role", options=list(ROLES), required=False, width=wide["role"]),
+        "low": text("Lowest", width=wide["low"], help="A number, or a date such as 2020-01-31"),
+        "high": text("Highest", width=wide["high"], help="A number, or a date such as 2025-12-31"),
+        "step": text(
+            "Step", width=wide["step"], help="1 for whole numbers, 0.1 or 0.01 for decimals; or day, month, year"
         ),
-        "special": text("Special", width=70, help="Numbers kept apart from the grid"),
-        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=64),
+        "categories": text("Categories", width=wide["categories"]),
+        "missing": tick(
+            "Empty", width=wide["missing"], help="Cells may be missing; one that cannot be read is then missing too"
+        ),
+        "other": tick(
+            "Other", width=wide["other"], help="Undeclared values become 'other'; so does a cell that cannot be read"
+        ),
+        "fallback": text(
+            "Unreadable", width=wide["fallback"], help="What a cell that cannot be read becomes, without Empty or Other"
+        ),
+        "special": text("Special", width=wide.get("special"), help="Numbers kept apart from the grid"),
+        "weight": choice("Weight", options=["low", "normal", "high"], required=True, width=wide.get("weight")),
     }
 
 

@@ -25,7 +25,7 @@ BLOCK = (
 
 PLACES = {"state": 0, "name": 1, "role": 2, "low": 3, "high": 4, "step": 5, "categories": 6}
 WIDTHS = (112, 92, 96, 76, 80, 64, 92, 70, 68, 97)
-"""Of the columns of the table, as the page asks for them; together they are stretched to the page."""
+"""Of the columns of the table; together they are stretched to the page."""
 
 SCREENS = (
     ("1 Upload", "Upload a table"),

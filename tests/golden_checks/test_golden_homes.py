@@ -1,4 +1,4 @@
-"""Homes of layouts 4 and 5 open, their chains and seals hold, and a further run is charged, on each database."""
+"""Homes of layouts 4, 5 and 6 open, their chains and seals hold, and a further run is charged, on each database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-HOMES = [GOLDEN / "home-4", GOLDEN / "home-5"]
+HOMES = [GOLDEN / f"home-{layout}" for layout in (4, 5, 6)]
 
 
 @pytest.fixture(params=HOMES, ids=lambda path: path.name)
@@ -116,6 +116,26 @@ def test_its_other_work_is_where_it_was(home: Settings, golden: Path) -> None:
         assert (rehearsal.state, rehearsal.attempts, rehearsal.pid) == (WorkState.RUNNING, 1, 1)
         assert grid is not None
         assert (grid.state, grid.message) == (WorkState.FAILED, "The worker stopped without a word.")
+
+
+def test_what_was_typed_is_where_it_was(home: Settings, golden: Path) -> None:
+    """Older versions kept it in the memory of the server: there is a place for it, and it is empty."""
+    with Store(home) as store:
+        (table,) = store.tables.stored()
+        found = store.drafts.find(table.id)
+        if golden.name != "home-6":
+            assert found is None
+        else:
+            assert found is not None
+            assert (found.number, found.body["protects"]) == (2, "person")
+            assert found.body["columns"]["age"]["high"] == "100"
+        again = store.drafts.save(table.id, {"epsilon": 2.0}, seen=0 if found is None else found.number)
+        assert again is not None
+        assert store.drafts.save(table.id, {"epsilon": 3.0}, seen=0) is None
+        assert store.drafts.find(table.id) == again
+        store.tables.mark_deleted(table.id)
+        assert store.drafts.find(table.id) is None
+        assert store.drafts.save(table.id, {}, seen=0) is None
 
 
 @pytest.mark.parametrize("name", ["survey", "visits", "cells"])
