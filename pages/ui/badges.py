@@ -24,8 +24,8 @@ BADGES: dict[Kind, tuple[str, str, str]] = {
 }
 
 OWNER_ONLY_NOTE = (
-    "These numbers were read directly from the private rows. Looking at them is fine. Publishing them, or changing "
-    "settings because of them and running again, weakens the guarantee you are about to state."
+    "These numbers were read directly from the private rows. Looking is fine; publishing them, or running again with "
+    "settings changed by them, weakens the guarantee."
 )
 
 

@@ -14,6 +14,7 @@ from pages.ui.words import note, plain
 from synth.reports import OWNER_ONLY_SENTENCE, Evidence, evidence_from_dict
 from synth.reports.drawing import number_text
 from synth.reports.figures import Bars, Figure, Table
+from synth.reports.measured import OF_NOISE
 from synth.reports.registry import is_upper_bound, section_words
 
 __all__ = ["cards", "number_card", "read_evidence", "show_value", "value_text"]
@@ -141,7 +142,7 @@ def _lines(entry: Evidence, *, unit: bool, whole: bool = False) -> list[str]:
     words = [plain(entry.unit)] if unit and entry.unit else []
     if entry.error is not None:
         covers = section_words(entry.section).covers
-        words.append(f"± {number_text(_two_digits(entry.error))}, {covers} (95 %)")
+        words.append(f"± {number_text(_two_digits(entry.error))} (95 %, {covers})")
     sentence = _sentence(entry) if whole else _first_sentence(entry)
     return [line for line in (", ".join(words), plain(sentence)) if line]
 
@@ -156,8 +157,8 @@ def _two_digits(error: float) -> float:
 
 
 def _sentence(entry: Evidence) -> str:
-    # The badge and the head of the tab say it already; once more on every card would hide what differs.
-    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").strip()
+    # The badge, the head of the tab and the line of the range say it already; once more would hide what differs.
+    return entry.sentence.replace(OWNER_ONLY_SENTENCE, "").replace(OF_NOISE, "").strip()
 
 
 def _first_sentence(entry: Evidence) -> str:

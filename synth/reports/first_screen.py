@@ -22,7 +22,7 @@ from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
 from synth.schema import Neighbours, RunConfig
 
-__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "first_rows", "first_screen"]
+__all__ = ["FIRST_ROWS", "FirstScreen", "TableRows", "closeness_words", "first_rows", "first_screen"]
 
 FIRST_ROWS = 10
 _MOST_COLUMNS = 6
@@ -357,22 +357,23 @@ def _closeness(known: _Known) -> tuple[Gauge, ...]:
         return (Gauge("Closeness", "", 0, 1, (), "Not measured: no counts were paid for."),)
     ours, noise, control = (known.value(known.way(alpha, name)) or 0.0 for name in ("mean", "noise", CONTROL))
     error = known.numbers[known.way(alpha, "mean")].error
-    around = error or 0.0
-    if ours - around > control:
-        sentence = "Farther than columns without their links."
-    elif ours + around >= control:
-        sentence = "The noise hides how close they are."
-    elif ours <= noise:
-        sentence = "As close as the noise lets anybody see."
-    else:
-        sentence = "Closer than columns without their links."
     marks = (
         Mark("noise alone", "floor", 100 * noise),
         Mark("unrelated columns", "control", 100 * control),
         Mark("synthetic rows", "synthetic", 100 * ours, None if error is None else 100 * error),
     )
     highest = max(one.value + (one.error or 0.0) for one in marks)
+    sentence = closeness_words(ours, error or 0.0, noise=noise, control=control)
     return (Gauge(title, "in 100 rows out of place", 0, _round(highest), marks, sentence),)
+
+
+def closeness_words(ours: float, around: float, *, noise: float, control: float) -> str:
+    """Say in one sentence whether a distance is good, held against noise alone and columns without their links."""
+    if ours - around > control:
+        return "Farther than columns without their links."
+    if ours + around >= control:
+        return "The noise hides how close they are."
+    return "As close as the noise lets anybody see." if ours <= noise else "Closer than columns without their links."
 
 
 def _prediction(known: _Known) -> tuple[Gauge, ...]:

@@ -27,6 +27,7 @@ __all__ = [
     "AGAINST_COUNTS",
     "BAR",
     "EVALUATION_QUERY",
+    "OF_NOISE",
     "ComparedTable",
     "MeasuredTable",
     "compare_measured",
@@ -124,7 +125,8 @@ def _explicit_bins(hot: OneHot) -> Sequence[NDArray[np.int32]]:
 BAR = 1.959964
 """Half the width of a range that covers 95 % of a normal error, in standard deviations."""
 
-AGAINST_COUNTS = "Synthetic rows compared with the noisy counts; ± is the 95 % range of the privacy noise."
+OF_NOISE = "; ± is the 95 % range of the privacy noise"
+AGAINST_COUNTS = f"Synthetic rows compared with the noisy counts{OF_NOISE}."
 """What every publishable distance is, and what its error covers."""
 
 _ONE_SIDED = 1.644854

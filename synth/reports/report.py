@@ -68,7 +68,7 @@ class Section:
     """How numbers whose ids begin with the same word are headed, and what the range of such a number covers."""
 
     heading: str
-    covers: str = "range caused by privacy noise"
+    covers: str = "privacy noise"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

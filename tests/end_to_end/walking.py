@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,19 @@ def small_table(folder: Path, name: str, *, rows: int = 600, first: dict[str, st
 COUNTING = """
 for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => window.counted(kind), true)
 """
+
+
+_LISTEN = """
+() => {
+  window.__progress = [];
+  const look = () => document.querySelectorAll('[data-testid="stProgress"]').forEach(bar => {
+    const words = bar.innerText.trim();
+    if (words && window.__progress.at(-1) !== words) window.__progress.push(words);
+  });
+  new MutationObserver(look).observe(document.body, {childList: true, subtree: true, characterData: true});
+}
+"""
+"""Notes every sentence of the bar of a run, which may stand for a second only."""
 
 
 class Walker:
@@ -187,10 +201,16 @@ def walk_to_bundle(walker: Walker, table: Path, codebook: Path, account: str, ta
     page = walker.page
     walk_to_generate(walker, table, codebook, account)
     walker.press("Spend 2.00 and generate")
+    page.evaluate(_LISTEN)
     page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
     page.get_by_role("button", name="Continue to 5 Report").wait_for()
+    told = page.evaluate("() => window.__progress")
+    assert any(re.search(r"Step \d of 6: .* (about|at least about) \d+ (s|min) left", words) for words in told), told
     walker.press("Continue to 5 Report")
     walker.see("Read the report")
+    first = walker.text()
+    for words in ("Good for", "Not for", "(proven)", "Columns that matter", "Pairs of columns", "Ten synthetic rows"):
+        assert words.lower() in first.lower(), words
     for tab in ("Columns and pairs", "Accuracy you can expect", "Owner only"):
         page.get_by_role("tab", name=tab).click()
         walker.settle()

@@ -38,8 +38,8 @@ def test_the_anchors_stand_beside_the_synthetic_rows(finished: AppTest) -> None:
         "ROC AUC, majority class",
     }
     assert OWNER_ONLY_NOTE in texts(app)
-    assert "range from chance in test rows and training (95 %)" in texts(app)
-    assert "range caused by privacy noise" not in texts(app)
+    assert "(95 %, chance in test rows and training)" in texts(app)
+    assert "(95 %, privacy noise)" not in texts(app)
     assert badges(app) == {"owner_only"}
     (plot,) = app.get("plotly_chart")
     names = [trace["name"] for trace in json.loads(plot.proto.spec)["data"]]
@@ -127,7 +127,7 @@ def test_what_was_paid_for_stands_apart_from_what_is_exact(finished: AppTest, ho
     assert not errors(app)
     words = texts(app)
     assert "Paid for: held-out rows, counted with noise" in words
-    assert "range caused by privacy noise (95 %)" in words
+    assert "(95 %, privacy noise)" in words
     shown = badges(app)
     app.segmented_control(key="charged-measure").set_value("accuracy").run()
     labels = [str(metric.label) for metric in app.metric]

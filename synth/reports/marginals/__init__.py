@@ -22,6 +22,7 @@ from synth.reports.code_tables import ALPHAS, AlphaWay, MarginalComparison, bin_
 from synth.reports.controls import Anchored
 from synth.reports.evidence import OWNER_ONLY_SENTENCE, Evidence, OwnerOnlyEvidence, SafeEvidence
 from synth.reports.figures import MAXIMUM_HEAT_MAP_SIDE, MAXIMUM_POINTS, Bars, Figure, HeatMap, Series, Table
+from synth.reports.first_screen import closeness_words
 from synth.reports.measured import AGAINST_COUNTS, BAR, ComparedTable
 from synth.reports.panels import Badge, Cards, Choice, Folded, Heading, Listing, Option, Panel, Part, Pick, Words
 from synth.reports.report import COLUMNS, OWNER_ONLY, OwnerRows, PaidAnswers, Report, Screen, Section, Shown
@@ -421,8 +422,17 @@ def _grains(entries: Sequence[Evidence], way: str, *, key: str) -> Choice:
         panel: Panel = Cards(list(shown.values()), key=f"{key}-{way}-{grain}")
         if all(entry.value is None and name != "map" for name, entry in shown.items()):
             panel = Words("Nothing was compared." if compared is None else compared.sentence)
-        options.append(Option(grain, words, [panel]))
+        options.append(Option(grain, words, [*_verdict(shown, int(way)), panel]))
     return Choice("Values", f"{key}-grain", options)
+
+
+def _verdict(shown: Mapping[str, Evidence], alpha: int) -> list[Panel]:
+    """Say whether the distance is good, where it is known what noise alone makes; single columns have no links."""
+    if alpha == 1 or any(name not in shown or shown[name].value is None for name in ("mean", "noise", CONTROL)):
+        return []
+    ours, noise, control = (_value(shown[name]) for name in ("mean", "noise", CONTROL))
+    words = closeness_words(ours, shown["mean"].error or 0.0, noise=noise, control=control)
+    return [Words(f"**{words}**", "paragraph")]
 
 
 def _value(entry: Evidence) -> float:

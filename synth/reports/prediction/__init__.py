@@ -336,9 +336,9 @@ REPORT = Report(
     id="prediction",
     title="Prediction",
     sections={
-        _EXACT: Section("Prediction", covers="range from chance in test rows and training"),
+        _EXACT: Section("Prediction", covers="chance in test rows and training"),
         _CHARGED: Section("Prediction of held-out rows"),
-        _EXCESS: Section("Who pays for privacy", covers="range from chance in test rows and in noise"),
+        _EXCESS: Section("Who pays for privacy", covers="chance in test rows and in noise"),
     },
     public=_public,
     owner=_owner,
