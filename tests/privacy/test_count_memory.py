@@ -35,7 +35,7 @@ class Watched:
     def __init__(self, codes: dict[str, np.ndarray]) -> None:
         self.schema, self._rows = small_schema(), len(codes["age"])
         self._table = PrivateTable.from_codes(self.schema, codes)
-        self.part, self._units = self._table.part, self._table._units
+        self.part, self._units, self._texts = self._table.part, self._table._units, None
         self.read: list[str] = []
 
     def _column(self, name: str) -> np.ndarray:
