@@ -218,6 +218,21 @@ def test_a_cell_of_sqlite_follows_from_itself_and_the_declared_type(place: Place
     assert table["any_kind"] == ["1", "1", "text", None, None, "0"]
 
 
+@on_sqlite
+def test_a_write_ahead_log_is_read_at_rest_and_beside_a_writer(place: Place, incoming: Path) -> None:
+    source = DatabaseSource(url=place.url, table="visits")
+    place.run("PRAGMA journal_mode = WAL")
+    with sqlite3.connect(place.url.removeprefix("sqlite:///")) as writer:
+        writer.execute("UPDATE visits SET age = 5")
+        with rows_of(source, password=None, directory=incoming, limits=ReaderLimits()) as stream:
+            assert pq.read_table(stream)["age"].to_pylist() == [34, None, 71]
+    writer.close()
+    before = sorted(Path(place.url.removeprefix("sqlite:///")).parent.glob("clinic*"))
+    with rows_of(source, password=None, directory=incoming, limits=ReaderLimits()) as stream:
+        assert pq.read_table(stream)["age"].to_pylist() == [5, 5, 5]
+    assert sorted(Path(place.url.removeprefix("sqlite:///")).parent.glob("clinic*")) == before
+
+
 @on_postgresql
 def test_a_cell_of_postgresql_follows_from_itself_and_the_declared_type(postgres: Place, incoming: Path) -> None:
     postgres.run(

@@ -385,14 +385,27 @@ class _Bytes(bytes):
 @contextmanager
 def _opened_sqlite(source: DatabaseSource) -> Iterator[_SQLite]:
     path = Path(str(source.address.database)).expanduser().absolute()
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None)) as connection:
+    # A write-ahead log that nobody has open could only be read by writing a file beside it, so it is taken as at rest.
+    at_rest = _keeps_a_log(path) and not path.with_name(f"{path.name}-wal").exists()
+    before = path.stat().st_mtime_ns if at_rest else None
+    how = "mode=ro&immutable=1" if at_rest else "mode=ro"
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)) as connection:
         # Rows are put into order in memory: no copy of them in clear lies on a disk.
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA query_only = ON")
         connection.execute("BEGIN")
-        database = _SQLite(connection)
-        yield database
+        yield _SQLite(connection)
+    if at_rest and (path.with_name(f"{path.name}-wal").exists() or path.stat().st_mtime_ns != before):
+        raise TableError("Somebody wrote to the SQLite database while it was read. Try again.")
+
+
+def _keeps_a_log(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(20)[18:] == b"\x02\x02"
+    except OSError:
+        return False
 
 
 # PostgreSQL -----------------------------------------------------------------------------------------------------------
