@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
+from timing import require_within
 
 from synth.errors import ConfigError
-from synth.schema.conditions import condition, expression_of, names_in
+from synth.schema.conditions import MOST_CHARACTERS, condition, expression_of, names_in
 from synth.schema.source import DatabaseSource
 
 
@@ -94,6 +95,16 @@ def test_any_text_is_a_condition_or_one_sentence(text: str) -> None:
         found = condition(text)
         assert list(names_in(found))
         assert "SELECT" not in str(expression_of(found)).upper()
+
+
+@pytest.mark.parametrize("piece", ["'", '"', "1", "1.", "a", "(", "a = '", "NOT ", "a = 1 OR ", "' '", "1e1"])
+def test_a_condition_of_any_form_is_read_or_refused_at_once(piece: str) -> None:
+    def read() -> None:
+        for end in ("", "!", "x"):
+            with suppress(ConfigError):
+                condition((piece * MOST_CHARACTERS)[: MOST_CHARACTERS - 1] + end)
+
+    require_within(2, read)
 
 
 def refusal(**said: object) -> str:

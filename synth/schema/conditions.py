@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy import BindParameter, ColumnElement
 
 __all__ = [
+    "MOST_CHARACTERS",
     "Among",
     "Between",
     "Compared",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -108,7 +107,8 @@ class DatabaseSource:
         from sqlalchemy.exc import ArgumentError
 
         try:
-            return make_url(re.sub(r"^postgres://", "postgresql://", self.url))
+            short = self.url.startswith("postgres://")
+            return make_url(f"postgresql://{self.url.removeprefix('postgres://')}" if short else self.url)
         except (ArgumentError, ValueError):
             raise ConfigError(
                 "source: the address is not understood. Write for example "
