@@ -27,7 +27,8 @@ Every message says what is wrong, where, and how to mend it; none ever holds a c
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from synth.names import visible_lines
 
@@ -83,6 +84,11 @@ class InputError(SynthError):
 
     exit_code = 2
 
+    @property
+    def mended(self) -> dict[str, Any]:
+        """What would mend it, where a program can offer that."""
+        return {}
+
 
 class SchemaError(InputError):
     """A declared column, bound or category cannot be used."""
@@ -119,7 +125,25 @@ class CommitInDoubtError(DatabaseAwayError):
 
 
 class TableError(InputError):
-    """A table cannot be read."""
+    """A table cannot be read.
+
+    Parameters
+    ----------
+    message : str
+    key : str
+        What of its declared format does not fit, by the key of a configuration; empty where it is something else.
+    choices : sequence of str
+        What that may be instead, where it is known; public.
+    """
+
+    def __init__(self, message: str, *, key: str = "", choices: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.key, self.choices = key, tuple(choices)
+
+    @property
+    def mended(self) -> dict[str, Any]:
+        """What would mend it, by the names of the arguments."""
+        return {"key": self.key, "choices": self.choices}
 
 
 class PrivacyError(SynthError):

@@ -268,7 +268,7 @@ TEXTS = {
     "table": HEAD + UNIT + COLUMNS + "table: [a]\n",
     "'x': type": HEAD + UNIT + "columns: {x: {type: [drop]}}\n",
     "'x': weight": HEAD + UNIT + "columns: {x: {type: yes_no, weight: {low: high}}}\n",
-    "'x': pattern": HEAD + UNIT + "columns: {x: {type: date, low: 2020-01-01, high: 2021-01-01, pattern: [a]}}\n",
+    "'x': pattern": HEAD + UNIT + "columns: {x: {type: date, low: 2020-01-01, high: 2021-01-01, pattern: {a: b}}}\n",
     "row_count": (HEAD + UNIT + COLUMNS).replace("row_count: private", "row_count: [private]"),
 }
 
@@ -493,12 +493,14 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     the server, whose patterns see paths and names of hosts, and two screens of a report: one looks for the drawings
     that we drew, where names are escaped, the other for ends of sentences, two characters at a time. A condition on the
     rows of a database has a bounded length, over which its pattern goes once (tests/test_conditions.py); cells of a
-    database are compared with forms of fixed lengths, in a process with limits of its own.
+    database are compared with forms of fixed lengths, in a process with limits of its own, and so are those of
+    workbooks, where no part of a pattern can be repeated in two ways.
     """
     allowed = {
         "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py", "pages/ui/evidence.py",
         "synth/bundle/checks.py", "synth/bundle/linter.py", "synth/bundle/table_files.py",
         "synth/reading/more/database.py", "synth/schema/conditions.py",
+        "synth/reading/more/ods.py", "synth/reading/more/parts.py", "synth/reading/more/xlsx.py",
         "synth/reports/marginals/__init__.py", "synth/reports/membership/__init__.py",
         "synth/reports/prediction/__init__.py", "synth/reports/report.py", "synth/system/settings.py",
     }  # fmt: skip

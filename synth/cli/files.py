@@ -23,6 +23,7 @@ import yaml
 
 from synth.errors import InputError, TableError
 from synth.names import shown
+from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
     FormField,
@@ -91,12 +92,15 @@ def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple
         with _opened(paths[0]) as stream:
             yield paths[0].name, stream
         return
-    if any(path.name.lower().endswith((".parquet", ".pq")) for path in paths):
-        raise TableError("Several Parquet files cannot be read as one table. Put them into one file first.")
-    if table_format.skip_rows or table_format.comment or table_format.codec.startswith("utf-16"):
+    if any(path.name.lower().endswith((".parquet", ".pq", *WORKBOOK_ENDINGS)) for path in paths):
         raise TableError(
-            "Several files with lines to pass over at their top, or in UTF-16, cannot be read as one table. Put them "
-            "into one file first."
+            "Several Parquet files or workbooks cannot be read as one table. Put them into one file first."
+        )
+    top = table_format.skip_rows or table_format.comment or table_format.header_rows > 1
+    if top or table_format.codec.startswith("utf-16"):
+        raise TableError(
+            "Several files with lines to pass over at their top, with several header rows, or in UTF-16, cannot be "
+            "read as one table. Put them into one file first."
         )
     joined = cast(BinaryIO, io.BufferedReader(_Joined(paths, header=table_format.header)))
     with joined:

@@ -20,10 +20,12 @@ import pyarrow.parquet
 
 from synth.errors import TableError
 from synth.names import shown
+from synth.reading.more.workbooks import Workbook
+from synth.reading.request import STARTS
 from synth.reading.text import TextTable
-from synth.schema import TableFormat
+from synth.schema import TYPED_KINDS, TableFormat
 from synth.schema.encoding import is_bytes, is_date, is_number, is_text
-from synth.schema.header import refuse_other_files
+from synth.schema.header import public_names, refuse_another_kind, refuse_other_files
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, too_large
 
@@ -120,13 +122,15 @@ class Batches:
     """An opened file: its column names, the types a Parquet file declares, and a way to read chosen columns.
 
     ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table where it is a
-    delimited text, and counts its lines.
+    delimited text, and counts its lines. ``given`` are the names as they stand in the file, where some are blank or
+    stand there twice.
     """
 
     names: tuple[str, ...]
     types: tuple[pa.DataType, ...] | None
     read: Callable[[Sequence[int]], Iterator[Batch]]
     text: TextTable | None = None
+    given: tuple[str, ...] = ()
 
     @property
     def odd_lines(self) -> tuple[int, int]:
@@ -154,15 +158,14 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
         If the file is empty, of a kind that is not read here, or no table, in one sentence.
     """
     # Of a text without a header the first bytes may be a row's and say nothing.
-    first_is_row = not form.header and form.kind != "parquet"
+    first_is_row = not form.header and form.kind not in TYPED_KINDS
     content = _open_bytes(source, limits, first_is_row=first_is_row)
-    is_parquet = not first_is_row and content.peek(4) == b"PAR1"
-    if form.kind == "parquet" and not is_parquet:
-        raise TableError("This is not a Parquet file. Check the file, or the kind in the format.")
-    if form.kind in {"csv", "tsv"} and is_parquet:
-        raise TableError(f"This is a Parquet file, and the format says {form.kind}. Set the kind to auto.")
-    opened = _open_parquet(ranges or _in_memory(content), limits) if is_parquet else _open_text(content, form, limits)
-    return replace(opened, read=lambda places: _counted(opened.read(places), limits))
+    found = "text" if first_is_row else STARTS.get(content.peek(4), "text")
+    refuse_another_kind(found, form.kind)
+    typed = _TYPED.get(found)
+    opened = _open_text(content, form, limits) if typed is None else typed(ranges or _in_memory(content), form, limits)
+    named = public_names(opened.names) if form.header and opened.types is None else opened.names
+    return replace(opened, names=named, given=opened.names, read=lambda places: _counted(opened.read(places), limits))
 
 
 def _counted(batches: Iterator[Batch], limits: ReaderLimits) -> Iterator[Batch]:
@@ -252,7 +255,12 @@ def _in_our_words() -> Iterator[None]:
         raise TableError("The Parquet file is damaged or cut short. Save it again and send the whole file.") from None
 
 
-def _open_parquet(file: RawIOBase | BytesIO, limits: ReaderLimits) -> Batches:
+def _open_workbook(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
+    book = Workbook(file, form, limits)
+    return Batches(book.names, None, lambda places: (_checked(*some, limits) for some in book.batches(places)))
+
+
+def _open_parquet(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
     with _in_our_words():
         data = (
             pa.BufferReader(pa.py_buffer(file.getbuffer())) if isinstance(file, BytesIO) else pa.PythonFile(file, "r")
@@ -290,6 +298,9 @@ def _parquet_batches(
             if decoded > limits.text_bytes:
                 raise too_large("The table inside the Parquet file", limits.text_bytes)
             yield _checked([batch.column(name) for name in names], [0] * len(names), limits)
+
+
+_TYPED = {"parquet": _open_parquet, "workbook": _open_workbook}
 
 
 def _check_type(name: str, kind: pa.DataType) -> None:

@@ -51,7 +51,7 @@ def serve(request: Request, questions: BinaryIO, answers: BinaryIO, answer: Answ
     try:
         (answer or answer_with_codes)(request, _opened(request, questions, answers), answers)
     except InputError as error:
-        _refuse(answers, type(error).__name__, str(error))
+        _refuse(answers, type(error).__name__, str(error), **error.mended)
     except MemoryError:
         memory = size_text(request.limits.memory_bytes)
         _refuse(
@@ -64,8 +64,8 @@ def serve(request: Request, questions: BinaryIO, answers: BinaryIO, answer: Answ
         _refuse(answers, "TableError", "The table could not be read. Save it as plain CSV and try again.")
 
 
-def _refuse(answers: BinaryIO, kind: str, sentence: str) -> None:
-    write_frame(answers, b"E", dumps({"type": kind, "text": sentence}).encode())
+def _refuse(answers: BinaryIO, kind: str, sentence: str, **mended: object) -> None:
+    write_frame(answers, b"E", dumps({"type": kind, "text": sentence, **mended}).encode())
 
 
 def _opened(request: Request, questions: BinaryIO, answers: BinaryIO) -> Batches:
@@ -96,7 +96,7 @@ def answer_with_codes(request: Request, batches: Batches, answers: BinaryIO) -> 
         rows += here
         parts = []
         for column, cells, malformed in zip(columns, batch.columns, batch.malformed, strict=False):
-            encoded = encode_cells(column, cells, missing=form.missing, strip=form.strip)
+            encoded = encode_cells(column, cells, **form.of_cells)
             # A malformed cell arrives as null, and has the code of a missing one.
             counts[column.name] += encoded.counts + CellCounts(missing=-malformed, malformed=malformed)
             parts.append(encoded.codes.data.cast("B"))

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import InputError, TableError
-from synth.reading.request import HASH_BYTES, Request, error_named
-from synth.schema import Codes, ModelledColumn, Schema, TableFormat, code_dtype
+from synth.reading.request import HASH_BYTES, STARTS, Request, error_named
+from synth.schema import TYPED_KINDS, Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.columns.base import CellCounts, ReadingCounts
 from synth.system.confined import Confined
 from synth.system.conversation import Conversation
@@ -201,7 +201,7 @@ def ask(
         If the file cannot be read, takes too long or needs too much memory; in one sentence without a cell.
     """
     limits, form = request.limits, request.format
-    size = _size_of_parquet(stream) if form.header or form.kind == "parquet" else None
+    size = _size_of_typed(stream) if form.header or form.kind in TYPED_KINDS else None
     with (
         Confined(*parser, seconds=limits.wall_seconds) as process,
         Conversation(process, stream, size=size) as conversation,
@@ -225,7 +225,7 @@ def _answer(conversation: Conversation, request: Request, on_batch: Callable[[by
             on_batch(body)
         elif kind == b"E":
             refusal = loads(body)
-            raise error_named(refusal["type"], refusal["text"])
+            raise error_named(refusal.pop("type"), refusal.pop("text"), **refusal)
         elif kind == b"Z":
             end: dict[str, Any] = loads(body)
             return end
@@ -233,12 +233,11 @@ def _answer(conversation: Conversation, request: Request, on_batch: Callable[[by
             raise ValueError
 
 
-def _size_of_parquet(stream: BinaryIO) -> int | None:
-    """Return the length of a Parquet file that can be read by ranges, else None; the stream stays at its start."""
+def _size_of_typed(stream: BinaryIO) -> int | None:
+    """Return the length of a file that is read by ranges where it can be, else None; the stream stays at its start."""
     if not stream.seekable() or stream.tell() != 0:
         return None
-    is_parquet = stream.read(4) == b"PAR1"
-    size = stream.seek(0, os.SEEK_END) if is_parquet else None
+    size = stream.seek(0, os.SEEK_END) if stream.read(4) in STARTS else None
     stream.seek(0)
     return size
 

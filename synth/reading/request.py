@@ -11,10 +11,13 @@ from synth.errors import ConfigError, InputError, SchemaError, TableError
 from synth.schema import Column, TableFormat, format_to_mapping, parse_column
 from synth.system.settings import ReaderLimits
 
-__all__ = ["HASH_BYTES", "Request", "error_named"]
+__all__ = ["HASH_BYTES", "STARTS", "Request", "error_named"]
 
 HASH_BYTES = 16
 """Bytes of the keyed hash of one unit's id; a missing id is all zeros."""
+
+STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "workbook"}
+"""The first bytes of files of which ranges are read, and what those are."""
 
 _ERRORS = {kind.__name__: kind for kind in (TableError, SchemaError, ConfigError)}
 
@@ -65,6 +68,7 @@ class Request:
         )
 
 
-def error_named(name: str, text: str) -> InputError:
-    """Return the error of our own tree that the parsing process named."""
-    return _ERRORS.get(name, TableError)(text)
+def error_named(name: str, text: str, **mended: Any) -> InputError:
+    """Return the error of our own tree that the parsing process named, with what of a format would mend it."""
+    kind = _ERRORS.get(name, TableError)
+    return TableError(text, **mended) if kind is TableError else kind(text)

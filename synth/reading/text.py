@@ -25,6 +25,7 @@ import pyarrow.csv
 
 from synth.errors import TableError
 from synth.schema import TableFormat
+from synth.schema.header import joined_names
 from synth.system.conversation import Readable
 from synth.system.settings import ReaderLimits, size_text
 
@@ -86,7 +87,7 @@ class TextTable:
     Raises
     ------
     ConfigError
-        If the format leaves open what only rows could tell (:meth:`synth.schema.config.TableFormat.check`).
+        If the format leaves open what only rows could tell (:meth:`synth.schema.TableFormat.check`).
     TableError
         If the lines before the rows cannot be read; they hold names and are public. Never because of a row.
     """
@@ -163,30 +164,35 @@ def _read_top(source: Peekable, form: TableFormat, limits: ReaderLimits) -> _Top
         line = _take_text(source, encoding)
     while line is not None and not line.strip():
         line = _take_text(source, encoding)
-    while form.newlines and line is not None and line.count('"') % 2 and len(line) <= LONGEST_LINE:
-        more = _take_text(source, encoding)
-        if more is None:
-            break
-        line = f"{line}\n{more}"
     if line is None:
         raise TableError("The file is empty. Send a table with a header and rows.")
-    if "\0" in line:
-        raise TableError(_not_in(encoding))
-    if "\r" in line:
+    header: list[str] = []
+    while len(header) < form.header_rows:
+        while form.newlines and line and line.count('"') % 2 and len(line) <= LONGEST_LINE:
+            more = _take_text(source, encoding)
+            if more is None:
+                break
+            line = f"{line}\n{more}"
+        header.append(line or "")
+        line = _take_text(source, encoding) if len(header) < form.header_rows else None
+    if any("\0" in line for line in header):
+        raise _not_in(encoding)
+    if any("\r" in line for line in header):
         raise TableError(
             "The first line holds a carriage return that no line feed follows. Save the table with line ends of "
             "Windows or Unix."
         )
-    separator = _separator(form, line)
-    names = cells_of_line(line, separator)
-    if names is None:
+    separator = _separator(form, header[(form.names_from or 0) - 1])
+    cells = [cells for line in header if (cells := cells_of_line(line, separator)) is not None]
+    if len(cells) < len(header):
         raise TableError(
             "The first line cannot be read. Check its quotation marks; if cells hold line breaks, declare "
             "'newlines: true' in the format."
         )
+    names = joined_names(cells, form.names_from)
     if len(names) > limits.columns:
         raise limits.too_many_columns(len(names))
-    return _Top(encoding, separator, tuple(map(str.strip, names)))
+    return _Top(encoding, separator, names)
 
 
 def _take_text(source: Peekable, encoding: str) -> str | None:
@@ -197,7 +203,7 @@ def _take_text(source: Peekable, encoding: str) -> str | None:
     try:
         return line.decode(encoding).removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
     except UnicodeError:
-        raise TableError(_not_in(encoding)) from None
+        raise _not_in(encoding) from None
 
 
 def _take_line(source: Peekable, encoding: str) -> bytes:
@@ -221,8 +227,9 @@ def _take_line(source: Peekable, encoding: str) -> bytes:
     return taken
 
 
-def _not_in(encoding: str) -> str:
-    return f"This does not look like {encoding.upper()} text. Save it as UTF-8 CSV, or name its encoding in the format."
+def _not_in(encoding: str) -> TableError:
+    said = f"This does not look like {encoding.upper()} text. Save it as UTF-8 CSV, or name its encoding in the format."
+    return TableError(said, key="encoding")
 
 
 def _separator(form: TableFormat, line: str) -> str:

@@ -157,7 +157,7 @@ def simulated_table(simulation: Simulation, schema: Schema) -> bytes:
         own = simulation.columns.get(column.name, SimulatedColumn())
         codes = _with_atoms(_codes(column, own, scores[column.name]), column, random)
         used, place = np.unique(codes, return_inverse=True)
-        printed = np.array(column.texts(used), dtype=object)
+        printed = np.array(column.notated_texts(used), dtype=object)
         texts[column.name] = printed[place].tolist()
     units = _units(simulation.rows, schema, random)
     for number, other in enumerate(schema.columns):

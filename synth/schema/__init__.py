@@ -28,17 +28,14 @@ from synth.schema.config import (
     MOST_CHARGED_CLASSES,
     OptionValue,
     RunConfig,
-    TableFormat,
     config_of_schema,
     config_of_text,
     config_to_mapping,
     config_to_yaml,
     default_delta,
-    format_to_mapping,
     load_config,
     load_schema,
     parse_config,
-    parse_format,
     parse_schema,
     prediction_refusal,
 )
@@ -56,11 +53,14 @@ from synth.schema.schema import (
     size_problem,
     undeclared_facts,
 )
+from synth.schema.written import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping, parse_format
 
 __all__ = [
     "COLUMN_TYPES",
+    "ENCODINGS",
     "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
+    "TYPED_KINDS",
     "CategoryColumn",
     "Codes",
     "Column",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
@@ -14,10 +13,8 @@ from typing import Annotated, Any, Literal
 import yaml
 
 from synth.errors import ConfigError, SchemaError
-from synth.limits import COLUMNS, CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
-from synth.names import shown
+from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.schema.documents import (
-    Flag,
     Needed,
     Number,
     Read,
@@ -37,34 +34,31 @@ from synth.schema.documents import (
 from synth.schema.found import FoundReference
 from synth.schema.rule_lines import with_tables
 from synth.schema.schema import Neighbours, Schema, size_problem
-from synth.schema.source import DatabaseSource, Origin, origin_sentences
+from synth.schema.source import DatabaseSource
+from synth.schema.written import TableFormat, WholeOrBlank, format_to_mapping, parse_format
 from synth.system.paths import path_of
 
 __all__ = [
     "MOST_CHARGED_CLASSES",
     "OptionValue",
     "RunConfig",
-    "TableFormat",
     "config_of_schema",
     "config_of_text",
     "config_to_mapping",
     "config_to_yaml",
     "default_delta",
-    "format_to_mapping",
     "load_config",
     "load_schema",
     "parse_config",
-    "parse_format",
     "parse_schema",
     "prediction_refusal",
 ]
 
 OptionValue = str | int | float | bool | None | tuple["OptionValue", ...]
 
-FileKind = Literal["auto", "csv", "tsv", "parquet"]
-
 MAXIMUM_ROWS = 50_000_000
 USUAL_GENERATOR = "dp-hp-adaptive"
+_USUAL_FORMAT = TableFormat()
 
 
 def _option(value: object) -> OptionValue:
@@ -91,106 +85,10 @@ def _texts_by_key(value: object) -> dict[str, str]:
     return {str(key): as_text(text) for key, text in as_mapping(value).items()}
 
 
-def _missing_cells(value: object) -> tuple[str, ...]:
-    """Read the texts that stand for a missing cell; an empty one may be left blank, and one alone be no list."""
-    if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
-        raise ValueError("must be a list of the texts that stand for a missing cell.")
-    return tuple("" if cell is None else as_text(cell) for cell in ([value] if isinstance(value, str) else value))
-
-
 _Options = Annotated[Mapping[str, OptionValue], Read(_options)]
-_WholeOrBlank = Annotated[int, Read(lambda value: 0 if value is None else as_whole(value))]
-
-_CODECS = {"utf-8", "utf-8-sig", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16", "utf-16-le", "utf-16-be"}
 
 MOST_CHARGED_CLASSES = 10
 """Most classes of a label whose predictions can be charged: with more, counts by guess and label are noise."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableFormat:
-    """How the cells of a table file are written.
-
-    ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
-    after them and before the header, or before the first row of a file without one. ``names`` are the column names of a
-    file without a header, which declares its separator too. ``newlines``: cells in quotation marks may hold line
-    breaks; whoever says so says that every quotation mark is closed. ``origin`` says where the rows came from before
-    they were this file, and is set by what reads a database.
-    """
-
-    separator: Text = "auto"
-    header: Flag = True
-    names: Annotated[tuple[str, ...], Read(each(as_text, " of column names"))] | None = None
-    encoding: Text = "utf-8"
-    missing: Annotated[tuple[str, ...], Read(_missing_cells)] = ("",)
-    strip: Flag = True
-    skip_rows: _WholeOrBlank = 0
-    comment: Text | None = None
-    kind: FileKind = "auto"
-    newlines: Flag = False
-    origin: Origin = "file"
-
-    def __post_init__(self) -> None:
-        if self.separator != "auto" and len(self.separator) != 1:
-            raise ConfigError("format: separator must be one character, or auto.")
-        if not self.header and not self.names:
-            raise ConfigError("format: a table without a header needs 'names', one for every column in order.")
-        if self.header and self.names is not None:
-            raise ConfigError("format: give 'names' only with 'header: false'.")
-        if self.skip_rows < 0:
-            raise ConfigError(f"format: skip_rows must not be negative, got {self.skip_rows}.")
-
-    @property
-    def codec(self) -> str:
-        """Python's name of the encoding; empty where it is unknown here."""
-        try:
-            name = codecs.lookup(self.encoding).name
-        except (LookupError, ValueError):
-            return ""
-        return name if name in _CODECS else ""
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What the certificate says has to be true of the file, because no reader could hold it."""
-        if not self.newlines or self.kind == "parquet":
-            return origin_sentences(self.origin)
-        return (
-            *origin_sentences(self.origin),
-            "Every quotation mark of the table is closed: its cells may hold line breaks (declared as newlines: true), "
-            "so an open quotation mark would draw the lines of other units into its own.",
-        )
-
-    def check(self) -> None:
-        """Refuse a format that leaves open what could only be guessed from rows; nothing is read for that.
-
-        It is no condition of the object itself, so that bundles made before it still open.
-
-        Raises
-        ------
-        ConfigError
-            If the encoding is unknown, there are too many names, the separator is no plain character, or a table
-            without a header leaves its separator open or has comments, which could not be told from rows.
-        """
-        if not self.codec:
-            raise ConfigError(
-                f"format: the encoding '{shown(self.encoding)}' is not known here. Use utf-8, latin-1 or utf-16."
-            )
-        if self.names is not None and len(self.names) > COLUMNS:
-            raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are possible.")
-        if self.separator != "auto" and (not self.separator.isascii() or self.separator in '"\r\n\0'):
-            raise ConfigError("format: the separator must be one plain character, for example a comma.")
-        if self.header or self.kind == "parquet":
-            return
-        if self.separator == "auto" and self.kind != "tsv":
-            raise ConfigError(
-                "format: a table without a header needs its separator; it could only be guessed from rows otherwise. "
-                'Write for example separator: ",".'
-            )
-        if self.comment:
-            raise ConfigError(
-                "format: 'comment' needs a header; without one a row could be taken for a comment. Say with "
-                "'skip_rows' how many lines stand before the first row."
-            )
 
 
 def default_delta(people_at_most: int) -> float:
@@ -257,14 +155,14 @@ class RunConfig:
     table: Text | None = None
     source: Annotated[DatabaseSource, Read(lambda said: read_as(DatabaseSource, said, within="source: "))] | None = None
     test_table: Text | None = None
-    format: Annotated[TableFormat, Read(lambda said: parse_format(_or_empty(said)))] = TableFormat()
+    format: Annotated[TableFormat, Read(lambda said: parse_format(_or_empty(said)))] = _USUAL_FORMAT
     test_format: Annotated[TableFormat, Read(lambda said: parse_format(said, "test_format"))] | None = None
     undeclared: Literal["refuse", "drop"] = "refuse"
     holdout: Number = 0.2
     label: Text | None = None
     groups: Texts = ()
     constraints: Texts = ()
-    seed: _WholeOrBlank = 0
+    seed: WholeOrBlank = 0
     device: Text = "auto"
     evaluation_share: Number = 0.1
     prediction_share: Number = 0.0
@@ -308,6 +206,10 @@ class RunConfig:
         return self.rows == 0
 
     def _check_columns(self) -> None:
+        for column in self.schema.modelled:
+            problem = column.notation.over(self.format.notation).problem
+            if problem is not None:
+                raise ConfigError(f"'{column.name}' and format: {problem}")
         if self.label is not None:
             self.schema.modelled_column(self.label)
         for name in self.groups:
@@ -568,16 +470,3 @@ def config_to_yaml(config: RunConfig) -> str:
     """Write a configuration as YAML text; :func:`read_mapping` and :func:`parse_config` give it back."""
     plain = json.loads(json.dumps(config_to_mapping(config)))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
-
-
-def parse_format(section: object, key: str = "format") -> TableFormat:
-    """Read what :func:`format_to_mapping` wrote, and what stands under ``key`` of a configuration."""
-    return read_as(TableFormat, section, within=f"{key}: ")
-
-
-def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
-    """Write how a table's file is written, as the ``format`` section of a configuration."""
-    body = {field.name: getattr(table_format, field.name) for field in dataclass_fields(TableFormat)}
-    if table_format.origin == "file":
-        del body["origin"]
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in body.items() if value is not None}

@@ -9,6 +9,7 @@ column is asked of the column (:meth:`synth.schema.ModelledColumn.encode`); here
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
 from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
+from synth.schema.written import PLAIN, Notation
 
 __all__ = [
     "EncodedCells",
@@ -36,6 +38,7 @@ __all__ = [
     "is_text",
     "numbers_of",
     "numbers_of_texts",
+    "plain_numbers",
     "texts_of",
     "values_of_cells",
 ]
@@ -103,10 +106,16 @@ def encode_cells(
     *,
     missing: tuple[str, ...] = ("",),
     strip: bool = True,
+    notation: Notation = PLAIN,
+    dates: tuple[str, ...] = (),
 ) -> EncodedCells:
-    """Turn cells into codes as :func:`encode_column` does, and count those that did not arrive as declared."""
+    """Turn cells into codes as :func:`encode_column` does, and count those that did not arrive as declared.
+
+    ``notation`` and ``dates`` say how numbers and dates are written where the column says nothing else.
+    """
     distinct, index = _distinct_cells(cells)
-    codes, fates = column.encode(FileCells(distinct, missing=missing, strip=strip))
+    written = FileCells(distinct, missing=missing, strip=strip, notation=notation, dates=dates)
+    codes, fates = column.encode(written)
     counts = np.bincount(fates if index is None else fates[index], minlength=len(Fate))
     small = codes.astype(code_dtype(column.size))
     return EncodedCells(
@@ -165,24 +174,40 @@ class FileCells:
         Texts that mean "missing".
     strip : bool
         Whether white space around a text is passed over.
+    notation : Notation
+        How numbers are written where a column says nothing else.
+    dates : tuple of str
+        How dates are, in the notation of ``strptime``.
     """
 
-    def __init__(self, cells: pa.Array, *, missing: tuple[str, ...], strip: bool) -> None:
+    def __init__(
+        self,
+        cells: pa.Array,
+        *,
+        missing: tuple[str, ...],
+        strip: bool,
+        notation: Notation = PLAIN,
+        dates: tuple[str, ...] = (),
+    ) -> None:
         self._cells = cells
+        self._notation, self._dates = notation, dates
         self._missing_texts = missing
         self._strip = strip
 
-    def numbers(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return the number of every cell, NaN where it is none, and which cells are missing."""
+    def numbers(self, notation: Notation = PLAIN) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return the number of every cell, NaN where it is none, and which cells are missing.
+
+        ``notation`` is the column's own.
+        """
         if not is_number(self._cells.type):
             texts = self._texts()
-            return numbers_of_texts(texts), self._is_missing(texts)
+            return numbers_of_texts(plain_numbers(texts, notation.over(self._notation))), self._is_missing(texts)
         values = numbers_of(self._cells)
         tokens = numbers_of_texts(pa.array(self._missing_texts, pa.string()))
         return values, np.isnan(values) | np.isin(values, tokens[~np.isnan(tokens)])
 
     def days(
-        self, *, pattern: str | None, shortest: int
+        self, *, pattern: str | tuple[str, ...] | None, shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the day of every cell since 1970-01-01, which cells are none, and which are missing.
 
@@ -192,7 +217,8 @@ class FileCells:
             days, absent = days_of_dates(self._cells), _missing(self._cells)
         else:
             texts = self._texts()
-            days, absent = days_of_texts(texts, pattern=pattern, shortest=shortest), self._is_missing(texts)
+            days = days_of_texts(texts, pattern=pattern or self._dates, shortest=shortest)
+            absent = self._is_missing(texts)
         return days, days == NO_DAY, absent
 
     def labels(self, column: ModelledColumn) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -318,6 +344,40 @@ def numbers_of_texts(texts: pa.Array) -> npt.NDArray[np.float64]:
     return _with_nan(pc.if_else(written, texts, None).cast(pa.float64()))
 
 
+def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
+    """Return texts with each number that is written in a notation as a program writes it, and the others as they are.
+
+    What becomes of a text follows from that text alone. Thousands come in groups of three, and a unit stands at one of
+    the ends.
+
+    Examples
+    --------
+    >>> texts = pa.array(["1.234,5 kg", "80kg", "-0,5", "1.5", "12.34,5"])
+    >>> plain_numbers(texts, Notation(",", ".", ("kg",))).to_pylist()
+    ['1234.5', '80', '-0.5', '1.5', '12.34,5']
+    """
+    if not notation:
+        return texts
+    # Patterns of RE2, which takes time in proportion to the text whatever the pattern; signs and units stand in quotes.
+    space, unit = "[\\s\u00a0\u202f\u2009]*", _any_of(notation.units)
+    before, behind = (f"(?:{unit}{space})?", f"(?:{space}{unit})?") if notation.units else ("", "")
+    point, between = _any_of(notation.point), _any_of(notation.between)
+    grouped = f"[0-9]{{1,3}}(?:{between}[0-9]{{3}})+|" if notation.between else ""
+    number = f"^{before}(?P<sign>[+-]?){before}(?P<whole>{grouped}[0-9]*)(?:{point}(?P<rest>[0-9]*))?{behind}$"
+    found = pc.extract_regex(_short(texts), number)
+    sign, whole, rest = (pc.struct_field(found, name) for name in ("sign", "whole", "rest"))
+    if notation.between:
+        whole = pc.replace_substring_regex(whole, between, "")
+    behind = pc.if_else(pc.equal(rest, ""), "", pc.binary_join_element_wise("", rest, "."))
+    plain = pc.binary_join_element_wise(whole, behind, "")
+    is_number = pc.fill_null(pc.greater(pc.binary_length(plain), 0), False)
+    return pc.if_else(is_number, pc.binary_join_element_wise(sign, plain, ""), texts)
+
+
+def _any_of(texts: Sequence[str]) -> str:
+    return f"(?:{'|'.join(f'{chr(92)}Q{text}{chr(92)}E' for text in texts)})"
+
+
 def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
     """Return the days since 1970-01-01 of typed dates and times (at their own time zone); null becomes ``NO_DAY``."""
     kind = cells.type
@@ -332,15 +392,15 @@ def days_of_dates(cells: pa.Array) -> npt.NDArray[np.int64]:
     return np.where(_missing(cells), NO_DAY, days)
 
 
-def days_of_texts(texts: pa.Array, *, pattern: str | None, shortest: int) -> npt.NDArray[np.int64]:
+def days_of_texts(texts: pa.Array, *, pattern: str | tuple[str, ...] | None, shortest: int) -> npt.NDArray[np.int64]:
     """Return the days since 1970-01-01 of written dates.
 
     Parameters
     ----------
     texts : pyarrow string array
         Dates as ``pattern`` or ISO 8601 writes them; a time of day after an ISO date is passed over.
-    pattern : str, optional
-        How dates are written, in the notation of ``strptime``; tried before ISO.
+    pattern : str or tuple of str, optional
+        How dates are written, in the notation of ``strptime``: the first that fits, tried before ISO.
     shortest : int
         Characters of the shortest ISO form that is understood: 10 for days, 7 for months, 4 for years.
 
@@ -352,11 +412,12 @@ def days_of_texts(texts: pa.Array, *, pattern: str | None, shortest: int) -> npt
     texts = _short(texts)
     iso = pc.match_substring_regex(texts, ISO_DAY)
     # Times of day make nearly every text different; the dates before them are few.
-    short = pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts) if pattern is None else texts
+    patterns = (pattern,) if isinstance(pattern, str) else pattern or ()
+    short = texts if patterns else pc.if_else(iso, pc.utf8_slice_codeunits(texts, 0, 10), texts)
     cells = short.dictionary_encode()
     with_time = pc.match_substring_regex(cells.dictionary, ISO_DAY).to_pylist()
     days = [
-        _day(text, pattern, shortest, iso=is_iso)
+        _day(text, patterns, shortest, iso=is_iso)
         for text, is_iso in zip(cells.dictionary.to_pylist(), with_time, strict=True)
     ]
     days.append(NO_DAY)
@@ -372,8 +433,8 @@ def _day_in_pattern(text: str, pattern: str) -> int:
         return NO_DAY
 
 
-def _day(text: str, pattern: str | None, shortest: int, *, iso: bool) -> int:
-    if pattern is not None:
+def _day(text: str, patterns: Sequence[str], shortest: int, *, iso: bool) -> int:
+    for pattern in patterns:
         day = _day_in_pattern(text, pattern)
         if day != NO_DAY:
             return day

@@ -12,12 +12,13 @@ from synth.limits import NAME_CHARACTERS
 from synth.names import SHOWN_CHARACTERS, shown
 from synth.schema.columns.base import Column
 
-__all__ = ["check_names", "is_plain", "places_of", "refuse_other_files"]
+__all__ = [
+    "check_names", "is_plain", "joined_names", "places_of", "public_names", "refuse_another_kind", "refuse_other_files",
+]  # fmt: skip
 
 
 _OTHER_FILES = {
-    b"PK\x03\x04": "a zip or Excel file",
-    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or a workbook with a password",
     b"BZh": "a bzip2 file",
     b"\xfd7zXZ": "an xz file",
     b"\x28\xb5\x2f\xfd": "a zstd file",
@@ -37,7 +38,76 @@ def refuse_other_files(start: bytes) -> None:
     """
     for magic, name in _OTHER_FILES.items():
         if start.startswith(magic):
-            raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz) or Parquet.")
+            raise TableError(f"This is {name}. Save the table as CSV, TSV (also .gz), Parquet, .xlsx or .ods.")
+
+
+def refuse_another_kind(found: str, declared: str) -> None:
+    """Refuse a file that is a text, a Parquet file or a workbook where another kind is declared.
+
+    Raises
+    ------
+    TableError
+    """
+    wanted = {"auto": found, "parquet": "parquet", "xlsx": "workbook", "ods": "workbook"}.get(declared, "text")
+    if found == wanted:
+        return
+    words = {"parquet": "Parquet file", "workbook": "workbook"}
+    said = (
+        f"This is a {words[found]}, and the format says {declared}. Set the kind to auto."
+        if found in words
+        else f"This is not a {words[wanted]}. Check the file, or the kind in the format."
+    )
+    raise TableError(said, key="kind")
+
+
+def joined_names(lines: Sequence[Sequence[str]], names_from: int | None) -> tuple[str, ...]:
+    """Return the names that header lines give to columns, without white space around them; some may be blank.
+
+    Those of one line, counted from 1, or what stands above one another, joined by an underscore: in all lines but the
+    last a blank stands for what is to its left, as below a heading over several columns.
+
+    Examples
+    --------
+    >>> joined_names([["id", "income", ""], ["", "2019", "2020"]], None)
+    ('id', 'income_2019', 'income_2020')
+    >>> joined_names([["id", "income", ""], ["", "2019", "2020"]], 2)
+    ('', '2019', '2020')
+    """
+    width = max(map(len, lines))
+    stripped = [[*map(str.strip, line), *[""] * (width - len(line))] for line in lines]
+    if names_from is not None:
+        return tuple(stripped[names_from - 1])
+    for line in stripped[:-1]:
+        for place in range(1, width):
+            line[place] = line[place] or line[place - 1]
+    return tuple("_".join(dict.fromkeys(filter(None, parts))) for parts in zip(*stripped, strict=True))
+
+
+def public_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a name for every column: a blank one gets that of its place, a repeated one a number.
+
+    Where one of them is written like a number, nothing is given: the line may be a row, and is refused as before.
+
+    Examples
+    --------
+    >>> public_names(["age", "", "age"])
+    ('age', 'column_2', 'age_2')
+    """
+    given = set(names)
+    if any(name.strip() and (_is_number_text(name) or not name.isprintable()) for name in names):
+        return tuple(names)
+    found: list[str] = []
+    taken: set[str] = set()
+    next_number: dict[str, int] = {}
+    for place, name in enumerate(names, start=1):
+        plain = name if name.strip() else f"column_{place}"
+        chosen, is_blank = plain, not name.strip()
+        while chosen in taken or (chosen in given and (is_blank or chosen != name)):
+            next_number[plain] = next_number.get(plain, 1) + 1
+            chosen = f"{plain}_{next_number[plain]}"
+        taken.add(chosen)
+        found.append(chosen)
+    return tuple(found)
 
 
 def is_plain(name: str) -> bool:

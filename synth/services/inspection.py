@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from json import dumps
 from typing import BinaryIO
@@ -59,12 +59,14 @@ class Header:
 
     ``kinds`` come from names and from the types of a Parquet file, and are None where neither tells; only a look at the
     cells, which the owner asks for, fills them all. ``n_rows`` and ``blank_lines`` are exact, so for the owner only;
-    so is ``none_readable``, that no line of the text can be read as a row of this many cells.
+    so is ``none_readable``, that no line of the text can be read as a row of this many cells. ``renamed`` are the names
+    that columns have got here, by their places from 1: they have none in the file, or that of another.
     """
 
     names: tuple[str, ...]
     kinds: tuple[ColumnKind | None, ...]
     n_rows: int
+    renamed: Mapping[int, str] = field(default_factory=dict)
     blank_lines: int = 0
     none_readable: bool = False
 
@@ -93,10 +95,11 @@ def inspect_header(
     request = Request(format=form or TableFormat(), limits=limits or ReaderLimits())
     with _looks:
         end = ask(stream, request, None, parser=("synth.services.inspection", *([_LOOK] if look else [])))
-    names, rows = tuple(end["names"]), int(end["rows"])
+    names, given, rows = tuple(end["names"]), tuple(end["given"]), int(end["rows"])
     blank, unreadable = end["lines"]
     return Header(
         names=names,
+        renamed={place: name for place, name in enumerate(names, start=1) if name != given[place - 1]},
         kinds=tuple(_kind(name, kind) for name, kind in zip(names, end["kinds"], strict=True)),
         n_rows=rows,
         blank_lines=blank,
@@ -131,12 +134,18 @@ def describe(request: Request, batches: Batches, answers: BinaryIO, *, look: boo
     for batch in batches.read(range(len(batches.names))):
         top = top or [cells.slice(0, LOOKED_AT) for cells in batch.columns]
         rows += len(batch.columns[0])
-    if batches.types is None and request.format.header and top is not None and _is_row(batches.names, top, missing):
-        raise TableError(NO_HEADER)
+    if batches.types is None and request.format.header and top is not None and _is_row(batches.given, top, missing):
+        raise TableError(NO_HEADER, key="header")
     kinds = [None if batches.types is None else _kind_of_type(kind) for kind in batches.types or batches.names]
     if look:
         kinds = [kind or _kind_by_cells(cells, missing) for kind, cells in zip(kinds, top or (), strict=False)] or kinds
-    body = {"names": batches.names, "kinds": kinds, "rows": rows, "lines": batches.odd_lines}
+    body = {
+        "names": batches.names,
+        "given": batches.given or batches.names,
+        "kinds": kinds,
+        "rows": rows,
+        "lines": batches.odd_lines,
+    }
     write_frame(answers, b"Z", dumps(body).encode())
 
 

@@ -33,6 +33,8 @@ from synth.estimators import describe
 from synth.generators.options import option_fields
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
+from synth.reading.more.ods import write_ods
+from synth.reading.more.xlsx import write_xlsx
 from synth.schema import Column, RunConfig, Schema, TableFormat
 from synth.services.incidents import record_incident
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
@@ -161,7 +163,10 @@ def made_up_file(schema: Schema, form: TableFormat) -> bytes:
     missing = form.missing[0] if form.missing else ""
     columns = {column.name: (missing, _cell(column)) for column in schema.columns}
     names = list(columns) if form.header or form.kind == "parquet" else list(form.names or ())
+    write_workbook = {"xlsx": write_xlsx, "ods": write_ods}.get(form.kind)
     cells = [columns.get(name, (missing, missing)) for name in names]
+    if write_workbook is not None:
+        return write_workbook(_rows(names, cells, form), form.sheet or "Table")
     text = _text(names, cells, form)
     if form.kind == "parquet" or (text is None and form.kind == "auto" and form.header):
         buffer = io.BytesIO()
@@ -184,14 +189,21 @@ def _text(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFor
     if form.header and any("\r" in name or "\0" in name or ("\n" in name and not form.newlines) for name in names):
         return None
     separator = form.separator if form.separator != "auto" else "\t" if form.kind == "tsv" else ","
-    rows = [["passed over"]] * form.skip_rows + ([list(names)] if form.header else [])
-    rows += [list(row) for row in zip(*cells, strict=True)]
     buffer = io.StringIO()
-    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows(rows)
+    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerows(_rows(names, cells, form))
     try:
         return buffer.getvalue().encode(form.codec)
     except UnicodeError:
         return None
+
+
+def _rows(names: Sequence[str], cells: Sequence[tuple[str, str]], form: TableFormat) -> list[list[str]]:
+    """Return all rows of the file: those that are passed over, the names, in whichever line they are, and the cells."""
+    blank = [""] * len(names)
+    header = [blank] * form.header_rows if form.header else []
+    if header:
+        header[(form.names_from or form.header_rows) - 1] = list(names)
+    return [["passed over"]] * form.skip_rows + header + [list(row) for row in zip(*cells, strict=True)]
 
 
 class _QuietProgress:

@@ -13,10 +13,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from json import loads
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sheets import ods, ods_row, xlsx, xlsx_row
 
 from synth.reading.process import serve
 from synth.reading.request import HASH_BYTES, Request
@@ -89,14 +91,69 @@ class Format:
 
     @property
     def top(self) -> bytes:
-        return self.bom + (self.line(self.names) if self.form.header else b"")
+        more = [self.line(["?"] * len(self.names))] * (self.form.header_rows - 1)
+        return self.bom + (b"".join([self.line(self.names), *more]) if self.form.header else b"")
 
     def file(self, lines: Sequence[Line]) -> bytes:
         data = self.top + b"".join(lines)
         return gzip.compress(data, 1) if self.packed else data
 
 
+@dataclass(frozen=True)
+class SheetFormat(Format):
+    """A kind of workbook: a line is the XML of one row."""
+
+    def line(self, cells: Sequence[str]) -> Line:
+        return (ods_row(cells) if self.form.kind == "ods" else xlsx_row(cells)).encode()
+
+    def file(self, lines: Sequence[Line]) -> bytes:
+        rows = (self.line(self.names) + b"".join(lines)).decode()
+        return ods(rows) if self.form.kind == "ods" else xlsx(rows)
+
+    def hostile(self, random_: random.Random) -> Line:
+        """Return a row of any cells that a sheet can hold, and some that none does."""
+        cells = [
+            random_.choice(ODS_CELLS if self.form.kind == "ods" else XLSX_CELLS) for _ in range(random_.randrange(9))
+        ]
+        # Something stands in it: a row of nothing is none.
+        honest = [f'<c t="s" r="A{random_.randrange(9)}"><v>4</v></c>', "<t:table-cell o:string-value='p1'/>"]
+        if self.form.kind == "ods":
+            return f"<t:table-row>{honest[1]}{''.join(cells)}</t:table-row>".encode()
+        number = random_.choice(["", ' r="1"', ' r="2"', ' r="77"', ' r="x"', ' r="9999999999"', ' hidden="1"'])
+        return f"<row{number}>{honest[0]}{''.join(cells)}</row>".encode()
+
+
+XLSX_CELLS = (
+    "<c/>", "<c><v>47</v></c>", "<c><v>0.1</v></c>", "<c><v>1e400</v></c>", "<c><v>47 kg</v></c>", "<c><v/></c>",
+    '<c r="B7"><v>12</v></c>', '<c r="C1" t="s"><v>1</v></c>', '<c t="s"><v>99</v></c>', '<c t="s"><v>-1</v></c>',
+    '<c t="s"><v>x</v></c>', '<c t="e"><v>#N/A</v></c>', '<c t="b"><v>1</v></c>', '<c t="b"><v>7</v></c>',
+    '<c s="1"><v>44000</v></c>', '<c s="1"><v>-3</v></c>', '<c s="1"><v>60</v></c>', '<c s="2"><v>44000.25</v></c>',
+    '<c s="4"><v>0.5</v></c>', '<c s="77"><v>44000</v></c>', '<c t="d"><v>2021-03-04</v></c>', '<c t="?"><v>1</v></c>',
+    '<c t="str"><f>A1&amp;B1</f><v>yes</v></c>', '<c t="inlineStr"><is><r><t>Ay</t></r><r><t>r</t></r></is></c>',
+    '<c t="inlineStr"><is><t>A</t><rPh><t>spoken</t></rPh><t>yr</t></is></c>', '<c r="D4" t="inlineStr"><is/></c>',
+    '<c t="inlineStr"><is><t>_xD800_</t></is></c>', '<c t="inlineStr"><is><t>a_x000A_b</t></is></c>',
+    '<c r="ZZZZ9"><v>1</v></c>', '<c r="XFD1"><v>1</v></c>', '<c r="XFZ1"><v>1</v></c>', '<c r="2"><v>1</v></c>',
+    '<c r="E2" t="inlineStr"><is><t>' + "x" * 400 + "</t></is></c>", "<c><c><v>3</v></c><v>4</v></c>", "<c>7</c>",
+)  # fmt: skip
+ODS_CELLS = (
+    "<t:table-cell/>", "<t:covered-table-cell/>", '<t:covered-table-cell o:value-type="float" o:value="3"/>',
+    '<t:table-cell t:number-columns-repeated="3"/>', '<t:table-cell t:number-columns-repeated="999999999"/>',
+    '<t:table-cell t:number-columns-repeated="16384" o:string-value="Ayr"/>',
+    '<t:table-cell o:value-type="float" o:value="47"/>', '<t:table-cell o:value-type="float" o:value="x"/>',
+    '<t:table-cell o:value-type="percentage" o:value="0.25"/>', '<t:table-cell o:value-type="float"/>',
+    '<t:table-cell o:value-type="date" o:date-value="2021-03-04"/>', '<t:table-cell o:value-type="date"/>',
+    '<t:table-cell o:value-type="time" o:time-value="PT10H30M00S"/>', '<t:table-cell o:value-type="time"/>',
+    '<t:table-cell o:value-type="boolean" o:boolean-value="true"/>', '<t:table-cell o:value-type="?"/>',
+    '<t:table-cell o:value-type="string" calcext:value-type="error"><p:p>#N/A</p:p></t:table-cell>',
+    "<t:table-cell><p:p>Bath,<p:s p:c='1'/>Avon</p:p></t:table-cell>",
+    "<t:table-cell><o:annotation><p:p>a note</p:p></o:annotation><p:p>yes</p:p></t:table-cell>",
+    "<t:table-cell><p:p>a</p:p><p:p>b<p:line-break/>c<p:tab/></p:p></t:table-cell>",
+    "<t:table-cell><p:p>" + "x" * 400 + "</p:p></t:table-cell>",
+    "<t:table-cell><t:table t:name='People'><t:table-row><t:table-cell/></t:table-row></t:table></t:table-cell>",
+)  # fmt: skip
+
 HEADERLESS = {"header": False, "names": NAMES}
+NOTED: dict[str, Any] = {"decimal": ",", "thousands": ".", "units": ("kg",), "dates": ("%d.%m.%Y", "%d/%m/%y")}
 FORMATS: dict[str, Format] = {
     "csv": Format(TableFormat()),
     "semicolons": Format(TableFormat(separator=";"), separator=";"),
@@ -114,6 +171,12 @@ FORMATS: dict[str, Format] = {
     ),
     "gzip": Format(TableFormat(), packed=True),
     "one column": Format(TableFormat(), schema=ONE_COLUMN),
+    "two header rows": Format(TableFormat(header_rows=2, names_from=1)),
+    "decimal commas": Format(TableFormat(separator=";", **NOTED), separator=";"),
+    "shift_jis": Format(TableFormat(encoding="shift_jis"), encoding="shift_jis"),
+    "gb18030": Format(TableFormat(encoding="gb18030"), encoding="gb18030"),
+    "xlsx": SheetFormat(TableFormat(kind="xlsx")),
+    "ods": SheetFormat(TableFormat(kind="ods")),
 }
 
 
@@ -136,7 +199,7 @@ PIECES = (
     "#", "|", ";", ",", "\t", ",,,,,,", " ", "\\", '\\"', "'", "=1+1", "80kg", "91 kg", "70,5", "1e400", "-inf", "nan",
     "1066-10-14", "99999-01-01", "PAR1", "%PDF", "\x1f\x8b\x08", "PK\x03\x04", "ORC", "who,age,town,seen,well", "NULL",
     "x" * 299, "x" * 301, "x" * (LONGEST - 3), "x" * (LONGEST + 1), "é" * 200, "\U0001f600", "NaN", "0", "-1", "yes",
-    "Yes",
+    "Yes", "1.234,5 kg", "04.03.21", "04.03.2021",
     "Ayr ", " Ayr", "SÃO PAULO", "999.0", "+5", "5.", ".5", "٣", "1_000", "0x10",
 )  # fmt: skip
 BAD_BYTES = (
@@ -153,6 +216,8 @@ BAD_BYTES = (
 
 def hostile_line(random_: random.Random, kind: Format) -> Line:
     """Return a line that somebody may have written, an honest one spoilt in one to three places."""
+    if isinstance(kind, SheetFormat):
+        return kind.hostile(random_)
     width = len(kind.names)
     if random_.random() < 0.04:
         return kind.raw("")
@@ -259,6 +324,8 @@ def mutations(kind: Format, lines: list[Line], number: int, seed: int) -> Iterat
 
 
 def _exchanged(kind: Format, one: Line, other: Line) -> tuple[Line, Line]:
+    if isinstance(kind, SheetFormat):
+        return other, one
     separator = kind.separator.encode(kind.encoding)
     (first, *rest), (second, *others) = one.split(separator, 1), other.split(separator, 1)
     if not rest or not others:

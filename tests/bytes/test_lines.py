@@ -24,6 +24,9 @@ from synth.reading import text as reader_text
 from synth.schema import TableFormat
 
 MUTATIONS = 2_000
+FEWER = 300
+"""Of kinds that came later, whose lines are told apart by the same code, or by that of a workbook."""
+LATER = {"two header rows", "decimal commas", "shift_jis", "gb18030", "xlsx", "ods"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +36,16 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_mutation_of_one_line_changes_another(name: str) -> None:
-    found = changed_lines(FORMATS[name], MUTATIONS, seed=11)
-    TALLY[name] = (MUTATIONS, len(found))
-    assert not found, f"{len(found)} of {MUTATIONS} mutations changed another line: {found[:5]}"
+    tried = FEWER if name in LATER else MUTATIONS
+    found = changed_lines(FORMATS[name], tried, seed=11)
+    TALLY[name] = (tried, len(found))
+    assert not found, f"{len(found)} of {tried} mutations changed another line: {found[:5]}"
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_line_becomes_the_same_alone_and_among_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, random_ = FORMATS[name], random.Random(5)
-    lines = [hostile_line(random_, kind) for _ in range(300)]
+    lines = [hostile_line(random_, kind) for _ in range(100 if name in LATER else 300)]
     together = codes_of(kind.file(lines), kind.form, kind.schema)
     assert len(together) == len(lines)
     for line, became in zip(lines, together, strict=True):

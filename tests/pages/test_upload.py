@@ -102,8 +102,8 @@ def test_the_upload_leaves_the_memory_of_the_server(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (f"age,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
-        (f"age,region,age\n1,{CANARY},2\n", "Two columns are called 'age'."),
+        (f"47,region,\n1,a,{CANARY}\n", "Column 3 has no name. Give every column a name in the first row."),
+        (f"47,region,region\n1,{CANARY},2\n", "Columns 2 and 3 have the same name."),
         (
             f"age,région\n1,{CANARY}\n".encode("latin-1"),
             "This does not look like UTF-8 text. Save it as UTF-8 CSV",
@@ -250,10 +250,10 @@ def test_a_test_table_is_stored_beside_the_table() -> None:
 
 def test_a_test_table_that_cannot_be_read_is_refused_in_words() -> None:
     app = upload_table(open_app(), TABLE.encode())
-    uploader(app, "test").upload("test.csv", b"age,age\n1,2\n", "text/csv")
+    uploader(app, "test").upload("test.csv", b"47,age,age\n1,2,3\n", "text/csv")
     app.run()
     (error,) = errors(app)
-    assert error.startswith("Two columns are called 'age'.")
+    assert error.startswith("Columns 2 and 3 have the same name.")
 
 
 def test_a_table_can_be_deleted_now() -> None:

@@ -376,9 +376,9 @@ def test_a_first_line_that_looks_like_a_row_is_refused_and_never_shown(text: str
 
 def test_inspect_refuses_as_reading_does() -> None:
     with pytest.raises(TableError, match="Column 2 has no name"):
-        inspect_header(io.BytesIO(b"a,,c\n1,2,3\n"))
-    with pytest.raises(TableError, match="Two columns are called 'a'"):
-        served(b"a,b,a\n1,2,3\n4,5\n", schema=None)
+        inspect_header(io.BytesIO(b"a,,7\n1,2,3\n"))
+    with pytest.raises(TableError, match="Columns 1 and 3 have the same name"):
+        served(b"a,7,a\n1,2,3\n4,5\n", schema=None)
     assert served(b"a,b,c\n1,2,3\n4,5\n", schema=None)["lines"] == [0, 1]
     nested = as_parquet(pa.table({"address": [{"street": CANARY}]}))
     with pytest.raises(TableError, match="Flatten 'address' first"):

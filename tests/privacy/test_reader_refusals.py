@@ -63,12 +63,12 @@ REFUSED: dict[str, Case] = {
         as_parquet(pa.table({name: pa.array([], pa.string()) for name in HEADER})), TableFormat(), None,
         "The table has a header but no rows. Send the whole table.",
     ),
-    "blank name": (
-        PLAIN.replace(b"town", b" "), TableFormat(), None,
+    "blank name beside a number": (
+        PLAIN.replace(b"town", b" ").replace(b"age", b"47"), TableFormat(), None,
         "Column 3 has no name. Give every column a name in the first row.",
     ),
-    "repeated name": (
-        PLAIN.replace(b"town", b"age"), TableFormat(), None,
+    "repeated name in a Parquet file": (
+        as_parquet(pa.table([pa.array(["1"])] * 2, names=["age", "age"])), TableFormat(), None,
         "Two columns are called 'age'. Give each column its own name.",
     ),
     "repeated cell taken for a name": (
@@ -194,9 +194,10 @@ REFUSED: dict[str, Case] = {
         as_parquet(), TableFormat(kind="csv"), None,
         "This is a Parquet file, and the format says csv. Set the kind to auto.",
     ),
-    "excel": (
-        b"PK\x03\x04" + bytes(30), TableFormat(), None,
-        "This is a zip or Excel file. Save the table as CSV, TSV (also .gz) or Parquet.",
+    "old excel": (
+        b"\xd0\xcf\x11\xe0" + bytes(30), TableFormat(), None,
+        "This is an old Excel file (.xls), or a workbook with a password. Save the table as CSV, TSV (also .gz), "
+        "Parquet, .xlsx or .ods.",
     ),
     "too large": (
         PLAIN * 50, TableFormat(), SMALL,

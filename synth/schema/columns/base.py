@@ -20,6 +20,7 @@ import numpy.typing as npt
 from synth.errors import SchemaError
 from synth.names import name_problem
 from synth.schema.documents import Flag
+from synth.schema.written import PLAIN, Notation
 
 __all__ = [
     "OUTSIDE_DOMAIN",
@@ -123,11 +124,11 @@ class ReadingCounts:
 class Cells(Protocol):
     """Cells of a file, each of which a column takes for a number, a day or a word; an answer has an entry a cell."""
 
-    def numbers(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Return the number of every cell, NaN where it is none, and which cells are missing."""
+    def numbers(self, notation: Notation = PLAIN) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Return the number of every cell in a notation, NaN where it is none, and which cells are missing."""
 
     def days(
-        self, *, pattern: str | None, shortest: int
+        self, *, pattern: str | tuple[str, ...] | None, shortest: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return the day of every cell since 1970-01-01, which cells are none, and which are missing."""
 
@@ -362,6 +363,15 @@ class ModelledColumn(Column):
 
     @abstractmethod
     def _texts(self, codes: Sequence[int], missing: str) -> list[str]: ...
+
+    def notated_texts(self, codes: Sequence[int] | npt.NDArray[Any]) -> list[str]:
+        """Return the text of codes in the notation in which cells of the table are declared to be written."""
+        return list(map(self.notation.written, self.texts(codes)))
+
+    @property
+    def notation(self) -> Notation:
+        """How its numbers are written, where that is declared for this column."""
+        return PLAIN
 
     def shown_texts(
         self, codes: Sequence[int] | npt.NDArray[Any] | None = None, *, missing: str = "missing"

@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.names import shown
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
-from synth.schema.documents import Date, Needed, Read, as_date, as_text, read
+from synth.schema.documents import Date, Needed, as_date, read
+from synth.schema.written import Patterns, as_pattern
 
-__all__ = ["DateColumn", "DateStep", "PatternText"]
+__all__ = ["DateColumn", "DateStep"]
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
-_SOME_MOMENT = datetime.datetime(2001, 12, 28, 13, 14, 15, tzinfo=datetime.UTC)
 _NEEDS_BOUNDS = " needs an earliest and a latest date, for example 2020-01-01 and 2025-12-31."
 
 
@@ -34,24 +33,11 @@ class DateStep(StrEnum):
 _SHORTEST_ISO = {DateStep.DAY: 10, DateStep.MONTH: 7, DateStep.YEAR: 4}
 
 
-def _pattern(said: object) -> str:
-    pattern = as_text(said)
-    try:
-        datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
-    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
-        raise ValueError(f"must be like %d/%m/%Y, got {shown(pattern)}.") from None
-    return pattern
-
-
-PatternText = Annotated[str, Read(_pattern)]
-"""How cells are written, in the notation of ``strptime``, which knows every directive of it and each only once."""
-
-
 @dataclass(frozen=True, slots=True)
 class DateColumn(ModelledColumn):
     """A calendar date between low and high, kept at a step of a day, a month or a year.
 
-    ``pattern`` is how cells are written, in the notation of ``strptime``; None reads ISO dates.
+    ``pattern`` is how cells are written, in the notation of ``strptime``, or several such; None reads ISO dates.
     """
 
     kind: ClassVar[str] = "date"
@@ -69,7 +55,7 @@ class DateColumn(ModelledColumn):
     low: Annotated[Date, Needed("Write the earliest date, for example low: 2020-01-01.")]
     high: Annotated[Date, Needed("Write the latest date, for example high: 2025-12-31.")]
     step: DateStep = DateStep.DAY
-    pattern: PatternText | None = field(default=None, kw_only=True)
+    pattern: Patterns | None = field(default=None, kw_only=True)
     fallback: Date | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
@@ -86,7 +72,7 @@ class DateColumn(ModelledColumn):
             "step": str(self.step),
         }
         if self.pattern is not None:
-            body["pattern"] = self.pattern
+            body["pattern"] = self.pattern if isinstance(self.pattern, str) else list(self.pattern)
         return self._with_common(body)
 
     @property
@@ -121,8 +107,8 @@ class DateColumn(ModelledColumn):
 
     def encode(self, cells: Cells) -> Coded:
         """Move dates to the nearest place."""
-        if self.pattern is not None:
-            read(f"'{self.name}': pattern", _pattern, self.pattern)
+        for pattern in self.patterns:
+            read(f"'{self.name}': pattern", as_pattern, pattern)
         days, unreadable, absent = cells.days(pattern=self.pattern, shortest=_SHORTEST_ISO[self.step])
         first, last = (day.toordinal() - _EPOCH for day in (self.low, self.high))
         inside = np.clip(days, first, last)
@@ -174,10 +160,18 @@ class DateColumn(ModelledColumn):
         except ValueError:  # a year that no date of Python has
             return ""
         iso = day.isoformat()
-        if self.pattern is None or _day_in(self.pattern, iso) in (None, day):
+        if self._day_written(iso) in (None, day):
             return iso
-        text = day.strftime(self.pattern)
-        return text if _day_in(self.pattern, text) == day else ""
+        texts = (day.strftime(pattern) for pattern in self.patterns)
+        return next((text for text in texts if self._day_written(text) == day), "")
+
+    def _day_written(self, text: str) -> datetime.date | None:
+        return next(filter(None, (_day_in(pattern, text) for pattern in self.patterns)), None)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Every way in which cells are declared to be written, in the order in which they are tried."""
+        return (self.pattern,) if isinstance(self.pattern, str) else self.pattern or ()
 
     def grid(self) -> npt.NDArray[np.float64]:
         """Return the day at every place, counted from the first of January of year 1."""

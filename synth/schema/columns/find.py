@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.schema.columns.base import Cells, Coded, Fate, ModelledColumn
-from synth.schema.columns.date import PatternText
+from synth.schema.written import Pattern
 
 __all__ = ["DATE_EDGES", "MOST_DECIMALS", "NUMBER_EDGES", "CellKind", "FindColumn"]
 
@@ -76,7 +76,7 @@ class FindColumn(ModelledColumn):
     role: ClassVar[str] = "find privately"
     blank: ClassVar[str] = "{type: find}"
 
-    pattern: PatternText | None = field(default=None, kw_only=True)
+    pattern: Pattern | None = field(default=None, kw_only=True)
 
     def to_mapping(self) -> dict[str, object]:
         """Write the column as its fields are read; keys at their defaults are left out."""

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale
+from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, Scale, TypedCell
 from synth.schema.documents import Needed, Number, Read, as_number, each, read
+from synth.schema.written import Notation, Sign, Units
 
 __all__ = ["NumberColumn"]
 
@@ -41,7 +42,9 @@ def _as_step(value: object) -> float:
 class NumberColumn(ModelledColumn):
     """A number on the grid low, low + step, ..., high; cells outside move to the nearest end.
 
-    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid.
+    ``special`` values are spikes or codes (0, -1, 999) that keep a code of their own beside the grid. ``decimal``,
+    ``thousands`` and ``units`` say how cells are written where that is not as the table's format says; synthetic cells
+    are written as programs write numbers.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class NumberColumn(ModelledColumn):
         FormField("special", ("special",), "numbers"),
         FormField("fallback", ("fallback",), "number"),
     )
+    unasked: ClassVar[tuple[str, ...]] = ("decimal", "thousands", "units")
     is_ordered: ClassVar[bool] = True
     is_summable: ClassVar[bool] = True
 
@@ -68,6 +72,9 @@ class NumberColumn(ModelledColumn):
     high: Annotated[Number, Needed(_CHOOSE)]
     step: Annotated[float, Read(_as_step)] = 1.0
     special: Annotated[tuple[float, ...], Read(each(as_number, " of numbers, for example [0]"))] = ()
+    decimal: Sign | None = field(default=None, kw_only=True)
+    thousands: Sign | None = field(default=None, kw_only=True)
+    units: Units = field(default=(), kw_only=True)
     fallback: Number | None = field(default=None, kw_only=True)
 
     def _check(self) -> None:
@@ -79,6 +86,8 @@ class NumberColumn(ModelledColumn):
             )
         if math.isinf(self.high - self.low):
             raise SchemaError(f"'{self.name}': low and high are too far apart for a number. Choose narrower bounds.")
+        if self.notation.problem is not None:
+            raise SchemaError(f"'{self.name}': {self.notation.problem}")
         if self.step <= 0:
             raise SchemaError(f"'{self.name}': step must be positive, got {self.step:g}.")
         # Places less than two floats apart could not be told from each other in a file that holds floats.
@@ -112,6 +121,9 @@ class NumberColumn(ModelledColumn):
         body: dict[str, object] = {"low": self.low, "high": self.high, "step": self.step}
         if self.special:
             body["special"] = list(self.special)
+        body |= {key: said for key in ("decimal", "thousands") if (said := getattr(self, key)) is not None}
+        if self.units:
+            body["units"] = list(self.units)
         return self._with_common(body)
 
     @property
@@ -136,6 +148,15 @@ class NumberColumn(ModelledColumn):
         return _most_decimals((self.low, self.step, *self.special))
 
     @property
+    def notation(self) -> Notation:
+        """How its cells are written, where that is declared for this column."""
+        return Notation(self.decimal, self.thousands, self.units)
+
+    def text_of_typed(self, cell: TypedCell) -> str:
+        """Return the text of a number with the declared sign before decimals."""
+        return self.notation.written(ModelledColumn.text_of_typed(self, cell))
+
+    @property
     def scale(self) -> Scale:
         """The places of the grid as numbers."""
         return Scale(self.low, self.high, self.step, self.decimals)
@@ -157,7 +178,7 @@ class NumberColumn(ModelledColumn):
 
     def encode(self, cells: Cells) -> Coded:
         """Move numbers to the nearest place, infinite ones to the nearest bound; a special value is itself."""
-        values, absent = cells.numbers()
+        values, absent = cells.numbers(self.notation)
         codes, fates = self._places(values)
         codes[absent], fates[absent] = self.unreadable_code, Fate.MISSING
         for place, special in enumerate(self.special):

@@ -1,0 +1,339 @@
+"""How a table is written, declared once: its kind, its encoding, where its names stand, and what its cells look like.
+
+Nothing of it is guessed from rows. What a declared sign or notation makes of a cell is a function of that cell alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from synth.errors import ConfigError
+from synth.limits import COLUMNS
+from synth.names import shown
+from synth.schema.documents import Flag, Read, Text, as_text, as_whole, each, read_as
+from synth.schema.source import Origin, origin_sentences
+
+__all__ = [
+    "ENCODINGS",
+    "PLAIN",
+    "TYPED_KINDS",
+    "Notation",
+    "Pattern",
+    "Patterns",
+    "Sign",
+    "TableFormat",
+    "Units",
+    "WholeOrBlank",
+    "as_pattern",
+    "format_to_mapping",
+    "parse_format",
+]
+
+FileKind = Literal["auto", "csv", "tsv", "parquet", "xlsx", "ods"]
+
+TYPED_KINDS = frozenset({"parquet", "xlsx", "ods"})
+"""Kinds of file that say where a cell begins and ends by themselves."""
+
+ENCODINGS: Mapping[str, str] = {
+    "utf-8": "UTF-8 (most files)",
+    "cp1252": "Western Europe, Windows (cp1252)",
+    "latin-1": "Western Europe (latin-1, iso-8859-1)",
+    "iso8859-15": "Western Europe with the euro sign (latin-9, iso-8859-15)",
+    "mac-roman": "Western Europe, Macintosh (mac-roman)",
+    "cp850": "Western Europe, DOS (cp850)",
+    "cp437": "United States, DOS (cp437)",
+    "utf-16": "UTF-16 (what Excel calls Unicode text)",
+    "cp1250": "Central Europe, Windows (cp1250)",
+    "iso8859-2": "Central Europe (latin-2, iso-8859-2)",
+    "cp852": "Central Europe, DOS (cp852)",
+    "cp1251": "Cyrillic, Windows (cp1251)",
+    "koi8-r": "Cyrillic, Russian (koi8-r)",
+    "koi8-u": "Cyrillic, Ukrainian (koi8-u)",
+    "iso8859-5": "Cyrillic (iso-8859-5)",
+    "cp866": "Cyrillic, DOS (cp866)",
+    "cp1253": "Greek, Windows (cp1253)",
+    "iso8859-7": "Greek (iso-8859-7)",
+    "cp1254": "Turkish, Windows (cp1254)",
+    "iso8859-9": "Turkish (latin-5, iso-8859-9)",
+    "cp1255": "Hebrew, Windows (cp1255)",
+    "iso8859-8": "Hebrew (iso-8859-8)",
+    "cp1256": "Arabic, Windows (cp1256)",
+    "iso8859-6": "Arabic (iso-8859-6)",
+    "cp1257": "Baltic, Windows (cp1257)",
+    "iso8859-13": "Baltic (latin-7, iso-8859-13)",
+    "iso8859-4": "Northern Europe (latin-4, iso-8859-4)",
+    "iso8859-10": "Nordic (latin-6, iso-8859-10)",
+    "iso8859-14": "Celtic (latin-8, iso-8859-14)",
+    "iso8859-16": "South-eastern Europe (latin-10, iso-8859-16)",
+    "iso8859-3": "Southern Europe (latin-3, iso-8859-3)",
+    "cp1258": "Vietnamese, Windows (cp1258)",
+    "cp874": "Thai (cp874)",
+    "gb18030": "Chinese, simplified (gb18030, gbk)",
+    "big5": "Chinese, traditional (big5)",
+    "shift_jis": "Japanese (shift_jis)",
+    "cp932": "Japanese, Windows (cp932)",
+    "euc_jp": "Japanese (euc-jp)",
+    "euc_kr": "Korean (euc-kr)",
+    "cp949": "Korean, Windows (cp949)",
+}
+"""Encodings of text, by their names in Python, and what people call them.
+
+In each of them a line feed, a carriage return and a quotation mark are single bytes that are never part of another
+character, and a line begins anew: so lines can be told apart before they are decoded, whatever stands in them. UTF-16
+is cut by its units. Those of which it is not true, such as ISO-2022 and UTF-7, are not read.
+"""
+
+_CODECS = {codecs.lookup(name).name for name in ENCODINGS} | {
+    "utf-8-sig", "ascii", "utf-16-le", "utf-16-be", "gbk", "gb2312", "cp950", "big5hkscs", "cp858", "cp855", "cp857",
+    "cp860", "cp861", "cp862", "cp863", "cp865", "cp869", "cp737", "cp775", "mac-cyrillic", "mac-greek", "mac-latin2",
+    "mac-turkish", "mac-iceland", "tis-620", "iso8859-11", "hp-roman8", "kz1048", "ptcp154",
+}  # fmt: skip
+
+_SPACES = " \u00a0\u202f\u2009"
+_APOSTROPHES = "'\u2019"
+_SAME = {" ": _SPACES, "'": _APOSTROPHES}
+"""Signs of thousands that are written in several ways."""
+
+_SOME_MOMENT = datetime.datetime(2001, 12, 28, 13, 14, 15, tzinfo=datetime.UTC)
+
+
+def as_pattern(said: object) -> str:
+    """Read how dates are written, in the notation of ``strptime``."""
+    pattern = as_text(said)
+    try:
+        datetime.datetime.strptime(_SOME_MOMENT.strftime(pattern), pattern)
+    except Exception:  # a directive that stands there twice ends in an error of the regular expressions inside
+        raise ValueError(f"must be like %d/%m/%Y, got {shown(pattern)}.") from None
+    return pattern
+
+
+def _as_sign(said: object) -> str:
+    sign = as_text(said)
+    if len(sign) != 1 or sign.isalnum() or sign in '+-"\\':
+        raise ValueError("must be one sign, such as a comma in quotes.")
+    return next((plain for plain, alike in _SAME.items() if sign in alike), sign)
+
+
+def _as_units(said: object) -> tuple[str, ...]:
+    units = tuple(
+        unit.strip() for unit in each(as_text, " of units, such as [kg, %]")([said] if isinstance(said, str) else said)
+    )
+    if any(not unit or any(map(str.isdigit, unit)) or unit in "+-.," for unit in units):
+        raise ValueError("must be units without digits, such as [kg, %].")
+    return units
+
+
+def _as_patterns(said: object) -> str | tuple[str, ...]:
+    if not isinstance(said, list | tuple):
+        return as_pattern(said)
+    patterns = each(as_pattern)(said)
+    return patterns[0] if len(patterns) == 1 else patterns
+
+
+def _missing_cells(value: object) -> tuple[str, ...]:
+    """Read the texts that stand for a missing cell; an empty one may be left blank, and one alone be no list."""
+    if value is None or isinstance(value, Mapping) or not isinstance(value, Sequence):
+        raise ValueError("must be a list of the texts that stand for a missing cell.")
+    return tuple("" if cell is None else as_text(cell) for cell in ([value] if isinstance(value, str) else value))
+
+
+WholeOrBlank = Annotated[int, Read(lambda value: 0 if value is None else as_whole(value))]
+Sign = Annotated[str, Read(_as_sign)]
+Units = Annotated[tuple[str, ...], Read(_as_units)]
+Pattern = Annotated[str, Read(as_pattern)]
+"""How cells are written, in the notation of ``strptime``, which knows every directive of it and each only once."""
+
+Patterns = Annotated[str | tuple[str, ...], Read(_as_patterns)]
+"""One way in which cells are written, or several: a cell is read by the first that fits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """How numbers are written: which sign stands before the decimals, which between thousands, and what beside them.
+
+    ``units`` stand before or behind a number and are passed over: currencies, percent, "kg". What is left out is as a
+    program writes it: a point before decimals, nothing between thousands, no unit.
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+    units: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.decimal is not None or self.thousands is not None or bool(self.units)
+
+    def over(self, table: Notation) -> Notation:
+        """Return this notation of a column where that of its table says what this one leaves open."""
+        return Notation(self.decimal or table.decimal, self.thousands or table.thousands, self.units or table.units)
+
+    @property
+    def point(self) -> str:
+        """The sign before the decimals."""
+        return self.decimal or "."
+
+    @property
+    def between(self) -> str:
+        """Every sign that may stand between thousands."""
+        return "" if self.thousands is None else _SAME.get(self.thousands, self.thousands)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot be used, in a sentence that goes on where a key has ended; None where it can."""
+        if self.point in self.between:
+            return f"the sign before decimals and the one between thousands are both '{self.point}'. Give two signs."
+        return None
+
+    def written(self, number: str) -> str:
+        """Return a number as this notation writes it, without signs between thousands and without a unit.
+
+        Parameters
+        ----------
+        number : str
+            As a program writes it.
+        """
+        return number if "e" in number.lower() else number.replace(".", self.point)
+
+
+PLAIN = Notation()
+"""Numbers as programs write them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFormat:
+    """How a table file is written.
+
+    ``comment``: lines at the top of the file that begin with this text are skipped. ``skip_rows`` lines are skipped
+    after them and before the header, or before the first row of a file without one. ``names`` are the column names of a
+    file without a header, which declares its separator too. ``newlines``: cells in quotation marks may hold line
+    breaks; whoever says so says that every quotation mark is closed. ``sheet`` is the one of a workbook that holds the
+    table. ``header_rows`` lines hold names: those of a column are joined, or those of line ``names_from`` are taken.
+    ``decimal``, ``thousands`` and ``units`` say how numbers are written, and ``dates`` how dates are, in every column
+    that says nothing else. ``origin`` says where the rows came from before they were this file, and is set by what
+    reads a database.
+    """
+
+    separator: Text = "auto"
+    header: Flag = True
+    names: Annotated[tuple[str, ...], Read(each(as_text, " of column names"))] | None = None
+    encoding: Text = "utf-8"
+    missing: Annotated[tuple[str, ...], Read(_missing_cells)] = ("",)
+    strip: Flag = True
+    skip_rows: WholeOrBlank = 0
+    comment: Text | None = None
+    kind: FileKind = "auto"
+    newlines: Flag = False
+    sheet: Text | None = None
+    header_rows: Annotated[int, Read(as_whole)] = 1
+    names_from: Annotated[int, Read(as_whole)] | None = None
+    decimal: Sign | None = None
+    thousands: Sign | None = None
+    units: Units = ()
+    dates: Annotated[tuple[str, ...], Read(each(as_pattern, " such as [%d/%m/%Y]"))] = ()
+    origin: Origin = "file"
+
+    def __post_init__(self) -> None:
+        if self.separator != "auto" and len(self.separator) != 1:
+            raise ConfigError("format: separator must be one character, or auto.")
+        if not self.header and not self.names:
+            raise ConfigError("format: a table without a header needs 'names', one for every column in order.")
+        if self.header and self.names is not None:
+            raise ConfigError("format: give 'names' only with 'header: false'.")
+        if self.skip_rows < 0:
+            raise ConfigError(f"format: skip_rows must not be negative, got {self.skip_rows}.")
+        if not 1 <= self.header_rows <= MOST_HEADER_ROWS:
+            raise ConfigError(f"format: header_rows must be 1 to {MOST_HEADER_ROWS}, got {self.header_rows}.")
+        if self.names_from is not None and not 1 <= self.names_from <= self.header_rows:
+            raise ConfigError(
+                f"format: names_from must be one of the {self.header_rows} header_rows, got {self.names_from}."
+            )
+        if self.notation.problem is not None:
+            raise ConfigError(f"format: {self.notation.problem}")
+
+    @property
+    def notation(self) -> Notation:
+        """How numbers are written where a column says nothing else."""
+        return Notation(self.decimal, self.thousands, self.units)
+
+    @property
+    def of_cells(self) -> dict[str, Any]:
+        """What turning cells into codes is told, by the names of :func:`synth.schema.encoding.encode_cells`."""
+        return {"missing": self.missing, "strip": self.strip, "notation": self.notation, "dates": self.dates}
+
+    @property
+    def codec(self) -> str:
+        """Python's name of the encoding; empty where it is unknown here."""
+        try:
+            name = codecs.lookup(self.encoding).name
+        except (LookupError, ValueError):
+            return ""
+        return name if name in _CODECS else ""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the certificate says has to be true of the file, because no reader could hold it."""
+        if not self.newlines or self.kind in TYPED_KINDS:
+            return origin_sentences(self.origin)
+        return (
+            *origin_sentences(self.origin),
+            "Every quotation mark of the table is closed: its cells may hold line breaks (declared as newlines: true), "
+            "so an open quotation mark would draw the lines of other units into its own.",
+        )
+
+    def check(self) -> None:
+        """Refuse a format that leaves open what could only be guessed from rows; nothing is read for that.
+
+        It is no condition of the object itself, so that bundles made before it still open.
+
+        Raises
+        ------
+        ConfigError
+            If the encoding is unknown, there are too many names, the separator is no plain character, or a table
+            without a header leaves its separator open or has comments, which could not be told from rows.
+        """
+        if not self.codec:
+            raise ConfigError(
+                f"format: the encoding '{shown(self.encoding)}' is not known here. Use utf-8, latin-1 or utf-16."
+            )
+        if self.names is not None and len(self.names) > COLUMNS:
+            raise ConfigError(f"format: names has {len(self.names):,} entries, and at most {COLUMNS:,} are possible.")
+        if self.separator != "auto" and (not self.separator.isascii() or self.separator in '"\r\n\0'):
+            raise ConfigError("format: the separator must be one plain character, for example a comma.")
+        if self.header or self.kind in TYPED_KINDS:
+            return
+        if self.separator == "auto" and self.kind != "tsv":
+            raise ConfigError(
+                "format: a table without a header needs its separator; it could only be guessed from rows otherwise. "
+                'Write for example separator: ",".'
+            )
+        if self.comment:
+            raise ConfigError(
+                "format: 'comment' needs a header; without one a row could be taken for a comment. Say with "
+                "'skip_rows' how many lines stand before the first row."
+            )
+
+
+MOST_HEADER_ROWS = 10
+"""Lines that may hold names."""
+
+
+def parse_format(section: object, key: str = "format") -> TableFormat:
+    """Read what :func:`format_to_mapping` wrote, and what stands under ``key`` of a configuration."""
+    return read_as(TableFormat, section, within=f"{key}: ")
+
+
+_LEFT_OUT = {"origin", "sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
+"""Keys that stand in a mapping only where they say something: bundles made before them have the bytes they had."""
+
+
+def format_to_mapping(table_format: TableFormat) -> dict[str, Any]:
+    """Write how a table's file is written, as the ``format`` section of a configuration."""
+    body = {one.name: (getattr(table_format, one.name), one.default) for one in fields(TableFormat)}
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, (value, default) in body.items()
+        if value is not None and (key not in _LEFT_OUT or value != default)
+    }
