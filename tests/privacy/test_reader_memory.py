@@ -21,7 +21,7 @@ MILLIONS = 5
 
 PROBE = """
 import datetime, resource, sys
-from synth.schema.config import TableFormat
+from synth.schema import TableFormat
 from synth.privacy.table import PrivateTable
 from synth.schema import CategoryColumn, DateColumn, NumberColumn, Schema, YesNoColumn
 
