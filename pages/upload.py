@@ -24,10 +24,10 @@ from pages.ui.session import (
     uploader_key,
 )
 from pages.ui.words import count, note, plain, size_in_words
-from synth.errors import ConfigError, SynthError
+from synth.errors import ConfigError, SynthError, TableError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
-from synth.schema import RunConfig, TableFormat, config_of_text
+from synth.schema import ENCODINGS, MOST_HEADER_ROWS, RunConfig, TableFormat, config_of_text, parse_format
 from synth.services.views import ReceivedTable
 
 __all__ = ["screen"]
@@ -49,6 +49,19 @@ _SEPARATORS = {
     "bar |": "|",
     "space": " ",
 }
+
+_POINTS: dict[str, str | None] = {"a point: 1.5": None, "a comma: 1,5": ","}
+_BETWEEN: dict[str, str | None] = {
+    "nothing: 1234": None,
+    "a comma: 1,234": ",",
+    "a point: 1.234": ".",
+    "a space: 1 234": " ",
+    "an apostrophe: 1'234": "'",
+}
+_ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
+_ASKED_ABOVE = " It is asked above, under 'How the file is written'. Then send the file again."
+_SHEETS = "sheets offered"
+"""Names of the sheets of a workbook that was sent without saying which one is meant; public, as column names are."""
 
 
 def screen() -> None:
@@ -105,12 +118,20 @@ def account_question() -> str | None:
 def format_form() -> None:
     """Ask how the file is written, folded away because most files need no answer."""
     held = draft()["format"]
-    with st.expander("How the file is written (separator, header, signs for missing)"):
+    refused = st.session_state.get("refusal", ("", ""))[1].endswith(_ASKED_ABOVE)
+    with st.expander("How the file is written (separator, header, numbers, dates, missing cells)", expanded=refused):
         left, right = st.columns(2)
+        held_encoding = held.get("encoding", "utf-8")
+        encodings = {_encoding(name): name for name in (*ENCODINGS, held_encoding)}
         words = {sign: word for word, sign in _SEPARATORS.items()}
         separator = _key("separator", words.get(held.get("separator", "auto"), "as the header line says"))
         chosen = left.selectbox("Separator", list(_SEPARATORS), key=separator)
-        encoding = right.text_input("Encoding", key=_key("encoding", held.get("encoding", "utf-8")))
+        encoding = right.selectbox(
+            "Encoding",
+            list(encodings),
+            key=_key("encoding", _encoding(held_encoding)),
+            help="How letters beyond A to Z are stored. Older survey exports are often Western Europe (latin-1).",
+        )
         missing = left.text_input(
             "Signs for a missing cell, separated by commas",
             placeholder="NA, ?",
@@ -134,16 +155,86 @@ def format_form() -> None:
         )
         given = _key("names", "\n".join(held.get("names", ())))
         names = "" if header else st.text_area("Column names, one a line", key=given)
-    signs = [sign.strip() for sign in missing.split(",") if sign.strip()]
+        more = (_names_form(held) if header else {}) | _notation_form(held)
+    signs = _listed(missing)
     # What a codebook says and nobody is asked here stays as it is.
-    form = {key: value for key, value in held.items() if key not in {"comment", "names"}}
-    form |= {"separator": _SEPARATORS[chosen], "encoding": encoding.strip() or "utf-8"}
+    form = {key: value for key, value in held.items() if key not in {"comment", "names", *_ASKED_MORE}}
+    form |= {"separator": _SEPARATORS[chosen], "encoding": encodings[encoding], **more}
     form |= {"missing": ["", *signs], "header": header, "newlines": newlines, "skip_rows": int(passed)}
     if comment:
         form["comment"] = comment
     if not header:
         form["names"] = [name.strip() for name in names.splitlines() if name.strip()]
     draft()["format"] = form
+
+
+def _encoding(name: str) -> str:
+    return ENCODINGS.get(name, name)
+
+
+def _names_form(held: dict[str, Any]) -> dict[str, Any]:
+    """Ask which lines hold names; return the keys of a format that say something."""
+    left, right = st.columns(2)
+    rows = left.number_input(
+        "Lines that hold names",
+        min_value=1,
+        max_value=MOST_HEADER_ROWS,
+        step=1,
+        key=_key("header-rows", int(held.get("header_rows", 1))),
+        help="Two where a line of questions or units stands below the names.",
+    )
+    if rows == 1:
+        return {}
+    ways = ["all of them, joined by _", *(f"line {line} of them" for line in range(1, int(rows) + 1))]
+    start = ways[min(int(held.get("names_from") or 0), int(rows))]
+    way = ways.index(right.selectbox("Columns are called by", ways, key=_key("names-from", start)))
+    return {"header_rows": int(rows)} | ({"names_from": way} if way else {})
+
+
+def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
+    """Ask how numbers and dates are written, and which sheet is meant; return the keys that say something."""
+    left, right = st.columns(2)
+    offered = st.session_state.get(_SHEETS, ())
+    if offered:
+        sheet = left.selectbox("Sheet of the workbook", offered, index=None, format_func=plain, key=_FORM + "a-sheet")
+    else:
+        sheet = left.text_input(
+            "Sheet of a workbook",
+            key=_key("sheet", held.get("sheet", "")),
+            help="Needed only where there are several; sending the workbook tells you which.",
+        )
+    point, between = _word(_POINTS, held, "decimal"), _word(_BETWEEN, held, "thousands")
+    decimal = right.selectbox("Decimals come behind", list(_POINTS), key=_key("decimal", point))
+    thousands = left.selectbox("Between thousands", list(_BETWEEN), key=_key("thousands", between))
+    units = right.text_input(
+        "Units beside numbers, separated by commas",
+        placeholder="€, kg, %",
+        key=_key("units", ", ".join(held.get("units", ()))),
+        help="They are passed over: '80 kg' is 80 and '45 %' is 45.",
+    )
+    dates = left.text_input(
+        "How dates are written, separated by commas",
+        placeholder="%d/%m/%Y",
+        key=_key("dates", ", ".join(held.get("dates", ()))),
+        help="%d is the day, %m the month, %Y the year (%y with two digits), %H:%M the time; the first form that fits "
+        "a cell counts. Dates such as 2024-01-31 are always read.",
+    )
+    said = {
+        "sheet": sheet or None,
+        "decimal": _POINTS[decimal],
+        "thousands": _BETWEEN[thousands],
+        "units": _listed(units),
+        "dates": _listed(dates),
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _word(words: dict[str, str | None], held: dict[str, Any], key: str) -> str:
+    return next((word for word, sign in words.items() if sign == held.get(key)), next(iter(words)))
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _key(name: str, value: str | bool | int) -> str:
@@ -157,13 +248,16 @@ def table_uploader(account: str) -> None:
     """Take the table in as soon as it has arrived, and let go of the file."""
     limit = application().settings.maximum_upload_bytes // 2**20
     uploaded = st.file_uploader(
-        f"Table: CSV, TSV or Parquet, at most {limit} MB",
+        f"Table: CSV, TSV, Excel (.xlsx), OpenDocument (.ods) or Parquet, at most {limit} MB",
         type=TABLE_TYPES,
         key=uploader_key("table"),
         max_upload_size=limit,
         help="Larger tables: use the command line, `synth run config.yaml --table FILE`.",
     )
-    note(f"A file over {limit} MB only shows a red sign here. Use the command line for it: `synth run …`.")
+    note(
+        f"A file over {limit} MB, or of another kind, only shows a red sign here. Use the command line for large ones: "
+        "`synth run …`. Save old Excel files (.xls) as .xlsx."
+    )
     if uploaded is not None:
         _receive(uploaded, account)
     _show_refusal("table")
@@ -217,6 +311,8 @@ def show_stored(table: ReceivedTable) -> None:
         badge("owner_only")
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
+    for place, given in list(table.renamed.items())[:_MOST_WARNINGS]:
+        st.info(f"Column {place} has no name of its own in the file. It is called {_code(given)} from here on.")
     odd = odd_names([column.name for column in table.columns])
     for sentence in odd[:_MOST_WARNINGS]:
         st.warning(plain(sentence))
@@ -280,6 +376,10 @@ def _receive(uploaded: Any, account: str) -> None:
                 stream, account=account, name=uploaded.name, table_format=_format_of(held["format"])
             )
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
+    except TableError as error:
+        st.session_state["refusal"] = ("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
+        if error.key == "sheet":
+            st.session_state[_SHEETS] = error.choices
     except SynthError as error:
         st.session_state["refusal"] = ("table", str(error))
     finally:
@@ -290,8 +390,7 @@ def _receive(uploaded: Any, account: str) -> None:
 
 def _format_of(form: dict[str, Any]) -> TableFormat:
     """Read the format the page asked for, with the same checks as a configuration file."""
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in form.items()}
-    return TableFormat(**values)
+    return parse_format(form)
 
 
 def _config_of_text(text: bytes) -> RunConfig:

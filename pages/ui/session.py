@@ -51,7 +51,7 @@ __all__ = [
     "uploader_key",
 ]
 
-TABLE_TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet"]
+TABLE_TYPES = ["csv", "tsv", "txt", "data", "gz", "parquet", "xlsx", "xlsm", "ods"]
 """Endings of the files that are taken for tables."""
 
 MOST_BUNDLE_MEGABYTES = 200

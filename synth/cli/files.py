@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import yaml
 
-from synth.errors import InputError, TableError
+from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
 from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
@@ -32,6 +32,7 @@ from synth.schema import (
     config_of_text,
     format_to_mapping,
     parse_column,
+    parse_format,
     preset_for,
 )
 from synth.schema.guesses import fate_of, step_by_name, with_step
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
     from synth.services.inspection import Header
 
-__all__ = ["ask_configuration", "draft_configuration", "empty_folder", "new_file", "open_table"]
+__all__ = ["ask_configuration", "draft_configuration", "empty_folder", "format_of", "new_file", "open_table"]
 
 _MAGIC = set("*?[")
 
@@ -188,6 +189,29 @@ def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
                     yield b"\n"
             except (OSError, EOFError, zlib.error):
                 raise TableError(f"The table '{path.name}' is damaged. Pack it again.") from None
+
+
+def format_of(said: Sequence[str]) -> TableFormat:
+    """Read how a file is written from texts such as ``encoding=latin-1``, in the words of a configuration.
+
+    Lists have commas between, and a tab is written as the word.
+
+    Raises
+    ------
+    ConfigError
+        If a key is unknown, or a value cannot be used.
+    """
+    given: dict[str, object] = {}
+    for one in said:
+        key, sign, value = one.partition("=")
+        if not sign:
+            raise ConfigError(f"--format {shown(one)} must be a key and a value, for example encoding=latin-1.")
+        plain = {"true": True, "yes": True, "false": False, "no": False, "tab": "\t"}.get(value.lower(), value)
+        is_list = key in {"names", "missing", "units", "dates"}
+        given[key] = [part.strip() for part in value.split(",")] if is_list else plain
+    form = parse_format(given, "--format")
+    form.check()
+    return form
 
 
 def draft_configuration(

@@ -53,13 +53,14 @@ from synth.schema.schema import (
     size_problem,
     undeclared_facts,
 )
-from synth.schema.written import ENCODINGS, TYPED_KINDS, TableFormat, format_to_mapping, parse_format
+from synth.schema.written import ENCODINGS, MOST_HEADER_ROWS, TYPED_KINDS, TableFormat, format_to_mapping, parse_format
 
 __all__ = [
     "COLUMN_TYPES",
     "ENCODINGS",
     "FOUND_THEN_EDITED",
     "MOST_CHARGED_CLASSES",
+    "MOST_HEADER_ROWS",
     "TYPED_KINDS",
     "CategoryColumn",
     "Codes",

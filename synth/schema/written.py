@@ -19,6 +19,7 @@ from synth.schema.source import Origin, origin_sentences
 
 __all__ = [
     "ENCODINGS",
+    "MOST_HEADER_ROWS",
     "PLAIN",
     "TYPED_KINDS",
     "Notation",

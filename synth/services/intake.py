@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import BinaryIO, Literal
 
@@ -30,6 +31,7 @@ class _Seen:
     columns: tuple[DraftColumn, ...]
     n_rows: int | None
     warning: str | None
+    renamed: Mapping[int, str] = field(default_factory=dict)
 
 
 class Intake:
@@ -181,6 +183,7 @@ class Intake:
             size_bytes=table.size,
             columns=seen.columns,
             n_rows=seen.n_rows,
+            renamed=seen.renamed,
             warning=" ".join(filter(None, warnings)) or None,
         )
 
@@ -227,7 +230,7 @@ def _seen(header: Header) -> _Seen:
     if header.none_readable:
         warning = (
             f"Not one line of the file can be read as a row of {len(header.names):,} cells. Check the separator, the "
-            "quotation marks and the list of names; if it is a Parquet file, say that it has a header."
+            "quotation marks and the list of names; if it is a Parquet file or a workbook, say that it has a header."
         )
     elif header.blank_lines:
         warning = (
@@ -237,7 +240,7 @@ def _seen(header: Header) -> _Seen:
             else "1 blank line of the file counts as a row without values. Take it out if that is not meant. Where a "
             "column says whose row it is, it belongs to nobody and is not used."
         )
-    return _Seen(columns, header.n_rows, warning)
+    return _Seen(columns, header.n_rows, warning, header.renamed)
 
 
 def _form_of(table: StoredTable) -> TableFormat:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from typing import Literal
@@ -64,7 +64,10 @@ class DraftColumn:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTable:
-    """A table in the encrypted store; ``n_rows`` is for the owner's eyes only and None once the rows are deleted."""
+    """A table in the encrypted store; ``n_rows`` is for the owner's eyes only and None once the rows are deleted.
+
+    ``renamed`` are names that columns have got here, by their places from 1.
+    """
 
     table_id: str
     account: str
@@ -73,6 +76,7 @@ class ReceivedTable:
     columns: tuple[DraftColumn, ...]
     n_rows: int | None
     warning: str | None = None
+    renamed: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import gzip
 import io
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import layers
 import numpy as np
@@ -31,6 +31,8 @@ from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.table import PrivateTable
+from synth.reading.more.ods import write_ods
+from synth.reading.more.xlsx import write_xlsx
 from synth.schema import TableFormat
 
 ROWS = World("private")
@@ -77,6 +79,12 @@ def as_csv(world: World, rows: Sequence[Row], end: str = "\n") -> bytes:
     return target.getvalue().encode()
 
 
+def as_workbook(world: World, rows: Sequence[Row], kind: str) -> bytes:
+    names = [column.name for column in world.schema.columns]
+    write = write_xlsx if kind == "xlsx" else write_ods
+    return write([names, *([row[name] or "" for name in names] for row in rows)])
+
+
 def answers(world: World, data: bytes, form: TableFormat | None = None) -> list[np.ndarray]:
     """The exact answer to every question, in grid steps."""
     table = PrivateTable.open(
@@ -119,6 +127,17 @@ def test_the_order_of_lines_and_how_a_file_is_cut_change_nothing() -> None:
         target = io.BytesIO()
         pq.write_table(columns, target, row_group_size=group)
         assert_adds(before, answers(ROWS, target.getvalue(), TableFormat(kind="parquet")), nothing)
+    for kind in ("xlsx", "ods"):
+        assert_adds(before, answers(ROWS, as_workbook(ROWS, rows, kind), TableFormat(kind=kind)), nothing)
+
+
+@pytest.mark.parametrize("kind", ["xlsx", "ods"])
+def test_one_more_row_of_a_workbook_adds_the_same_wherever_it_stands(kind: Literal["xlsx", "ods"]) -> None:
+    rows, (far,), form = ordinary_rows(9, 1), far_rows(1), TableFormat(kind=kind)
+    line = {**far, **ODD, LABEL: ""}
+    own, before = (answers(ROWS, as_workbook(ROWS, some, kind), form) for some in ([line], rows))
+    for place in (0, len(rows)):
+        assert_adds(before, answers(ROWS, as_workbook(ROWS, [*rows[:place], line, *rows[place:]], kind), form), own)
 
 
 @pytest.mark.parametrize(

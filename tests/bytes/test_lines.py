@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from mutations import (
     FORMATS,
+    LATER,
     LONGEST,
     PARQUET_SCHEMA,
     TALLY,
@@ -25,8 +26,7 @@ from synth.schema import TableFormat
 
 MUTATIONS = 2_000
 FEWER = 300
-"""Of kinds that came later, whose lines are told apart by the same code, or by that of a workbook."""
-LATER = {"two header rows", "decimal commas", "shift_jis", "gb18030", "xlsx", "ods"}
+"""Of kinds that came later."""
 
 
 @pytest.fixture(autouse=True)
