@@ -228,7 +228,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(XlsxCells, "taken", taken)
 
 
-@fault("a decimal sign is guessed", lines_are_independent("decimal commas"))
+def each_number_is_read_by_itself() -> None:
+    kind = FORMATS["decimal commas"]
+    lines = [kind.line(["p1", age, "Ayr", "", "yes"]) for age in ("44,0", "45", "46.0", "1.044", "47 kg")]
+    together = codes_of(kind.file(lines), kind.form, kind.schema)
+    assert together == [codes_of(kind.file([line]), kind.form, kind.schema)[0] for line in lines]
+
+
+@fault("a decimal sign is guessed", each_number_is_read_by_itself)
 def _(patch: pytest.MonkeyPatch) -> None:
     right = encoding.plain_numbers
 
