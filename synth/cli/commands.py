@@ -115,7 +115,6 @@ def _demo(parsed: argparse.Namespace) -> int:
 def _schema(parsed: argparse.Namespace) -> int:
     from synth.cli.files import draft_configuration, format_of
 
-    form = format_of(parsed.format or ())
     if parsed.look and parsed.account is None:
         raise InputError("A look at the rows is recorded: name the people they are about with --account.")
     source = _source_of(parsed)
@@ -131,7 +130,7 @@ def _schema(parsed: argparse.Namespace) -> int:
             dictionaries=parsed.dictionary or (),
             presets=parsed.preset or (),
             empty=parsed.empty == "missing",
-            table_format=form,
+            table_format=format_of(parsed.format or ()),
             tell=tell,
             password=password,
         ),
@@ -499,13 +498,8 @@ def _parser(*, options_of_reports: bool = True) -> argparse.ArgumentParser:
         help="CSV or TSV, also .gz, Parquet, .xlsx, .ods, or a table of a database; no row is read",
     )
     _add_database_options(schema)
-    schema.add_argument(
-        "--format",
-        action="append",
-        metavar="KEY=VALUE",
-        help="how the file is written, in the words of a configuration, for example encoding=latin-1, header_rows=2, "
-        "sheet=Answers or decimal=,",
-    )
+    words = "how the file is written, a key of format: for example encoding=latin-1, header_rows=2, sheet=Answers"
+    schema.add_argument("--format", action="append", metavar="KEY=VALUE", help=words)
     schema.add_argument("--look", action="store_true", help="guess kinds from the rows too; recorded with the account")
     schema.add_argument("--account", metavar="NAME", help="the people the rows are about; needed with --look")
     schema.add_argument(
