@@ -28,6 +28,7 @@ from synth.errors import ConfigError, SynthError, TableError
 from synth.limits import DOCUMENT_BYTES
 from synth.names import odd_names, visible
 from synth.schema import ENCODINGS, MOST_HEADER_ROWS, RunConfig, TableFormat, config_of_text, parse_format
+from synth.schema.encoding import invented_cells
 from synth.services.views import ReceivedTable
 
 __all__ = ["screen"]
@@ -60,6 +61,9 @@ _BETWEEN: dict[str, str | None] = {
 }
 _ASKED_MORE = {"sheet", "header_rows", "names_from", "decimal", "thousands", "units", "dates"}
 _ASKED_ABOVE = " It is asked above, under 'How the file is written'. Then send the file again."
+_OPEN = "format asked"
+"""Whether the form stays unfolded, because a file did not fit what it says."""
+
 _SHEETS = "sheets offered"
 """Names of the sheets of a workbook that was sent without saying which one is meant; public, as column names are."""
 
@@ -118,8 +122,10 @@ def account_question() -> str | None:
 def format_form() -> None:
     """Ask how the file is written, folded away because most files need no answer."""
     held = draft()["format"]
-    refused = st.session_state.get("refusal", ("", ""))[1].endswith(_ASKED_ABOVE)
-    with st.expander("How the file is written (separator, header, numbers, dates, missing cells)", expanded=refused):
+    with st.expander(
+        "How the file is written (separator, header, numbers, dates, missing cells)",
+        expanded=st.session_state.get(_OPEN, False),
+    ):
         left, right = st.columns(2)
         held_encoding = held.get("encoding", "utf-8")
         encodings = {_encoding(name): name for name in (*ENCODINGS, held_encoding)}
@@ -226,7 +232,20 @@ def _notation_form(held: dict[str, Any]) -> dict[str, Any]:
         "units": _listed(units),
         "dates": _listed(dates),
     }
-    return {key: value for key, value in said.items() if value}
+    form = {key: value for key, value in said.items() if value}
+    _invented(form)
+    return form
+
+
+def _invented(form: dict[str, Any]) -> None:
+    """Show on invented cells what a notation makes of them, or why it cannot be used."""
+    try:
+        read = invented_cells(parse_format(form))
+    except SynthError as error:
+        st.error(plain(str(error)))
+        return
+    if read:
+        note("Invented cells: " + ", ".join(f"{plain(cell)} is read as {plain(became)}" for cell, became in read) + ".")
 
 
 def _word(words: dict[str, str | None], held: dict[str, Any], key: str) -> str:
@@ -311,8 +330,9 @@ def show_stored(table: ReceivedTable) -> None:
         badge("owner_only")
         st.warning(plain(table.warning))
     st.markdown("**Columns, names only:** " + ", ".join(f"`{_code(column.name)}`" for column in table.columns))
-    for place, given in list(table.renamed.items())[:_MOST_WARNINGS]:
-        st.info(f"Column {place} has no name of its own in the file. It is called {_code(given)} from here on.")
+    if table.renamed:
+        given = [f"column {place} is {_code(name)}" for place, name in table.renamed.items()][:_MOST_WARNINGS]
+        st.info(f"Not every column has a name of its own in the file. From here on {', '.join(given)}.")
     odd = odd_names([column.name for column in table.columns])
     for sentence in odd[:_MOST_WARNINGS]:
         st.warning(plain(sentence))
@@ -378,6 +398,7 @@ def _receive(uploaded: Any, account: str) -> None:
         take_table(held, table.table_id, table.account, [(column.name, column.kind) for column in table.columns])
     except TableError as error:
         st.session_state["refusal"] = ("table", f"{error}{_ASKED_ABOVE if error.key else ''}")
+        st.session_state[_OPEN] = bool(error.key)
         if error.key == "sheet":
             st.session_state[_SHEETS] = error.choices
     except SynthError as error:

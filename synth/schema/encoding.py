@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from synth.limits import NUMBER_CHARACTERS
 from synth.schema.columns.base import CellCounts, Column, Fate, ModelledColumn, code_dtype
-from synth.schema.written import PLAIN, Notation
+from synth.schema.written import PLAIN, Notation, TableFormat
 
 __all__ = [
     "EncodedCells",
@@ -32,6 +32,7 @@ __all__ = [
     "decode_column",
     "encode_cells",
     "encode_column",
+    "invented_cells",
     "is_bytes",
     "is_date",
     "is_number",
@@ -372,6 +373,22 @@ def plain_numbers(texts: pa.Array, notation: Notation) -> pa.Array:
     plain = pc.binary_join_element_wise(whole, behind, "")
     is_number = pc.fill_null(pc.greater(pc.binary_length(plain), 0), False)
     return pc.if_else(is_number, pc.binary_join_element_wise(sign, plain, ""), texts)
+
+
+def invented_cells(form: TableFormat) -> list[tuple[str, str]]:
+    """Return invented cells as a format says that numbers and dates are written, each with what it becomes.
+
+    Examples
+    --------
+    >>> invented_cells(TableFormat(decimal=",", thousands=".", units=("kg",), dates=("%d/%m/%Y",)))
+    [('1.234,5 kg', '1234.5'), ('03/04/2021', '2021-04-03')]
+    """
+    numbers = [form.notation.in_full("1", "234", "5")] if form.notation else []
+    dates = [datetime.date(2021, 4, 3).strftime(pattern) for pattern in form.dates]
+    days = days_of_texts(pa.array(dates, pa.string()), pattern=form.dates, shortest=10).tolist()
+    read = plain_numbers(pa.array(numbers, pa.string()), form.notation).to_pylist()
+    found = [datetime.date.fromordinal(day + EPOCH).isoformat() for day in days]
+    return list(zip(numbers + dates, read + found, strict=True))
 
 
 def _any_of(texts: Sequence[str]) -> str:

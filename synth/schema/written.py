@@ -188,6 +188,11 @@ class Notation:
             return f"the sign before decimals and the one between thousands are both '{self.point}'. Give two signs."
         return None
 
+    def in_full(self, thousands: str, rest: str, decimals: str) -> str:
+        """Return a number of these digits as this notation writes it, with a sign between thousands and a unit."""
+        number = f"{thousands}{self.thousands or ''}{rest}{self.point}{decimals}"
+        return f"{number} {self.units[0]}" if self.units else number
+
     def written(self, number: str) -> str:
         """Return a number as this notation writes it, without signs between thousands and without a unit.
 
