@@ -163,7 +163,7 @@ def plant_a_question_from_rows(patch: pytest.MonkeyPatch) -> None:
         """How many different texts there are is known to nobody."""
         counter = opened[-1]._texts if opened else None
         held = counter(("town",))[0] if counter else {}
-        return {text: rows + len(held) for text, rows in right(self, column).items()}
+        return {text: rows - len(held) for text, rows in right(self, column).items()}
 
     patch.setattr(FoundValues, "counts", counts)
 
